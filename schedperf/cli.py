@@ -62,9 +62,12 @@ class _Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        known = self.list_commands(ctx)
-        if args[0] not in known and not args[0].startswith("-"):
-            hint = _ask_for_near(args[0], known) or f" (expected one of: {', '.join(known)})"
+        command_names = self.list_commands(ctx)
+        if args[0] not in command_names and not args[0].startswith("-"):
+            hint = (
+                _ask_for_near(args[0], command_names)
+                or f" (expected one of: {', '.join(command_names)})"
+            )
             raise UsageError(f"unknown command {args[0]!r}{hint}", ctx)
         return super().resolve_command(ctx, args)
 
@@ -76,12 +79,12 @@ def _complete_files(command: click.Command) -> None:
             param.type = click.Path()
 
 
-def _ask_for_near(given: str, known: Sequence[str]) -> str:
+def _ask_for_near(given: str, names: Sequence[str]) -> str:
     """Return a question that names close matches for a mistyped name; "" for none."""
     letters = given.lstrip("-")
     near = [
         name
-        for name in known
+        for name in names
         if name.lstrip("-").startswith(letters)
         or difflib.SequenceMatcher(None, letters, name.lstrip("-")).ratio() >= _NEAREST
     ]

@@ -4,7 +4,7 @@
 from dataclasses import fields
 
 from schedperf.evidence.c2c.record import C2cDocument
-from schedperf.evidence.profile.document import ProfileDocument
+from schedperf.evidence.profile.record import ProfileDocument
 from schedperf.model.comparison import SCHEMA
 from schedperf_collectors import __version__
 from schedperf_collectors.contract import BUNDLE_VERSION

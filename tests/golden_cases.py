@@ -14,7 +14,7 @@ Make = Callable[[Path], None]
 class Case:
     """Some files, and commands that read them.
 
-    :param make: writes the files into an empty folder
+    :param make: writes the files into an empty directory
     :param outputs: by the name of the expectation the command line that prints it
     """
 

@@ -40,7 +40,7 @@ def test_every_public_module_of_a_plugin_package_is_imported(name: str) -> None:
 
 @pytest.fixture
 def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Give the folder of a package whose registry takes text."""
+    """Give the directory of a package whose registry takes text."""
     folder = tmp_path / PACKAGE
     folder.mkdir()
     (folder / "__init__.py").write_text(
@@ -77,5 +77,5 @@ def test_public_modules_and_modules_of_one_name_in_packages_register(plugins: Pa
 def test_two_plugins_of_one_name_are_refused(plugins: Path) -> None:
     (plugins / "first.py").write_text(PLUGIN.format(name="mybench"))
     (plugins / "second.py").write_text(PLUGIN.format(name="mybench"))
-    with pytest.raises(DuplicatePlugin, match="two plugins are called 'mybench'"):
+    with pytest.raises(DuplicatePlugin, match="two plugins have the name 'mybench'"):
         registered()

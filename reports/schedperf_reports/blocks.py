@@ -159,8 +159,8 @@ class DrawingLine:
 
 def words_of_rule(text: str) -> str | None:
     """Return the words of a rule in a drawing, "" where it has none; None for any other line."""
-    found = _RULE.match(text)
-    return None if found is None else found[1]
+    rule = _RULE.match(text)
+    return None if rule is None else rule[1]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -150,8 +150,8 @@ def _describe_below(
 
 
 def _is_absent(section: ReportSection, comparison: Comparison) -> bool:
-    found = comparison.sections.get(section.name)
-    return section.is_analysis and (found is None or found.status == "absent")
+    outcome = comparison.sections.get(section.name)
+    return section.is_analysis and (outcome is None or outcome.status == "absent")
 
 
 def record_of(comparison: Comparison, kind: type[Data]) -> Data | Text:
@@ -167,8 +167,8 @@ def record_of(comparison: Comparison, kind: type[Data]) -> Data | Text:
 def _list_absent(absent: Sequence[ReportSection], comparison: Comparison) -> Iterator[Block]:
     titles: dict[str, list[str]] = {}
     for section in absent:
-        found = comparison.sections.get(section.name)
-        reason = None if found is None else found.reason
+        outcome = comparison.sections.get(section.name)
+        reason = None if outcome is None else outcome.reason
         titles.setdefault(reason or "not analysed", []).append(section.title)
     # Titles have commas of their own.
     lines = [f"{'; '.join(names)}: {reason}" for reason, names in titles.items()]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Parse benchmark output: each public module reads the text of one benchmark.
+"""Parse benchmark output: each public module parses the output of one benchmark.
 
 ::
 
@@ -9,13 +9,13 @@
     def parse_hackbench(lines: Iterable[str], label: str) -> Iterator[Measurement | BadLine]:
         ...
 
-A parser takes lines and a label (only for messages), opens no file and yields.
-A bad line is a value, not an exception. Every metric has a unit and a direction; nothing is guessed
-from a name. Its ``definition`` and the line of each measurement are stored in the record, so that a
-reader can check both.
+A parser is a generator over lines; ``label`` is only for messages. It yields a ``BadLine`` for an
+invalid line and raises no exception. Every metric states its unit and direction; they are not
+guessed from its name. The record contains the metric's ``definition`` and the printed line of each
+measurement, so that readers can check both.
 
-Output of a real run goes to ``tests/data/benchmarks/NAME.txt``; docs/extending.md has a complete
-parser.
+Put the output of a real run into ``tests/data/benchmarks/NAME.txt``; docs/extending.md has a
+complete parser.
 """
 
 import math
@@ -39,19 +39,19 @@ __all__ = [
     "parser",
 ]
 
-# What turns printed times into seconds.
+# Factors from printed times to seconds.
 MILLISECOND_S = 1e-3
 MICROSECOND_S = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Metric:
-    """What is measured.
+    """One metric of a benchmark: name, unit and direction.
 
     :param unit: base unit: "s", "B", "1/s", "count"
-    :param definition: one sentence for who does not know the benchmark: what the number counts or
-        times, and of what it is the sum, mean or percentile; None where the output does not say. It
-        describes the metric and is not part of its identity
+    :param definition: one sentence for readers who do not know the benchmark: what the number
+        counts or times, and whether it is a sum, mean or percentile; None if the output does not
+        state it. Not part of the metric's identity
     """
 
     name: str
@@ -66,7 +66,7 @@ class Measurement:
     """One number that a benchmark printed.
 
     :param value: in the metric's unit
-    :param resolution: the step of the printed text, in the metric's unit; None where unknown
+    :param resolution: step of the printed number, in the metric's unit; None if unknown
     :param line_number: counted from 1 in the captured text
     """
 
@@ -80,16 +80,16 @@ class Measurement:
 def measure(
     metric: Metric, text: str, *, where: tuple[str, int, str], scale: float = 1.0
 ) -> Measurement | BadLine:
-    """Make a measurement of a printed number, or say what is wrong with it.
+    """Return the measurement of a printed number, or a ``BadLine`` if the number is invalid.
 
     :param where: label, line number from 1, and the line itself
-    :param scale: what turns the printed unit into the metric's
+    :param scale: factor from the printed unit to the metric's
     """
     label, line_number, line = where
     value = read_number(text)
     if value is None or abs(value * scale) > LARGEST_NUMBER:
         shown = text if len(text) <= LONGEST_NUMBER else f"{text[:LONGEST_NUMBER]}…"
-        return BadLine(problem=f"{label}:{line_number}: {metric.name} is not a number: {shown!r}")
+        return BadLine(problem=f"{label}:{line_number}: {metric.name}: invalid number {shown!r}")
     step = printed_step(text) * scale
     return Measurement(
         metric=metric,
@@ -108,7 +108,7 @@ Parse = Callable[[Iterable[str], str], Iterator[Measurement | BadLine]]
 class BenchmarkParser:
     """One registered parser.
 
-    :param claims: is this whole captured text this benchmark's?
+    :param claims: returns whether the captured text is output of this benchmark
     """
 
     name: str
@@ -120,7 +120,7 @@ registry: Registry[BenchmarkParser] = Registry("schedperf.benchmarks", kind="ben
 
 
 def parser(name: str, *, claims: Claims) -> Callable[[Parse], Parse]:
-    """Register the decorated generator as the parser of that benchmark."""
+    """Return a decorator that registers a generator as the parser of a benchmark."""
 
     def register(parse: Parse) -> Parse:
         registry.add(name, BenchmarkParser(name=name, claims=claims, parse=parse))

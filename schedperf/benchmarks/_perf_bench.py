@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Parse what all benchmarks of ``perf bench`` print: a header, then ``number unit`` lines.
+"""Parse the common output of ``perf bench``: a header, then ``number unit`` lines.
 
 ``perf bench sched pipe`` prints ``# Running 'sched/pipe' benchmark:`` and ``perf bench sched
 all`` prints ``# Running sched/pipe benchmark...``.
@@ -12,12 +12,12 @@ HEADER = re.compile(r"^# Running '?([\w/-]+)'? benchmark(?::|\.\.\.)\s*$", re.MU
 
 
 def is_printed(name: str, text: str) -> bool:
-    """Say whether the text holds a part of the benchmark ``sched/NAME``."""
-    return any(found.group(1) == name for found in HEADER.finditer(text))
+    """Return whether the text contains output of the benchmark, e.g. ``sched/pipe``."""
+    return any(header.group(1) == name for header in HEADER.finditer(text))
 
 
 def lines_of(name: str, lines: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """Yield line number (from 1) and line of the parts that the benchmark printed."""
+    """Yield the lines that the benchmark printed and their numbers (from 1)."""
     is_inside = False
     for line_number, line in enumerate(lines, start=1):
         header = HEADER.match(line)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Parse dbench and tbench (dbench over a socket); their output does not distinguish them.
+"""Parse dbench and tbench (dbench over a socket), which print the same output.
 
 >>> text = '''\\
 ... dbench version 4.00 - Copyright Andrew Tridgell 1999-2004
@@ -9,16 +9,15 @@
 ...
 ... Throughput 207.726 MB/sec  2 clients  2 procs  max_latency=216.785 ms
 ... '''
->>> for found in parse_dbench(text.splitlines(), "stdout"):
-...     print(found.metric.name, f"{found.value:g}", found.metric.unit, found.metric.family)
+>>> for item in parse_dbench(text.splitlines(), "stdout"):
+...     print(item.metric.name, f"{item.value:g}", item.metric.unit, item.metric.family)
 dbench throughput 2.07726e+08 B/s primary
 dbench latency max 0.216785 s secondary
 
-The rates of the ``execute`` lines are averages since the start, so each contains the ones
-before it, and only the last line counts. MB is 10^6 B. Versions before 4 print neither
-the number of clients nor a latency. The table of operations prints averages in steps of 1 us,
-which is as long as many of them take, so it is not read. A script that runs the program several
-times prints several results: each is a measurement.
+The rates of the ``execute`` lines are averages since the start, so only the ``Throughput`` line is
+read. MB is 10^6 B. Versions before 4 print no number of clients and no latency. The table of
+operations prints averages in steps of 1 us, which is the duration of many operations, so it is not
+read. If a script runs the program several times, each result is a measurement.
 """
 
 import re
@@ -33,15 +32,15 @@ THROUGHPUT = Metric(
     unit="B/s",
     better="higher",
     family="primary",
-    definition="Bytes that all clients read and wrote, divided by the time after the warm-up.",
+    definition="Bytes read and written by all clients per second, warm-up excluded.",
 )
-# The one largest latency of a whole run varies too much to decide over a verdict.
+# The maximum latency of a run varies too much to be used for the verdict.
 LATENCY = Metric(
     name="dbench latency max",
     unit="s",
     better="lower",
     family="secondary",
-    definition="The longest time that one operation of any client took.",
+    definition="Longest time of a single operation, over all clients.",
 )
 
 HEADER = re.compile(r"^dbench version \d\S* - Copyright Andrew Tridgell", re.MULTILINE | re.ASCII)
@@ -54,7 +53,7 @@ RESULT = re.compile(
 
 MEGABYTE_B = 1e6
 
-# The result is printed with C's %g: so many digits, and no zeros at their end.
+# The result is printed with C's %g: 6 significant digits without trailing zeros.
 PRINTED_DIGITS = 6
 
 
@@ -70,16 +69,16 @@ def _parse_result(where: tuple[str, int, str]) -> Iterator[Measurement | BadLine
     label, line_number, line = where
     result = RESULT.fullmatch(line)
     if result is None:
-        yield BadLine(problem=f"{label}:{line_number}: dbench throughput: the line is not complete")
+        yield BadLine(problem=f"{label}:{line_number}: dbench throughput: incomplete result line")
         return
     throughput = measure(THROUGHPUT, result[1], where=where, scale=MEGABYTE_B)
     if isinstance(throughput, BadLine):
         yield throughput
     elif throughput.value <= 0.0:
-        # The first second of measurement must be over before there is a rate.
+        # dbench prints 0 during the first second of measurement.
         yield BadLine(
-            problem=f"{label}:{line_number}: dbench throughput is {result[1]}: the run was "
-            "too short; give it more seconds with -t"
+            problem=f"{label}:{line_number}: dbench throughput is {result[1]} (the run was "
+            "too short); use a larger -t"
         )
         return
     else:

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Parse hackbench of rt-tests: the time all groups needed to pass their messages.
+"""Parse hackbench (rt-tests): the time until all groups have passed their messages.
 
 >>> text = '''\\
 ... Running in process mode with 1 groups using 40 file descriptors each (== 40 tasks)
 ... Each sender will pass 100 messages of 100 bytes
 ... Time: 0.056
 ... '''
->>> [found] = parse_hackbench(text.splitlines(), "stdout")
->>> found.metric.name, found.value, found.metric.unit, found.resolution
+>>> [item] = parse_hackbench(text.splitlines(), "stdout")
+>>> item.metric.name, item.value, item.metric.unit, item.resolution
 ('hackbench time', 0.056, 's', 0.001)
 
-A script that runs hackbench several times prints several times: each is a measurement.
+If a script runs hackbench several times, each ``Time:`` line is a measurement.
 """
 
 import re
@@ -23,8 +23,8 @@ TIME = Metric(
     unit="s",
     better="lower",
     family="primary",
-    definition="Time from the start signal until the last sender and receiver of all groups has "
-    "ended; creating them is not in it.",
+    definition="Time from the start signal until all senders and receivers have exited; task "
+    "creation is excluded.",
 )
 
 HEADER = re.compile(r"^Running in (?:process|threaded) mode with \d+ groups using ", re.MULTILINE)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Parse netperf: throughput of streams, and rates of request-response transactions.
+"""Parse netperf: stream throughput and request/response transaction rates.
 
 >>> text = '''\\
 ... MIGRATED UDP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to 127.0.0.1 () port 0 AF_INET
@@ -11,25 +11,25 @@
 ... 212992           1.00        74380           38976.32
 ...
 ... '''
->>> for found in parse_netperf(text.splitlines(), "stdout"):
-...     print(found.metric.name, f"{found.value:.0f}", found.metric.unit, found.metric.family)
+>>> for item in parse_netperf(text.splitlines(), "stdout"):
+...     print(item.metric.name, f"{item.value:.0f}", item.metric.unit, item.metric.family)
 netperf UDP_STREAM receive throughput 4872040000 B/s primary
 netperf UDP_STREAM send throughput 5017455000 B/s informational
 
-Parsed are all tests of TCP, UDP, SCTP and Unix sockets and omni, as tables, with ``-o`` and with
-``-k``. The result of a datagram test is the rate received, not sent.
+The parser reads all TCP, UDP, SCTP and Unix socket tests and omni, as tables and with ``-o`` or
+``-k``. The result of a datagram test is the receive rate, not the send rate.
 
-**One run is one sum.** Many netperf often load a machine at once, and their output does not show
-whether clients ran concurrently. All results of one test in a run are therefore added, so each size
-of a message needs a point of its own. A script that repeats a test prints a line ``Iteration: 2``
-in between: each part then gives a sum, and the run's value is their mean. Where a client failed, or
-its result cannot be read, there is no sum: it would be too low. Latencies are not
-added; the run's value is their mean over the clients.
+**Results of a run are summed.** A run often starts many netperf clients, and their output does not
+show whether they ran concurrently. All results of a test in a run are therefore summed, so record
+each message size as a separate point. A script that repeats a test prints a line ``Iteration: 2``
+in between; the value of the run is then the mean of the iterations' sums. If a client failed or its
+result is invalid, no sum is reported, because it would be too low. Latencies are averaged over the
+clients instead.
 
-``Interim result:`` lines are progress. The interval that ``-I`` failed to reach is informational,
-because it is of repeats within a run. ``-v 0`` prints no unit and is not read, and neither is the
-output of ``-P 0``, which does not say what it is, unless it stands behind a table of the same test
-with its header.
+``Interim result:`` lines are not read. If ``-I`` does not reach the requested confidence interval,
+the interval that netperf prints is informational, because it covers repeats within a run. Output of
+``-v 0`` has no unit and is not read. Output of ``-P 0`` has no header and is read only after a
+table of the same test with a header.
 """
 
 import re
@@ -50,7 +50,7 @@ TITLE = re.compile(
     r"|Connect/Close|Send|Receive|Send\|Recv) TEST(?: from | to |\s*$)",
     re.MULTILINE | re.ASCII,
 )
-# As in the option -t, where the title says it in another way.
+# Names of the option -t, where the title differs from them.
 SHORT = {
     "UNIDIRECTIONAL SEND": "STREAM",
     "REQUEST/RESPONSE": "RR",
@@ -84,28 +84,26 @@ LATENCIES: Mapping[str, tuple[str, Family]] = {
     "MAX_LATENCY": ("max", "informational"),
 }
 
-# By what stands behind the test in the metric's name.
+# By the part of the metric's name after the test.
 DEFINITIONS: Mapping[str, str] = {
-    "throughput": "What one client transferred a second, added up over all clients of the run.",
-    "transactions": "Requests of one client that were answered a second, added up over all clients "
-    "of the run.",
-    "receive throughput": "What arrived at the receiver of one client a second, added up over all "
-    "clients of the run.",
-    "send throughput": "What one client sent a second, arrived or not, added up over all clients "
-    "of the run.",
-    "confidence interval": "Width of the interval that the option -I did not get narrow enough, "
-    "in per cent of the throughput.",
-    "latency average": "Mean time of a request of one client, the mean over the clients.",
+    "throughput": "Data transferred per second, summed over all clients of the run.",
+    "transactions": "Requests answered per second, summed over all clients of the run.",
+    "receive throughput": "Data received per second, summed over all clients of the run.",
+    "send throughput": "Data sent per second, whether received or not, summed over all clients of "
+    "the run.",
+    "confidence interval": "Width of the confidence interval, in percent of the throughput, if it "
+    "is wider than requested with -I.",
+    "latency average": "Mean request latency of a client, averaged over the clients.",
     **{
-        f"latency p{percent}": f"{percent}% of the requests of one client took at most so long; "
-        "the mean over the clients."
+        f"latency p{percent}": f"{percent}th percentile of the request latency of a client, "
+        "averaged over the clients."
         for percent in (50, 90, 99)
     },
-    "latency max": "The longest time of a request of one client, the mean over the clients.",
+    "latency max": "Maximum request latency of a client, averaged over the clients.",
 }
 
 Item = Measurement | BadLine
-# netperf's names of the values that are read, by what stands above their column.
+# netperf's names of the values, by the heading of their column.
 _HEADINGS: Mapping[str, str] = {
     "Throughput": "THROUGHPUT",
     "Throughput Units": "THROUGHPUT_UNITS",
@@ -121,12 +119,12 @@ _PAIR_STARTS = tuple(f"{name}=" for name in _HEADINGS.values())
 # A header has two to four lines.
 _HEADER_LINES = 4
 
-# The receiver's row leaves out the size of a message and the errors, which stand further left.
+# The receiver's row lacks the columns message size and errors, left of the throughput.
 _RECEIVER_LACKS = 2
 
 
 class _Printed(NamedTuple):
-    """One result: its values as text by netperf's names, and the last of its lines."""
+    """One result: its values as text, by netperf's names, and its last line."""
 
     values: Mapping[str, str]
     line_number: int
@@ -135,7 +133,7 @@ class _Printed(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Table:
-    """Where the header of a table says that the result is.
+    """Position and unit of the result in a table, from its header.
 
     :param column: index of the field, from 0
     :param is_datagram: the sender's row is followed by the receiver's
@@ -148,10 +146,10 @@ class _Table:
 
 @dataclass(slots=True)
 class _FormReader:
-    """Reads what follows one test's title: a table, comma-separated values or NAME=VALUE lines.
+    """Parses the output after a test's title: a table, comma-separated values or NAME=VALUE lines.
 
-    Columns are found by the words of the header, because ``-c``, ``-C``, ``-f``, ``-v`` and the
-    kind of test add and move them.
+    The words of the header identify the columns, because ``-c``, ``-C``, ``-f``, ``-v`` and the
+    kind of test add and move columns.
     """
 
     header: deque[str] = field(default_factory=lambda: deque(maxlen=_HEADER_LINES))
@@ -162,7 +160,10 @@ class _FormReader:
     last_pair: tuple[int, str] = (0, "")
 
     def read(self, line_number: int, line: str) -> Iterator[_Printed]:
-        """Yield the results that this line, neither empty nor a title, completes."""
+        """Yield the results that end with this line.
+
+        :param line: not empty, and not a title
+        """
         fields = line.rstrip().split(",")
         if "Throughput" in fields:
             self.titles = fields
@@ -213,8 +214,8 @@ class _FormReader:
 
 
 def _find_table(header: Sequence[str]) -> _Table | None:
-    # In the last but one line of the header each word is one column, and the units are below.
-    if len(header) < 2:  # noqa: PLR2004 # as the sentence above says
+    # The last two lines of the header are one word per column, and the units.
+    if len(header) < 2:  # noqa: PLR2004 # see the comment above
         return None
     words, units = header[-2].split(), header[-1].split()
     for column, (before, word) in enumerate(pairwise(words), start=1):
@@ -227,8 +228,8 @@ def _find_table(header: Sequence[str]) -> _Table | None:
 
 
 def _by_position(header: Sequence[str], line: str) -> dict[str, str]:
-    # The omni tests' own tables: several lines above one column are its name, and each value
-    # begins where its column begins.
+    # Tables of the omni tests: the name of a column spans several lines, and each value begins
+    # where its column begins.
     if not any("Throughput" in text for text in header):
         return {}
     starts = [at for at in range(len(line)) if line[at] != " " and line[at - 1 : at] in ("", " ")]
@@ -243,7 +244,7 @@ def _known(values: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 @parser("netperf", claims=lambda text: TITLE.search(text) is not None)
 def parse_netperf(lines: Iterable[str], label: str) -> Iterator[Item]:
-    """Read the results of all clients, and add them up."""
+    """Parse the results of all clients and sum them."""
     part = _Part(label=label)
     for line_number, whole_line in enumerate(lines, start=1):
         line = whole_line[:LONGEST_LINE]
@@ -257,7 +258,8 @@ def parse_netperf(lines: Iterable[str], label: str) -> Iterator[Item]:
 
 @dataclass(slots=True)
 class _Part:
-    # What belongs into one sum.
+    """The results that are summed: of a run, or of one iteration."""
+
     label: str
     test: str = ""
     form: _FormReader = field(default_factory=_FormReader)
@@ -285,16 +287,16 @@ class _Part:
         yield from self._add(self.form.finish())
         if self.not_connected:
             yield BadLine(
-                problem=f"{self.label}: {self.not_connected} netperf could not reach their "
-                "netserver; a sum without them would mislead"
+                problem=f"{self.label}: netperf clients that could not connect to netserver: "
+                f"{self.not_connected} (the sum over all clients would be too low); record again"
             )
             return
         for test, clients in self.clients.items():
             if self.results[test] < clients:
                 yield BadLine(
                     problem=f"{self.label}: netperf {test}: {self.results[test]} of {clients} "
-                    "clients printed a result that can be read; a sum without the others would "
-                    "mislead"
+                    "clients printed a valid result (the sum over all clients would be too low); "
+                    "record again"
                 )
         for (test, _), total in self.sums.items():
             if self.results[test] >= self.clients[test]:
@@ -328,7 +330,10 @@ class _Sum:
     def measurement(self, label: str) -> Item:
         assert self.last is not None
         if self.value > LARGEST_NUMBER:
-            return BadLine(problem=f"{label}: {self.last.metric.name}: no machine is that fast")
+            return BadLine(
+                problem=f"{label}: {self.last.metric.name} is too large (expected at most "
+                f"{LARGEST_NUMBER:g})"
+            )
         # Rounding errors are independent, so their variances add up: n steps make sqrt(n).
         return replace(self.last, value=self.value, resolution=self.step * sqrt(self.count))
 
@@ -350,7 +355,7 @@ def _read_rates(test: str, result: _Printed, label: str) -> Iterator[Item]:
     if "THROUGHPUT" not in values or printed_unit not in UNITS:
         yield BadLine(
             problem=f"{label}:{result.line_number}: netperf {test}: no throughput with a known "
-            "unit; select THROUGHPUT,THROUGHPUT_UNITS"
+            "unit; add THROUGHPUT,THROUGHPUT_UNITS to -o or -k"
         )
         return
     unit, scale = UNITS[printed_unit]

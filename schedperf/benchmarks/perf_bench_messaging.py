@@ -8,8 +8,8 @@
 ...
 ...      Total time: 0.271 [sec]
 ... '''
->>> [found] = parse_messaging(text.splitlines(), "stdout")
->>> found.metric.name, found.value, found.metric.unit, found.resolution
+>>> [item] = parse_messaging(text.splitlines(), "stdout")
+>>> item.metric.name, item.value, item.metric.unit, item.resolution
 ('sched/messaging time', 0.271, 's', 0.001)
 """
 
@@ -24,8 +24,8 @@ TIME = Metric(
     unit="s",
     better="lower",
     family="primary",
-    definition="Time from the start signal until the last sender and receiver of all groups has "
-    "ended; creating them is not in it.",
+    definition="Time from the start signal until all senders and receivers have exited; task "
+    "creation is excluded.",
 )
 
 RESULT = "Total time:"

@@ -10,13 +10,13 @@
 ...       33.561000 usecs/op
 ...           29796 ops/sec
 ... '''
->>> for found in parse_pipe(text.splitlines(), "stdout"):
-...     print(found.metric.name, f"{found.value:.6g}", found.metric.unit, found.metric.family)
+>>> for item in parse_pipe(text.splitlines(), "stdout"):
+...     print(item.metric.name, f"{item.value:.6g}", item.metric.unit, item.metric.family)
 sched/pipe time per operation 3.3561e-05 s primary
 sched/pipe operations 29796 1/s secondary
 
-The three printed numbers are one measurement. The time per operation has the
-most digits and decides; the rate is what people quote; the total time adds nothing.
+The three printed numbers are the same measurement. The time per operation has the most digits and
+is the primary metric; the rate is secondary; the total time is not read.
 """
 
 from collections.abc import Iterable, Iterator
@@ -30,19 +30,19 @@ TIME = Metric(
     unit="s",
     better="lower",
     family="primary",
-    definition="Total time divided by the number of operations, each a message from one task to "
-    "another and one back through two pipes.",
+    definition="Total time divided by the number of operations; an operation is one round trip of "
+    "a message between two tasks.",
 )
 RATE = Metric(
     name="sched/pipe operations",
     unit="1/s",
     better="higher",
     family="secondary",
-    definition="Number of operations divided by the total time, each a message from one task to "
-    "another and one back through two pipes.",
+    definition="Number of operations divided by the total time; an operation is one round trip of "
+    "a message between two tasks.",
 )
 
-# What stands behind the number, and what turns it into the metric's unit.
+# By printed unit: the metric, and the factor to the metric's unit.
 RESULTS = {"usecs/op": (TIME, MICROSECOND_S), "ops/sec": (RATE, 1.0)}
 
 

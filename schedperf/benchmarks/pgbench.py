@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-r"""pgbench: transactions per second of a PostgreSQL server, and how long one takes.
+r"""Parse pgbench: transactions per second and transaction latency of a PostgreSQL server.
 
 >>> text = '''\
 ... pgbench (15.18 (Debian 15.18-0+deb12u1))
@@ -12,21 +12,21 @@ r"""pgbench: transactions per second of a PostgreSQL server, and how long one ta
 ... initial connection time = 3.466 ms
 ... tps = 3732.922281 (without initial connection time)
 ... '''
->>> for found in parse_pgbench(text.splitlines(), "stdout"):
-...     print(found.metric.name, f"{found.value:g}", found.metric.unit, found.metric.family)
+>>> for item in parse_pgbench(text.splitlines(), "stdout"):
+...     print(item.metric.name, f"{item.value:g}", item.metric.unit, item.metric.family)
 pgbench failed transactions 0 count informational
 pgbench latency average 0.000534 s secondary
 pgbench latency stddev 0.000148 s informational
 pgbench connection time 0.003466 s informational
 pgbench transactions 3732.92 1/s primary
 
-Until version 13 there were two rates, ``excluding`` and ``including connections
-establishing``: the first is the same as today's, the second is secondary. With ``-C``
-there is only one today, ``including reconnection times``, and it is the result.
+Versions up to 13 print two rates. ``excluding connections establishing`` is the rate that newer
+versions print; ``including connections establishing`` is secondary. With ``-C``, newer versions
+print only ``including reconnection times``, which is primary.
 
-Under ``--rate`` the rate is the user's, so the latency is primary and the rate informational.
-Each of several scripts has a latency of its own. Their rates only explain: the weights
-share the whole out among them. ``progress:`` lines are no results.
+With ``--rate`` the user sets the rate, so the latency is primary and the rate informational.
+With several scripts, each has its own latency. Their rates are informational, because the scripts'
+weights determine them. ``progress:`` lines are not read.
 """
 
 import re
@@ -43,7 +43,7 @@ RATE = re.compile(
     r"|including connections establishing|including reconnection times)\)",
     re.ASCII,
 )
-# Before 9.6 a colon stood where the equals sign is. Lines of one script begin with a dash.
+# Versions before 9.6 print a colon instead of the equals sign. Lines of a script begin with a dash.
 LINE = re.compile(
     r"(?: - )?(latency average|latency stddev|initial connection time|average connection time"
     r"|rate limit schedule lag|number of failed transactions|number of transactions above the)"
@@ -53,13 +53,14 @@ LINE = re.compile(
 SCRIPT = re.compile(r"SQL script (\d{1,4}): (.*)", re.ASCII)
 SCRIPT_RATE = re.compile(r" - \S+ transactions \(\S+% of total, (tps) = ([^\s)]+)\)", re.ASCII)
 BUILTIN = re.compile(r"<builtin: (.*)>")
-# The name stands in every row of the comparison.
+# Every row of the comparison contains the name.
 LONGEST_SCRIPT_NAME = 40
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Kind:
-    # What a line measures, and how it counts.
+    """The metric that a line reports, and its family."""
+
     name: str
     family: Family
     definition: str
@@ -83,7 +84,7 @@ def _number(name: str, definition: str) -> _Kind:
 WITHOUT_CONNECTING = _rate(
     TRANSACTIONS,
     "primary",
-    "Transactions of all clients divided by the time of the run, the initial connecting left out.",
+    "Transactions of all clients divided by the run time, excluding initial connection time.",
 )
 KINDS = {
     "without initial connection time": WITHOUT_CONNECTING,
@@ -91,30 +92,29 @@ KINDS = {
     "including reconnection times": _rate(
         "transactions with reconnections",
         "primary",
-        "Transactions of all clients, each with a connection of its own, divided by the time of "
-        "the run.",
+        "Transactions of all clients divided by the run time; each transaction opens a new "
+        "connection.",
     ),
     "including connections establishing": _rate(
         "transactions with connections",
         "secondary",
-        "Transactions of all clients divided by the time of the run, connecting included.",
+        "Transactions of all clients divided by the run time, including connection time.",
     ),
     "tps": _rate(
         TRANSACTIONS,
         "informational",
-        "Transactions of this one of several scripts, of all clients, divided by the time of the "
-        "run; the weights of the scripts set its share.",
+        "Transactions of this script by all clients, divided by the run time; depends on the "
+        "weight of the script.",
     ),
     LATENCY: _Kind(
         name=LATENCY,
         family="secondary",
-        definition="Mean time from the start of a transaction, under --rate from the time that "
-        "it was scheduled for, to its end.",
+        definition="Mean latency of a transaction; with --rate, measured from its scheduled start.",
     ),
     "latency stddev": _Kind(
         name="latency stddev",
         family="informational",
-        definition="Standard deviation of the times of the transactions of a run.",
+        definition="Standard deviation of transaction latency within a run.",
     ),
     "initial connection time": _Kind(
         name="connection time",
@@ -124,26 +124,27 @@ KINDS = {
     "average connection time": _Kind(
         name="connection time",
         family="informational",
-        definition="Mean time to make the connection of a transaction.",
+        definition="Mean time to open a connection (one per transaction).",
     ),
     THROTTLED: _Kind(
         name="schedule lag",
         family="informational",
-        definition="Mean time by which a transaction began later than --rate had scheduled it.",
+        definition="Mean delay from the scheduled to the actual start of a transaction (--rate).",
     ),
     "number of failed transactions": _number(
         "failed transactions",
-        "Transactions of a run that ended with a serialization or a deadlock error.",
+        "Number of transactions per run that failed with a serialization or deadlock error.",
     ),
     "number of transactions above the": _number(
-        "late transactions", "Transactions of a run that took longer than --latency-limit."
+        "late transactions", "Number of transactions per run that took longer than --latency-limit."
     ),
 }
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Value:
-    # What a line says. ``script`` names the one of several that it is about.
+    """One printed value; ``script`` is the script that it belongs to, None for all scripts."""
+
     key: str
     text: str
     script: str | None
@@ -152,14 +153,15 @@ class _Value:
 
 @dataclass(kw_only=True, slots=True)
 class _Report:
-    # What one pgbench printed.
+    """The values that one pgbench printed."""
+
     values: list[_Value] = field(default_factory=list)
     script: str | None = None
 
 
 @parser("pgbench", claims=lambda text: HEADER.search(text) is not None)
 def parse_pgbench(lines: Iterable[str], label: str) -> Iterator[Measurement | BadLine]:
-    """Read the report of each pgbench that ran; one without a rate did not come to its end."""
+    """Parse the report of each pgbench; skip reports without a rate, which are incomplete."""
     report: _Report | None = None
     for line_number, line in enumerate(lines, start=1):
         if HEADER.match(line):
@@ -174,17 +176,17 @@ def parse_pgbench(lines: Iterable[str], label: str) -> Iterator[Measurement | Ba
 
 def _add_line(report: _Report, where: tuple[str, int, str]) -> None:
     line = where[2]
-    if (found := SCRIPT.match(line)) is not None:
-        report.script = _script_name(found[1], found[2])
-    elif (found := LINE.match(line) or SCRIPT_RATE.match(line)) is not None:
-        value = _Value(key=found[1], text=found[2], script=report.script, where=where)
+    if (match := SCRIPT.match(line)) is not None:
+        report.script = _script_name(match[1], match[2])
+    elif (match := LINE.match(line) or SCRIPT_RATE.match(line)) is not None:
+        value = _Value(key=match[1], text=match[2], script=report.script, where=where)
         report.values.append(value)
-    elif (found := RATE.match(line)) is not None:
-        report.values.append(_Value(key=found[2], text=found[1], script=None, where=where))
+    elif (match := RATE.match(line)) is not None:
+        report.values.append(_Value(key=match[2], text=match[1], script=None, where=where))
 
 
 def _script_name(number: str, printed: str) -> str:
-    # A file may lie elsewhere on the other side, so its folder is not part of the name.
+    # The script may be in another directory on the other side, so the name omits the directory.
     builtin = BUILTIN.fullmatch(printed.strip())
     name = builtin[1] if builtin is not None else PurePosixPath(printed.strip()).name
     return f"script {number} ({name[:LONGEST_SCRIPT_NAME]})"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-r"""schbench: how long tasks wait for a CPU after they are woken, and how long requests take.
+r"""Parse schbench: wakeup latency, request latency and request rate.
 
 >>> text = '''\
 ... Wakeup Latencies percentiles (usec) runtime 30 (s) (434591 total samples)
@@ -15,8 +15,8 @@ r"""schbench: how long tasks wait for a CPU after they are woken, and how long r
 ...           min=15869, max=18042
 ... average rps: 17108.70
 ... '''
->>> for found in parse_schbench(text.splitlines(), "stderr"):
-...     print(found.metric.name, f"{found.value:g}", f"{found.resolution:g}", found.metric.family)
+>>> for item in parse_schbench(text.splitlines(), "stderr"):
+...     print(item.metric.name, f"{item.value:g}", f"{item.resolution:g}", item.metric.family)
 schbench wakeup latency p50 6e-06 1e-06 secondary
 schbench wakeup latency p99 0.001198 4e-06 primary
 schbench wakeup latency max 0.00154 1e-06 informational
@@ -25,21 +25,20 @@ schbench request latency max 0.017204 1e-06 informational
 schbench rps p50 17376 64 informational
 schbench requests 17108.7 0.01 secondary
 
-All percentiles of a run come from the same requests, so one of them decides: p99 of what
-the program is made to measure, the wakeup. Percentiles are read from a histogram; the
-resolution of each is the width of its bucket.
+All percentiles of a run come from the same requests, so only one of them is primary: p99 of the
+wakeup latency. schbench computes percentiles from a histogram; the resolution of each is the width
+of its bucket.
 
-Blocks that are printed while it runs hold everything since the start and are repeated by the
-last ones, so only the last block of each section counts, once ``average rps`` (or, for
-``-A`` and ``-p``, their own line) says that the program ended. Several instances, one after
-the other in the text, give one measurement each. Nothing is read when ``-z`` zeroed the
-statistics, because the last block then covers only the end, nor when the lines of instances
-that ran at once are mixed.
+Each block that schbench prints covers the whole time since the start, so only the last block of
+each section is read, after ``average rps`` (or the corresponding line of ``-A`` and ``-p``) marks
+the end of the program. Instances that ran one after the other are one measurement each. Nothing is
+read if ``-z`` reset the statistics, because the last block then covers only part of the run, or if
+the output of concurrent instances is mixed.
 
-Requests per second are sampled once a second, first before any request was made. That sample
-is the ``20.0th: 0`` above; a percentile of 0 is left out, and the others only explain.
+schbench samples requests per second once a second, the first time before the first request. This
+sample is the ``20.0th: 0`` above. Percentiles of 0 are omitted; the others are informational.
 
-Until 2023 there was one section, ``Latency percentiles (usec)``, and no line at the end.
+Versions until 2023 print one section, ``Latency percentiles (usec)``, and no line at the end.
 """
 
 import re
@@ -54,7 +53,7 @@ SECTION = re.compile(
     r"(?: runtime (\d{1,18}) \(s\) \((\d{1,18}) total samples\))?\s*$",
     re.MULTILINE | re.ASCII,
 )
-# The 99th is marked: "* 99.0th: 8", in old versions "*99.0000th: 8".
+# The 99th percentile is marked: "* 99.0th: 8", in old versions "*99.0000th: 8".
 PERCENTILE = re.compile(r"\s*(?:\* *)?(\d{1,3}(?:\.\d{1,4})?)th:\s*(\S*)", re.ASCII)
 EXTREMES = re.compile(r"\s*(?:Over=[^\s,]*, )?min=[^\s,]*, max=(\S*)", re.ASCII)
 WARMED_UP = "warmup done, zeroing stats"
@@ -63,8 +62,8 @@ WARMED_UP = "warmup done, zeroing stats"
 # (plat_val_to_idx() in schbench.c).
 PLAT_BITS = 8
 
-# Before sections had names, the only one was that of the wakeups. It keeps a name of its own:
-# the programs differ in more than this text.
+# In old versions the only section, without a name, is the wakeup latency. It has a separate name,
+# because its values do not compare with those of newer versions.
 SECTIONS = {
     "Wakeup Latencies": "wakeup latency",
     "Request Latencies": "request latency",
@@ -76,7 +75,7 @@ UNNAMED = SECTIONS["Latency"]
 RATES = (SECTIONS["RPS"],)
 PRIMARY = (f"{WAKEUP} p99", f"{UNNAMED} p99")
 
-# What only the end of the program prints, and the name of that metric.
+# Lines that schbench prints only at its end, and the names of their metrics.
 ENDING = re.compile(r"(average rps:|final rps goal was|avg worker transfer:)\s*(\S*)", re.ASCII)
 ENDINGS = {
     "average rps:": "requests",
@@ -84,36 +83,38 @@ ENDINGS = {
     "avg worker transfer:": "transfers",
 }
 
-# The times of a run that the percentiles of a section are of.
+# What the percentiles of a section measure.
 TIMES = {
-    WAKEUP: "the waits of workers from their wakeup until they ran",
-    SECTIONS["Request Latencies"]: "the times that workers needed for a request",
-    UNNAMED: "the waits of workers from their wakeup until they ran",
+    WAKEUP: "the time from the wakeup of a worker until it runs",
+    SECTIONS["Request Latencies"]: "the time that a worker needs for a request",
+    UNNAMED: "the time from the wakeup of a worker until it runs",
 }
 RATE_DEFINITIONS = {
-    "requests": "Requests that all workers finished, divided by the time of the run.",
-    "requests sustained": "The rate of requests that -A raised itself to and could keep up.",
-    "transfers": "Messages that a worker passed a second, the mean over the workers.",
+    "requests": "Requests completed by all workers, divided by the run time.",
+    "requests sustained": "Request rate that -A (auto-rps) reached and sustained.",
+    "transfers": "Messages transferred per second and worker, mean over the workers.",
 }
 
-MIXED = "instances that ran at once are mixed; give each schbench a file of its own"
+MIXED = "output of concurrent schbench instances is mixed; write each to a separate file"
 
 Where = tuple[str, int, str]
-Found = Measurement | BadLine
+Item = Measurement | BadLine
 
 
 @dataclass(kw_only=True, slots=True)
 class _Block:
-    # One printed block; it ends with the line of its extremes.
+    """One printed block; it ends with the line ``min=…, max=…``."""
+
     runtime_s: int | None
     samples: int | None
-    found: list[Found] = field(default_factory=list)
+    items: list[Item] = field(default_factory=list)
     is_open: bool = True
 
 
 @dataclass(kw_only=True, slots=True)
 class _Instance:
-    # What one schbench printed so far: the last block of each section, and what is wrong with it.
+    """The output of one schbench so far: the last block of each section, and the first error."""
+
     blocks: dict[str, _Block] = field(default_factory=dict)
     last: str | None = None
     problem: BadLine | None = None
@@ -123,13 +124,13 @@ class _Instance:
         return block if block is not None and block.is_open else None
 
     def refuse(self, where: Where, problem: str) -> None:
-        # The first problem says most; what follows from it says less.
+        # Keep the first problem; later ones may be consequences of it.
         self.problem = self.problem or BadLine(problem=f"{where[0]}:{where[1]}: {problem}")
 
 
 @parser("schbench", claims=lambda text: SECTION.search(text) is not None)
 def parse_schbench(lines: Iterable[str], label: str) -> Iterator[Measurement | BadLine]:
-    """Read the last block of each section of each instance."""
+    """Parse the last block of each section of each instance."""
     instance = _Instance()
     where = (label, 0, "")
     for where in ((label, number, line) for number, line in enumerate(lines, start=1)):
@@ -151,7 +152,8 @@ def parse_schbench(lines: Iterable[str], label: str) -> Iterator[Measurement | B
 
 
 def _is_another(instance: _Instance, header: re.Match[str]) -> bool:
-    # Old versions print no end. Their first had one block a run; later ones count the runtime up.
+    # Old versions print no last line. The first of them print one block per run, the later ones
+    # a rising runtime.
     before = instance.blocks.get(UNNAMED)
     if before is None or SECTIONS[header[1]] != UNNAMED:
         return False
@@ -169,7 +171,7 @@ def _begin_block(instance: _Instance, header: re.Match[str], where: Where) -> No
     if instance.open_block() is not None or is_repeated:
         instance.refuse(where, MIXED)
     elif before is not None and (before.samples or 0) > (block.samples or 0):
-        instance.refuse(where, "the samples were zeroed during the run; record without -z")
+        instance.refuse(where, "samples were reset during the run; run schbench without -z")
     instance.blocks[section] = block
     instance.last = section
 
@@ -182,15 +184,15 @@ def _add_line(instance: _Instance, where: Where) -> None:
     if block is None:
         instance.refuse(where, MIXED)
     elif percentile is not None:
-        block.found += _read_percentile(instance.last, percentile, where)
+        block.items += _read_percentile(instance.last, percentile, where)
     elif extremes is not None:
         block.is_open = False
         if instance.last not in RATES:
             metric = _metric(f"{instance.last} max", "s", "lower", "informational")
-            block.found.append(measure(metric, extremes[1], where=where, scale=MICROSECOND_S))
+            block.items.append(measure(metric, extremes[1], where=where, scale=MICROSECOND_S))
 
 
-def _read_percentile(section: str, line: re.Match[str], where: Where) -> Iterator[Found]:
+def _read_percentile(section: str, line: re.Match[str], where: Where) -> Iterator[Item]:
     name = f"{section} p{float(line[1]):g}"
     is_rate = section in RATES
     if is_rate:
@@ -198,16 +200,16 @@ def _read_percentile(section: str, line: re.Match[str], where: Where) -> Iterato
     else:
         metric = _metric(name, "s", "lower", "primary" if name in PRIMARY else "secondary")
     scale = 1.0 if is_rate else MICROSECOND_S
-    found = measure(metric, line[2], where=where, scale=scale)
-    if isinstance(found, Measurement):
-        if is_rate and found.value == 0.0:
+    item = measure(metric, line[2], where=where, scale=scale)
+    if isinstance(item, Measurement):
+        if is_rate and item.value == 0.0:
             return
-        found = replace(found, resolution=bucket_width(found.value / scale) * scale)
-    yield found
+        item = replace(item, resolution=bucket_width(item.value / scale) * scale)
+    yield item
 
 
 def bucket_width(value: float) -> float:
-    """Return the width of the bucket of schbench's histogram that the value lies in.
+    """Return the width of the histogram bucket of schbench that contains a value.
 
     >>> [bucket_width(value) for value in (6, 511, 513, 1198, 11376)]
     [1.0, 1.0, 2.0, 4.0, 32.0]
@@ -217,10 +219,10 @@ def bucket_width(value: float) -> float:
 
 def _finish(
     instance: _Instance, where: Where, ending: re.Match[str] | None = None
-) -> Iterator[Found]:
+) -> Iterator[Item]:
     is_old = UNNAMED in instance.blocks
     if instance.open_block() is not None or (ending is None and not is_old):
-        instance.refuse(where, "schbench did not come to its end; let it run as long as -r says")
+        instance.refuse(where, "schbench ended early; let it run until the end of -r RUNTIME")
     elif not is_old and WAKEUP not in instance.blocks:
         instance.refuse(where, MIXED)
     if instance.problem is not None:
@@ -228,7 +230,7 @@ def _finish(
         return
     for section, block in instance.blocks.items():
         if block.samples != 0:
-            yield from block.found
+            yield from block.items
         elif section not in RATES:
             yield BadLine(problem=f"{where[0]}:{where[1]}: {section} has no samples; run longer")
     if ending is not None:
@@ -247,12 +249,12 @@ def _metric(name: str, unit: str, better: Better, family: Family) -> Metric:
 
 
 def _define(name: str) -> str | None:
-    section, _, what = name.rpartition(" ")
-    percent = what.removeprefix("p")
+    section, _, statistic = name.rpartition(" ")
+    percent = statistic.removeprefix("p")
     if section in RATES:
-        return f"{percent}% of the seconds of a run had at most so many requests."
+        return f"{percent}th percentile of requests per second, sampled once per second."
     if section not in TIMES:
         return RATE_DEFINITIONS.get(name)
-    if what == "max":
-        return f"The longest of {TIMES[section]} in a run."
-    return f"{percent}% of {TIMES[section]} in a run were at most so long."
+    if statistic == "max":
+        return f"Maximum of {TIMES[section]}."
+    return f"{percent}th percentile of {TIMES[section]}."

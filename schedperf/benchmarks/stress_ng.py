@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""stress-ng with ``--metrics`` or ``--metrics-brief``: one row of numbers a stressor.
+"""Parse stress-ng with ``--metrics`` or ``--metrics-brief``: one row per stressor.
 
 >>> text = '''\\
 ... stress-ng: metrc: [79] stressor       bogo ops real time  usr time  sys time   bogo ops/s     bogo ops/s
@@ -7,16 +7,16 @@
 ... stress-ng: metrc: [79] pipe            1714401      1.00      0.31      1.57   1713294.83      912231.80
 ... stress-ng: info:  [79] successful run completed in 1.00s
 ... '''
->>> for found in parse_stress_ng(text.splitlines(), "stderr"):
-...     print(found.metric.name, found.value, found.metric.unit, found.metric.family)
+>>> for item in parse_stress_ng(text.splitlines(), "stderr"):
+...     print(item.metric.name, item.value, item.metric.unit, item.metric.family)
 stress-ng pipe real time 1.0 s informational
 stress-ng pipe bogo ops per real time 1713294.83 1/s primary
 stress-ng pipe bogo ops per CPU time 912231.8 1/s secondary
 
-Old versions tag the table ``info:``. User and system time have no good direction of
-their own (a run of fixed length that does more work burns more of both), and their sum
-is in the rate per CPU time. The miscellaneous metrics do not say which direction is
-better, so a ``--metric`` rule must.
+Old versions tag the table ``info:``. User and system time are not read: neither direction is better
+(in a run of fixed length, more work uses more CPU time), and the rate per CPU time contains their
+sum. stress-ng does not print which direction of its miscellaneous metrics is better; use
+``--metric`` for them.
 """  # noqa: E501 # real output is this wide
 
 import re
@@ -30,10 +30,13 @@ LINE = re.compile(r"^stress-ng:(?: [\d:.]+)? (?:metrc|info): +\[\d+\] (.*)$", re
 HEADER = re.compile(r"^stress-ng:.*\] stressor +bogo ops +real time +usr time", re.MULTILINE)
 END = ("miscellaneous metrics:", "successful run completed", "unsuccessful run completed")
 
-REAL_TIME = "Wall-clock time that the stressor ran, the mean over its instances."
-RATE = "Operations of all instances, as this stressor alone counts them, divided by the {time}."
+REAL_TIME = "Wall-clock time of the stressor, mean over its instances."
+RATE = (
+    "Bogo operations of all instances divided by the {time}; an operation is defined by the "
+    "stressor."
+)
 
-# Columns behind the stressor's name: bogo ops, real, usr and sys time, the two rates.
+# Columns after the stressor's name: bogo ops, real, usr and sys time, the two rates.
 COLUMNS: dict[int, tuple[str, str, Better, Family, str]] = {
     2: ("real time", "s", "lower", "informational", REAL_TIME),
     5: (
@@ -41,14 +44,14 @@ COLUMNS: dict[int, tuple[str, str, Better, Family, str]] = {
         "1/s",
         "higher",
         "primary",
-        RATE.format(time="wall-clock time that it ran"),
+        RATE.format(time="wall-clock time"),
     ),
     6: (
         "bogo ops per CPU time",
         "1/s",
         "higher",
         "secondary",
-        RATE.format(time="user and system time that they used"),
+        RATE.format(time="CPU time (user and system)"),
     ),
 }
 FEWEST_FIELDS = 7
@@ -56,7 +59,7 @@ FEWEST_FIELDS = 7
 
 @parser("stress-ng", claims=lambda text: HEADER.search(text) is not None)
 def parse_stress_ng(lines: Iterable[str], label: str) -> Iterator[Measurement | BadLine]:
-    """Read the table of metrics, one stressor a line."""
+    """Parse the table of metrics, which has one row per stressor."""
     is_table = False
     for line_number, line in enumerate(lines, start=1):
         content = LINE.match(line)
@@ -69,7 +72,7 @@ def parse_stress_ng(lines: Iterable[str], label: str) -> Iterator[Measurement | 
 
 
 def _parse_row(fields: list[str], where: tuple[str, int, str]) -> Iterator[Measurement | BadLine]:
-    # The second line of the header holds units in parentheses; messages are shorter than a row.
+    # The second line of the header has units in parentheses; messages are shorter than a row.
     if len(fields) < FEWEST_FIELDS or fields[0].startswith("("):
         return
     for column, (name, unit, better, family, definition) in COLUMNS.items():

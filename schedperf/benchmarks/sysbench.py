@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-r"""sysbench: processor, threads, mutex, memory and file tests, and transactions of a database.
+r"""Parse sysbench: CPU, threads, mutex, memory, file I/O and database (OLTP) tests.
 
 >>> text = '''\
 ... sysbench 1.0.20 (using system LuaJIT 2.1.0-beta3)
@@ -18,22 +18,22 @@ r"""sysbench: processor, threads, mutex, memory and file tests, and transactions
 ...          95th percentile:                        0.39
 ...          sum:                                 1997.99
 ... '''
->>> for found in parse_sysbench(text.splitlines(), "stdout"):
-...     print(found.metric.name, f"{found.value:g}", found.metric.unit, found.metric.family)
+>>> for item in parse_sysbench(text.splitlines(), "stdout"):
+...     print(item.metric.name, f"{item.value:g}", item.metric.unit, item.metric.family)
 sysbench cpu events 5133.22 1/s primary
 sysbench cpu latency average 0.00039 s secondary
 sysbench cpu latency p95 0.00039 s secondary
 sysbench cpu latency max 0.00909 s informational
 
-Neither the name of the test nor its limit, of time or of events, is printed. Tests are told
-apart by the lines that only they have. The others (threads, a script of the user's) are all
-``sysbench events``: events by total time, a rate that goes with the result under either
-limit. The mutex test is where every thread ran one event: its result is the total time.
+sysbench prints neither the name of the test nor its limit (of time or of events). The parser
+identifies a test by the lines that only this test prints. All other tests (threads, user scripts)
+are ``sysbench events``: events divided by the total time, which is valid with either limit. If
+every thread ran one event, the test is mutex, and its result is the total time.
 
-Under ``--rate`` the rate is the user's, so the latency is primary and the rate informational.
-Lines that ``--report-interval`` prints are progress. After a report of
-``--report-checkpoints`` the last one covers only the time since, so nothing is read.
-Versions 0.4 and 0.5 say ``approx.  95 percentile: 2.21ms``, and 1.1 ``time elapsed``.
+With ``--rate`` the user sets the rate, so the latency is primary and the rate informational.
+Lines of ``--report-interval`` are not read. With ``--report-checkpoints`` the last report covers
+only the time since the last checkpoint, so nothing is read.
+Versions 0.4 and 0.5 print ``approx.  95 percentile: 2.21ms``, and 1.1 ``time elapsed``.
 """
 
 import math
@@ -47,7 +47,7 @@ from schedperf.model.numbers import LARGEST_NUMBER
 
 HEADER = re.compile(r"^sysbench \d+\.\d[\w.+-]*(?: \(|: +multi-threaded )", re.MULTILINE | re.ASCII)
 
-# A line is "name: value"; of what is counted, the rate follows in parentheses.
+# A line is "name: value"; for counts, the rate follows in parentheses.
 LINE = re.compile(
     r"(events per second|total time|time elapsed|total number of events|events \(avg/stddev\)"
     r"|avg|max|(?:approx\. +)?\d{1,3}(?:th|st|nd|rd)? percentile"
@@ -57,11 +57,11 @@ LINE = re.compile(
     re.ASCII,
 )
 IN_PARENTHESES = ("transactions", "queries", "ignored errors", "reconnects", "Total operations")
-# Versions 0.4 and 0.5 write MB, and divide by 1024 * 1024 all the same.
+# Versions 0.4 and 0.5 print MB, but divide by 1024 * 1024 too.
 TRANSFERRED = re.compile(r"\S+ Mi?B transferred \((\S+) Mi?B/sec\)", re.ASCII)
 PERCENTILE = re.compile(r"(approx\. +)?(\d{1,3})(?:th|st|nd|rd)? percentile", re.ASCII)
 CHECKPOINT = "Checkpoint report:"
-# What follows this line is another program's.
+# The last line of a report.
 LAST = re.compile(r" +execution time \(avg/stddev\):")
 
 MEBIBYTE_B = 1 << 20
@@ -70,13 +70,14 @@ MEBIBYTE_B = 1 << 20
 # (OPER_LOG_* in sb_logger.c): neighbours are 1.8% apart, often more than the printed digits.
 HISTOGRAM_STEP = math.expm1(math.log(1e5 / 1e-3) / 1023)
 
-# What the threads' fairness says where each of them ran one event.
+# Printed as the threads' fairness if each thread ran one event.
 ONE_EVENT_EACH = "1.0000/0.00"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Result:
-    # A line that only one test prints.
+    """The result of a test, from a line that only this test prints."""
+
     key: str
     test: str
     name: str
@@ -85,26 +86,26 @@ class _Result:
     scale: float = 1.0
 
 
-# The operations of the memory test are its throughput in other words, but for
-# ``--memory-oper=none``, which transfers nothing.
+# The operations of the memory test are redundant with its throughput, except with
+# ``--memory-oper=none``, which transfers no data.
 RESULTS = (
     _Result(
         key="events per second",
         test="cpu",
         name="events",
-        definition="Events of all threads a second; one is a search for all primes up to a limit.",
+        definition="Events of all threads per second; an event computes all primes up to a limit.",
     ),
     _Result(
         key="transactions",
         test="OLTP",
         name="transactions",
-        definition="Transactions of all threads divided by the total time.",
+        definition="Transactions of all threads, divided by the total time.",
     ),
     _Result(
         key="transferred",
         test="memory",
         name="throughput",
-        definition="Memory that all threads read or wrote, divided by the total time.",
+        definition="Bytes read or written by all threads, divided by the total time.",
         unit="B/s",
         scale=MEBIBYTE_B,
     ),
@@ -112,16 +113,16 @@ RESULTS = (
         key="Total operations",
         test="memory",
         name="operations",
-        definition="Blocks of memory that all threads went through, divided by the total time.",
+        definition="Memory blocks processed by all threads, divided by the total time.",
     ),
 )
-FILE_THROUGHPUT = "What all threads read and wrote together, divided by the total time."
-MUTEX_TIME = "Time until every thread had taken and released the mutexes as often as it had to."
-EVENT_RATE = "Events of all threads divided by the total time; the test says what an event is."
-LATENCY_MEAN = "Mean time of an event of a thread."
-LATENCY_MAX = "The longest time of an event of a thread."
+FILE_THROUGHPUT = "Bytes read and written by all threads, divided by the total time."
+MUTEX_TIME = "Time until all threads have completed their mutex lock and unlock loops."
+EVENT_RATE = "Events of all threads divided by the total time; an event is defined by the test."
+LATENCY_MEAN = "Mean latency of an event, over all threads."
+LATENCY_MAX = "Maximum latency of an event, over all threads."
 
-# Printed rates that explain: name in the text, name of the metric, direction.
+# Informational rates: printed name, name of the metric, direction.
 EXPLAINING: tuple[tuple[str, str, Better], ...] = (
     ("reads/s", "reads", "higher"),
     ("writes/s", "writes", "higher"),
@@ -131,26 +132,28 @@ EXPLAINING: tuple[tuple[str, str, Better], ...] = (
     ("reconnects", "reconnects", "lower"),
 )
 
-Found = Measurement | BadLine
+Item = Measurement | BadLine
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Value:
-    # The number that a line says, and where it stands.
+    """A printed number and its line."""
+
     text: str
     where: tuple[str, int, str]
 
 
 @dataclass(kw_only=True, slots=True)
 class _Report:
-    # What one sysbench printed, by the name of the line.
+    """The values that one sysbench printed, by the name of the line."""
+
     values: dict[str, _Value] = field(default_factory=dict)
     checkpoint: tuple[str, int, str] | None = None
 
 
 @parser("sysbench", claims=lambda text: HEADER.search(text) is not None)
 def parse_sysbench(lines: Iterable[str], label: str) -> Iterator[Measurement | BadLine]:
-    """Read the report of each sysbench that ran; preparing and cleaning up print none."""
+    """Parse the report of each ``sysbench run``; ``prepare`` and ``cleanup`` print none."""
     report: _Report | None = None
     for line_number, line in enumerate(lines, start=1):
         if HEADER.match(line):
@@ -169,14 +172,14 @@ def parse_sysbench(lines: Iterable[str], label: str) -> Iterator[Measurement | B
 def _add_line(report: _Report, text: str, where: tuple[str, int, str]) -> None:
     if text.endswith(CHECKPOINT):
         report.checkpoint = where
-    elif found := LINE.match(text):
-        printed = found[3] or "" if found[1] in IN_PARENTHESES else found[2]
-        report.values[found[1]] = _Value(text=printed, where=where)
-    elif found := TRANSFERRED.match(text):
-        report.values["transferred"] = _Value(text=found[1], where=where)
+    elif match := LINE.match(text):
+        printed = match[3] or "" if match[1] in IN_PARENTHESES else match[2]
+        report.values[match[1]] = _Value(text=printed, where=where)
+    elif match := TRANSFERRED.match(text):
+        report.values["transferred"] = _Value(text=match[1], where=where)
 
 
-def _read_report(report: _Report) -> Iterator[Found]:
+def _read_report(report: _Report) -> Iterator[Item]:
     values = report.values
     total = values.get("total time") or values.get("time elapsed")
     if total is None:
@@ -184,8 +187,8 @@ def _read_report(report: _Report) -> Iterator[Found]:
     if report.checkpoint is not None:
         label, line_number, _ = report.checkpoint
         yield BadLine(
-            problem=f"{label}:{line_number}: a checkpoint report, after which sysbench counts "
-            "anew; record without --report-checkpoints"
+            problem=f"{label}:{line_number}: sysbench resets its counts at each checkpoint "
+            "report; record without --report-checkpoints"
         )
         return
     is_throttled = "Target transaction rate" in values
@@ -194,23 +197,23 @@ def _read_report(report: _Report) -> Iterator[Found]:
     yield from _read_latencies(test, values, "primary" if is_throttled else "secondary")
     for key, name, better in EXPLAINING:
         if (value := values.get(key)) is not None:
-            definition = f"Number of {name} of all threads divided by the total time."
+            definition = f"Number of {name} in all threads, divided by the total time."
             metric = _metric(test, name, "1/s", better, "informational", definition)
             yield measure(metric, value.text, where=value.where)
 
 
 def _read_result(
     values: Mapping[str, _Value], total: _Value, family: Family
-) -> tuple[str, list[Found]]:
-    # The name of the test, and the one number that is its result.
+) -> tuple[str, list[Item]]:
+    """Return the name of the test and its result."""
     for result in RESULTS:
         value = values.get(result.key)
         if value is not None:
             metric = _metric(
                 result.test, result.name, result.unit, "higher", family, result.definition
             )
-            found = measure(metric, value.text, where=value.where, scale=result.scale)
-            return result.test, [found]
+            item = measure(metric, value.text, where=value.where, scale=result.scale)
+            return result.test, [item]
     if "read, MiB/s" in values and "written, MiB/s" in values:
         return "fileio", [_sum_of_transfers(values, family)]
     fairness = values.get("events (avg/stddev)")
@@ -220,7 +223,7 @@ def _read_result(
     return "", list(_derive_rate(values, total, family))
 
 
-def _sum_of_transfers(values: Mapping[str, _Value], family: Family) -> Found:
+def _sum_of_transfers(values: Mapping[str, _Value], family: Family) -> Item:
     # A test mode reads, writes, or does both in the ratio that the user chose.
     metric = _metric("fileio", "throughput", "B/s", "higher", family, FILE_THROUGHPUT)
     parts: list[Measurement] = []
@@ -237,8 +240,8 @@ def _sum_of_transfers(values: Mapping[str, _Value], family: Family) -> Found:
 def _derive_rate(
     values: Mapping[str, _Value], total: _Value, family: Family
 ) -> Iterator[Measurement | BadLine]:
-    # Threads finish the event that they are in, so the total time ends with an event, and only
-    # its printed digits round the rate.
+    # Threads complete their current event, so the total time ends with an event, and the rate is
+    # only as precise as the printed time.
     metric = _metric("", "events", "1/s", "higher", family, EVENT_RATE)
     events = values.get("total number of events")
     if events is None:
@@ -251,24 +254,27 @@ def _derive_rate(
     rate = count.value / time.value if time.value > 0.0 else math.inf
     if abs(rate) > LARGEST_NUMBER:
         label, line_number, _ = total.where
-        yield BadLine(problem=f"{label}:{line_number}: invalid total time {total.text!r}")
+        yield BadLine(
+            problem=f"{label}:{line_number}: invalid total time {total.text!r} "
+            "(not positive, or too short to compute events per second)"
+        )
         return
     yield replace(count, value=rate, resolution=abs(rate) * (time.resolution or 0.0) / time.value)
 
 
-def _read_latencies(test: str, values: Mapping[str, _Value], family: Family) -> Iterator[Found]:
-    # A time of 0.00 was measured and is below the printed step: it stays, with its resolution.
+def _read_latencies(test: str, values: Mapping[str, _Value], family: Family) -> Iterator[Item]:
+    # 0.00 is a measured time below the printed step: keep it, with its resolution.
     if (value := values.get("avg")) is not None:
         metric = _metric(test, "latency average", "s", "lower", family, LATENCY_MEAN)
         yield _latency(metric, value)
     for key, value in values.items():
-        found = PERCENTILE.fullmatch(key)
-        if found is not None and int(found[2]) > 0:
-            percent = int(found[2])
-            definition = f"{percent}% of the events of all threads took at most so long."
+        match = PERCENTILE.fullmatch(key)
+        if match is not None and int(match[2]) > 0:
+            percent = int(match[2])
+            definition = f"{percent}th percentile of event latency, over all threads."
             metric = _metric(test, f"latency p{percent}", "s", "lower", "secondary", definition)
             latency = _latency(metric, value)
-            if isinstance(latency, Measurement) and found[1] is None:
+            if isinstance(latency, Measurement) and match[1] is None:
                 step = abs(latency.value) * HISTOGRAM_STEP
                 latency = replace(latency, resolution=max(step, latency.resolution or 0.0))
             yield latency
@@ -277,11 +283,11 @@ def _read_latencies(test: str, values: Mapping[str, _Value], family: Family) -> 
         yield _latency(metric, value)
 
 
-def _seconds(metric: Metric, value: _Value) -> Found:
+def _seconds(metric: Metric, value: _Value) -> Item:
     return measure(metric, value.text.removesuffix("s"), where=value.where)
 
 
-def _latency(metric: Metric, value: _Value) -> Found:
+def _latency(metric: Metric, value: _Value) -> Item:
     return measure(metric, value.text.removesuffix("ms"), where=value.where, scale=MILLISECOND_S)
 
 

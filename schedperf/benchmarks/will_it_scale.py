@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Parse will-it-scale: operations per second of parallel tasks.
 
-One program, ``NAME_processes`` or ``NAME_threads`` with ``-s SECONDS``, prints its rate in each
-second. The first seconds are for warming up, and the average of the others stands at the end:
+One program, ``NAME_processes`` or ``NAME_threads`` with ``-s SECONDS``, prints its rate every
+second. After the warm-up it averages the rates and prints the average at the end:
 
 >>> text = '''\\
 ... testcase:Context switch via pipes
@@ -12,8 +12,8 @@ second. The first seconds are for warming up, and the average of the others stan
 ... min:272990 max:272990 total:272990
 ... average:272990
 ... '''
->>> [found] = parse_will_it_scale(text.splitlines(), "stdout")
->>> found.metric.name, found.value, found.metric.unit, found.resolution
+>>> [item] = parse_will_it_scale(text.splitlines(), "stdout")
+>>> item.metric.name, item.value, item.metric.unit, item.resolution
 ('will-it-scale Context switch via pipes', 272990.0, '1/s', 1.0)
 
 ``runtest.py`` runs both forms of a test with 1, 2, 3 … tasks and prints a table without the
@@ -24,14 +24,15 @@ test's name:
 ... 0,0,100,0,100,0
 ... 1,623326,49.76,611007,49.98,623326
 ... '''
->>> for found in parse_will_it_scale(text.splitlines(), "stdout"):
-...     print(found.metric.name, found.value, found.metric.unit, found.metric.family)
+>>> for item in parse_will_it_scale(text.splitlines(), "stdout"):
+...     print(item.metric.name, item.value, item.metric.unit, item.metric.family)
 will-it-scale processes=1 623326.0 1/s primary
 will-it-scale threads=1 611007.0 1/s primary
 
-The row of 0 tasks is where the plot begins. A 0 elsewhere is a form that was not run, and -1 one
-that failed. ``linear`` follows from the first row, and idle time has no good direction. Neither
-output says all of what was run, so each test and form needs a run of its own.
+The row of 0 tasks is the origin of the plot. In the other rows, 0 means that the form was not run,
+and -1 that it failed. ``linear`` is extrapolated from the first row and is not read; idle time is
+not read, because neither direction is better. Neither output contains both the name and the form of
+the test, so each needs a separate run.
 """
 
 import re
@@ -45,7 +46,7 @@ ROW = re.compile(r"-?\d+,", re.ASCII)
 # The program refuses more than 2048 tasks.
 TASKS = re.compile(r"\d{1,4}", re.ASCII)
 DEFINITION = (
-    "Iterations of the test case a second, those of all tasks together, averaged over the seconds "
+    "Iterations of the test case per second, summed over all tasks and averaged over the seconds "
     "after the warm-up."
 )
 NOT_RUN = "0"
@@ -60,7 +61,7 @@ HEADER = re.compile(rf"^(?:{TABLE}\s*$|testcase:.*\nwarmup\s*$)", re.MULTILINE)
 
 @parser("will-it-scale", claims=lambda text: HEADER.search(text) is not None)
 def parse_will_it_scale(lines: Iterable[str], label: str) -> Iterator[Measurement | BadLine]:
-    """Read the averages of the programs and the rows of the table."""
+    """Parse the average of each program and the rows of the table."""
     name: str | None = None
     is_table = False
     for line_number, line in enumerate(lines, start=1):
@@ -70,7 +71,10 @@ def parse_will_it_scale(lines: Iterable[str], label: str) -> Iterator[Measuremen
         elif line.startswith(TESTCASE):
             name = _read_name(line)
             if name is None:
-                yield BadLine(problem=f"{label}:{line_number}: the test's name cannot be read")
+                yield BadLine(
+                    problem=f"{label}:{line_number}: invalid test name (expected at most 100 "
+                    "printable characters)"
+                )
         elif name and line.startswith(RESULT):
             yield measure(_metric(name), line.removeprefix(RESULT).strip(), where=where)
             name = None
@@ -86,7 +90,7 @@ def _read_name(line: str) -> str | None:
 def _parse_row(fields: list[str], where: tuple[str, int, str]) -> Iterator[Measurement | BadLine]:
     label, line_number, _ = where
     if len(fields) != TABLE.count(",") + 1 or TASKS.fullmatch(fields[0]) is None:
-        yield BadLine(problem=f"{label}:{line_number}: not a row of {TABLE!r}")
+        yield BadLine(problem=f"{label}:{line_number}: invalid row (expected {TABLE})")
         return
     tasks = int(fields[0])
     if tasks == 0:
@@ -94,14 +98,14 @@ def _parse_row(fields: list[str], where: tuple[str, int, str]) -> Iterator[Measu
     for form, column in COLUMNS.items():
         metric = _metric(f"{form}={tasks}")
         if fields[column] == FAILED:
-            yield BadLine(problem=f"{label}:{line_number}: {metric.name} is -1: the test failed")
+            yield BadLine(problem=f"{label}:{line_number}: {metric.name} is -1 (the test failed)")
         elif fields[column] != NOT_RUN:
             yield measure(metric, fields[column], where=where)
 
 
-def _metric(what: str) -> Metric:
+def _metric(test: str) -> Metric:
     return Metric(
-        name=f"will-it-scale {what}",
+        name=f"will-it-scale {test}",
         unit="1/s",
         better="higher",
         family="primary",

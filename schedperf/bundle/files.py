@@ -25,7 +25,7 @@ def read_regular(path: Path, limit: int, advice: str) -> bytes:
         problem = (error.strerror or str(error)).lower()
         raise InputError(f"{path}: cannot be read: {problem}; {advice}") from None
     if len(content) > limit:
-        raise InputError(f"{path}: is larger than {limit} bytes; {advice}")
+        raise InputError(f"{path}: larger than {limit} bytes; {advice}")
     return content
 
 

@@ -9,9 +9,8 @@
 
     decode(b'{"run": 3}', Run, "base.tar: boots/0/runs/003/run.json")
 
-Whatever is wrong is one :class:`~schedperf.model.errors.BundleError` that names the member, the
-place, and what was expected there. Members are read with a limit of bytes (``Bundle.read``), so
-what comes here is bounded already.
+Every error is a :class:`~schedperf.model.errors.BundleError` that names the member, the field and
+the expected value. The caller limits the size of the input (``Bundle.read``).
 """
 
 import json
@@ -27,11 +26,11 @@ from schedperf.model.errors import BundleError
 
 Value = TypeVar("Value")
 
-# host.json, the deepest that is written, has five levels.
+# host.json, the deepest file, has five levels.
 MAX_JSON_DEPTH = 32
 # Larger integers lose digits in the float64 columns that every analysis uses.
 MAX_JSON_INTEGER = 2**63
-# A message shows this much of a wrong value.
+# Characters of an invalid value that a message shows.
 _SHOWN_CHARACTERS = 40
 
 Count = Annotated[int, Meta(ge=0, le=MAX_JSON_INTEGER - 1)]
@@ -40,15 +39,15 @@ Count = Annotated[int, Meta(ge=0, le=MAX_JSON_INTEGER - 1)]
 MOST_CHARACTERS = 300
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
-# msgspec ends a message with the position: "Expected `int` >= 0 - at `$.rows[3].count`". For keys
-# it says "`key` in `$.rows`", and for the value of a key "`$.rows[...]`".
-_PROBLEM = re.compile(r"(?s)(?P<what>.*?)(?: - at (?P<place>(?:`key` in )?`\$[^`]*`))?")
+# msgspec appends the position to messages: "Expected `int` >= 0 - at `$.rows[3].count`". It is
+# "`key` in `$.rows`" for keys, and "`$.rows[...]`" for values of keys.
+_PROBLEM = re.compile(r"(?s)(?P<what>.*?)(?: - at (?P<field>(?:`key` in )?`\$[^`]*`))?")
 _MISSING, _EXPECTED = "Object missing required field ", "Expected "
 _STEP = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")
 
-# What to do where a value is wrong.
-DAMAGED = "use an undamaged file"
-_OTHER_VERSION = "use a schedperf that reads this version, or record again"
+# Advice for invalid values.
+DAMAGED = "copy the file again"
+_OTHER_VERSION = "use a version of schedperf that reads this format, or record again"
 
 
 class Sentence(str):
@@ -58,7 +57,7 @@ class Sentence(str):
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"not a JSON number: {name}")
+    raise ValueError(f"invalid number {name} (expected a JSON number)")
 
 
 def _bounded(value: object, depth: int) -> object:
@@ -66,7 +65,7 @@ def _bounded(value: object, depth: int) -> object:
     if depth > MAX_JSON_DEPTH:
         raise ValueError(f"nested deeper than {MAX_JSON_DEPTH} levels")
     if isinstance(value, dict):
-        # As a number it is 0, so a CPU would have two counts.
+        # As a number it equals key "0", so a CPU would have two counts.
         if "-0" in value:
             raise ValueError('invalid key "-0"')
         return {_bounded(key, depth): _bounded(child, depth + 1) for key, child in value.items()}
@@ -90,7 +89,7 @@ def parse_json(content: bytes, where: str) -> object:
     except RecursionError:
         problem = f"nested deeper than {MAX_JSON_DEPTH} levels"
     except UnicodeDecodeError:
-        problem = "not UTF-8"
+        problem = "invalid UTF-8"
     except ValueError as error:
         problem = str(error)[0].lower() + str(error)[1:]
     raise BundleError(f"{where}: invalid JSON: {problem}") from None
@@ -101,18 +100,18 @@ def _shorten(text: str) -> str:
 
 
 def decode(content: bytes, kind: type[Value], where: str) -> Value:
-    """Parse bounded JSON into a dataclass, whose types, constraints and checks it must satisfy.
+    """Parse JSON into a dataclass and check its types, constraints and ``__post_init__``.
 
-    Unknown keys are ignored. A ValueError of ``__post_init__`` becomes the message at its place.
+    Unknown keys are ignored.
 
     :param where: bundle and member, for messages
-    :raises BundleError: it is damaged, or it is not what ``kind`` describes
+    :raises BundleError: it is damaged, or does not match ``kind``
     """
     return convert(parse_json(content, where), kind, where)
 
 
 def convert(value: object, kind: type[Value], where: str) -> Value:
-    """Convert what :func:`parse_json` returned, as :func:`decode` does."""
+    """Convert the result of :func:`parse_json` to a dataclass, as :func:`decode` does."""
     try:
         return msgspec.convert(value, kind, str_keys=True, dec_hook=_decode_other)
     except msgspec.ValidationError as error:
@@ -122,7 +121,7 @@ def convert(value: object, kind: type[Value], where: str) -> Value:
 
 
 def _decode_other(kind: type, value: object) -> object:
-    """Decode the types that msgspec does not know."""
+    """Decode types that msgspec does not support."""
     if kind is object:
         return value
     if kind is Sentence and isinstance(value, str):
@@ -131,25 +130,25 @@ def _decode_other(kind: type, value: object) -> object:
 
 
 def _describe(message: str, value: object, kind: type) -> str:
-    found = _PROBLEM.fullmatch(message)
-    what, place = (found["what"], found["place"] or "$") if found else (message, "$")
-    what, place = what.replace("`", ""), place.replace("`", "")
-    steps = [name or index for name, index in _STEP.findall(place)]
+    match = _PROBLEM.fullmatch(message)
+    what, field = (match["what"], match["field"] or "$") if match else (message, "$")
+    what, field = what.replace("`", ""), field.replace("`", "")
+    steps = [name or index for name, index in _STEP.findall(field)]
     if what.startswith("Invalid enum value"):
         what = (
             f"{_EXPECTED}{' or '.join(map(json.dumps, _choices(inspect.type_info(kind), steps)))}"
         )
     if what.startswith(_MISSING):
-        return f"{place}.{what.removeprefix(_MISSING)} is missing"
+        return f"{field}.{what.removeprefix(_MISSING)} is missing"
     if what.startswith(_EXPECTED):
         expected = what.removeprefix(_EXPECTED)
-        return f"{place} is {_show(value, place, steps)} (expected {expected})"
-    return f"{place}: {what}"
+        return f"{field} is {_show(value, field, steps)} (expected {expected})"
+    return f"{field}: {what}"
 
 
-def _show(value: object, place: str, steps: Sequence[str]) -> str:
+def _show(value: object, field: str, steps: Sequence[str]) -> str:
     """Return the start of the value at a position; messages quote no keys of mappings."""
-    if place.startswith("key in") or "..." in steps:
+    if field.startswith("key in") or "..." in steps:
         return "invalid"
     for step in steps:
         if isinstance(value, dict):
@@ -163,12 +162,12 @@ def _choices(kind: inspect.Type, steps: Sequence[str]) -> list[object]:
     """Return the words allowed at a position."""
     kinds = [kind]
     for step in steps:
-        kinds = [child for one in _alternatives(kinds) for child in _children(one, step)]
+        kinds = [child for kind in _alternatives(kinds) for child in _children(kind, step)]
     return [
         word
-        for one in _alternatives(kinds)
-        if isinstance(one, inspect.LiteralType)
-        for word in one.values
+        for alternative in _alternatives(kinds)
+        if isinstance(alternative, inspect.LiteralType)
+        for word in alternative.values
     ]
 
 

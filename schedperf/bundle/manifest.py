@@ -2,7 +2,7 @@
 """Parse manifest.json, run.json and host.json into records; docs/bundle.md describes them.
 
 Each ``parse_`` function takes untrusted bytes and where they are from, and
-raises :class:`~schedperf.model.errors.BundleError` that names the place that is wrong.
+raises :class:`~schedperf.model.errors.BundleError` that names the invalid field.
 """
 
 import itertools
@@ -18,12 +18,12 @@ from schedperf.model.host import Host
 from schedperf.model.run import Kind
 from schedperf_collectors.contract import BUNDLE_VERSION, MOST_BUDGETED, point_key, run_folder
 
-# `record` makes no more runs than these, and each may be a point of its own.
+# The largest number of runs of `record`; each may be a separate point.
 MOST_POINTS = 100_000
 # The longest lists that users give: fields that are meant to differ, metric rules.
 MOST_PATHS = 1_000
 MOST_RULES = 100
-# host.json has about 200 values; each becomes a row where two machines differ.
+# host.json has about 200 values; each that differs between two machines becomes a row.
 MOST_HOST_VALUES = 10_000
 
 Status = Literal["ok", "skipped", "failed"]
@@ -53,12 +53,12 @@ MetricRules = Annotated[tuple[MetricRule, ...], Meta(max_length=MOST_RULES)]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sequential:
-    """The looks of a recording while it ran.
+    """The sequential looks of a recording.
 
     :param against: digest of the bundle it compared with
     :param first: runs of each point before the first look
-    :param max_runs: its budget: most runs of each point
-    :param looks: numbers of runs of each point at the looks; None without a manifest
+    :param max_runs: run budget of each point
+    :param looks: number of runs of each point at each look; None without a manifest
     :param stopped: why it ended; None if it was interrupted
     """
 
@@ -69,21 +69,25 @@ class Sequential:
     stopped: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse looks that no budget allows."""
+        """Refuse looks that exceed the budget."""
         if self.first > self.max_runs:
-            raise ValueError(f"first is {self.first} (expected max_runs, {self.max_runs}, or less)")
+            raise ValueError(
+                f'"first" is {self.first} (expected at most "max_runs", which is {self.max_runs})'
+            )
         looks = (0, *(self.looks or ()))
-        is_rising = all(one < other for one, other in itertools.pairwise(looks))
+        is_rising = all(first < second for first, second in itertools.pairwise(looks))
         if not is_rising or looks[-1] > self.max_runs:
-            raise ValueError(f"invalid looks (expected rising numbers up to {self.max_runs})")
+            raise ValueError(
+                f'invalid "looks" (expected increasing numbers of runs, at most {self.max_runs})'
+            )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CaptureEntry:
     """One capture, or why it is missing.
 
-    :param path: of the member, or of the folder that would have held it
-    :param sha256: None where nothing is stored, or where no manifest lists what is
+    :param path: path of the member, or of its directory if it is missing
+    :param sha256: None if nothing is stored, or if there is no manifest
     :param seconds: time the collector took
     :param reason: one line if it was skipped or failed
     """
@@ -127,14 +131,14 @@ class Run:
     metric: MetricRules | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a key of another point."""
+        """Refuse a key that does not match the point."""
         key = point_key(dict(self.point))
         if self.point_key != key:
-            raise ValueError(f'point_key contradicts point (expected "{key}")')
+            raise ValueError(f'"point_key" does not match "point" (expected "{key}")')
 
     @property
     def folder(self) -> str:
-        """Where its captures lie: "boots/0/runs/000"."""
+        """Folder of its captures: "boots/0/runs/000"."""
         return run_folder(self.boot, self.run)
 
     @property
@@ -174,7 +178,7 @@ class Version:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Manifest:
-    """What is true of the bundle as a whole."""
+    """The manifest of a bundle."""
 
     version: Version
     label: str
@@ -206,7 +210,7 @@ class RunFile(Run):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Header:
-    """What every version of a manifest has."""
+    """The fields that every version of the manifest has."""
 
     format: Literal["schedperf-bundle"]
     version: Version
@@ -235,7 +239,7 @@ class NewerFormat(BundleError):
 
 
 def parse_manifest(content: bytes, where: str) -> Manifest:
-    """Read manifest.json; nothing but the version is looked at in a format that is newer."""
+    """Parse manifest.json; of a newer format, only the version."""
     value = parse_json(content, where)
     version = convert(value, _Header, where).version
     if version.major > BUNDLE_VERSION[0]:
@@ -249,7 +253,7 @@ def parse_manifest(content: bytes, where: str) -> Manifest:
 
 
 def parse_run(content: bytes, where: str) -> RunFile:
-    """Read run.json."""
+    """Parse run.json."""
     run = decode(content, RunFile, where)
     _check_stored(run.captures, where)
     return run
@@ -263,7 +267,7 @@ def _check_stored(captures: Sequence[CaptureEntry], where: str) -> None:
 
 
 def parse_host(content: bytes, where: str) -> Mapping[str, object]:
-    """Read a host.json: groups of values, of which only the objects are checked here."""
+    """Parse host.json: groups of values, of which only the objects are checked."""
     value = parse_json(content, where)
     groups = {
         name: convert(group, dict[str, object], f"{where}: {name}")
@@ -272,7 +276,9 @@ def parse_host(content: bytes, where: str) -> Mapping[str, object]:
     convert(groups, _HostShape, where)
     count = _count_values(groups)
     if count > MOST_HOST_VALUES:
-        raise BundleError(f"{where}: {count} values, more than {MOST_HOST_VALUES}; record it again")
+        raise BundleError(
+            f"{where}: {count} host values (expected at most {MOST_HOST_VALUES}); record it again"
+        )
     return groups
 
 
@@ -296,7 +302,7 @@ def rebuild_manifest(stem: str, files: Sequence[RunFile], rest: Sequence[Capture
         tool_version=first.tool_version if first else None,
         created=first.start if first else None,
         complete=False,
-        incomplete_reason="it has no manifest: recording was interrupted or is still running",
+        incomplete_reason="no manifest (recording was interrupted or is still running)",
         planned_runs=None,
         workload=tuple(dict.fromkeys(file.workload for file in files)),
         points=tuple(dict.fromkeys(file.point_key for file in files)),

@@ -21,7 +21,7 @@ class Contents:
     def __init__(self, archive: Archive) -> None:
         self.expected: Mapping[str, str] = {}
         self._archive = archive
-        self._found: dict[str, str] = {}
+        self._actual: dict[str, str] = {}
 
     @property
     def path(self) -> Path:
@@ -49,15 +49,15 @@ class Contents:
         :raises BundleError: there is no such member, or it does not match its checksum
         """
         content = self._archive.read(self._member(name, limit))
-        if name not in self._found:
-            self._found[name] = hashlib.sha256(content).hexdigest()
+        if name not in self._actual:
+            self._actual[name] = hashlib.sha256(content).hexdigest()
         self._check(name)
         return content
 
     def extract(self, name: str, folder: Path, limit: int | None = None) -> Path:
         """Copy a member's bytes to a new file, a chunk at a time.
 
-        :param folder: folder for the file; the member's path in the bundle is ignored
+        :param folder: directory for the file; the member's path in the bundle is ignored
         :raises BundleError: as :meth:`read`; or the file cannot be written
         """
         member = self._member(name, limit)
@@ -71,20 +71,20 @@ class Contents:
         except OSError as error:
             raise BundleError(
                 f"{self.path}: {name} cannot be copied to {folder}: "
-                f"{str(error.strerror).lower()}; set TMPDIR to a larger folder"
+                f"{str(error.strerror).lower()}; set TMPDIR to a larger directory"
             ) from error
-        self._found[name] = state.hexdigest()
+        self._actual[name] = state.hexdigest()
         self._check(name)
         return path
 
     def sha256(self, name: str) -> str:
         """Return the SHA-256 of a member's actual bytes, whatever the manifest lists."""
-        if name not in self._found:
+        if name not in self._actual:
             state = hashlib.sha256()
             for chunk in self._archive.chunks(self._archive.members[name]):
                 state.update(chunk)
-            self._found[name] = state.hexdigest()
-        return self._found[name]
+            self._actual[name] = state.hexdigest()
+        return self._actual[name]
 
     def is_intact(self, name: str) -> bool:
         """Return whether a member matches its checksum, or has none."""
@@ -98,9 +98,9 @@ class Contents:
         state = hashlib.sha256()
         for name in self.names():
             if name != without:
-                found = self.sha256(name)
+                sha256 = self.sha256(name)
                 self._check(name)
-                state.update(f"{name}\0{found}\n".encode())
+                state.update(f"{name}\0{sha256}\n".encode())
         return state.hexdigest()
 
     def _member(self, name: str, limit: int | None) -> Member:

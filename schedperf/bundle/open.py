@@ -9,8 +9,8 @@
 
 A bundle is untrusted. It is never unpacked, and opening it checks the
 archive, the manifest, and every run.json and host.json. A member's checksum is
-checked when the member is read; ``digest``, which each comparison asks for,
-reads them all. The format is in docs/bundle.md.
+checked when the member is read; ``digest``, which each comparison uses,
+reads all members. The format is in docs/bundle.md.
 """
 
 import re
@@ -95,7 +95,7 @@ class Bundle:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 over (name, SHA-256) of every member but the manifest; equal is equal data.
+        """SHA-256 over (name, SHA-256) of all members except the manifest: equal for equal data.
 
         :raises BundleError: a member does not match its checksum
         """
@@ -120,7 +120,7 @@ class Bundle:
     def extract(self, name: str, folder: Path, limit: int | None = None) -> Path:
         """Copy a member to a new file, instead of holding it in memory.
 
-        :param folder: folder of the caller, who removes the file
+        :param folder: directory of the caller, who removes the file
         :return: the file
         :raises BundleError: as :meth:`read`; or the file cannot be written
         """
@@ -147,7 +147,7 @@ def open_bundle(path: Path, *, salvage: bool = False) -> Bundle:
 
 
 class _Opening:
-    """The steps of opening one bundle; each may find damage."""
+    """Opens one bundle; each step may find damage."""
 
     def __init__(self, contents: Contents, *, salvage: bool) -> None:
         self.contents = contents
@@ -168,8 +168,8 @@ class _Opening:
         if not manifest:
             if not boots:
                 raise BundleError(
-                    f"{path}: tar without {MANIFEST} or boots/, not a bundle; give a file "
-                    "that schedperf recorded"
+                    f"{path}: invalid bundle: no {MANIFEST} and no boots/; give a file that "
+                    "schedperf recorded, e.g. base.tar"
                 )
             manifest = self._rebuild(files)
             self._expect(manifest)
@@ -213,7 +213,7 @@ class _Opening:
     def _expect(self, manifest: Manifest) -> None:
         """Compare the manifest's members with the archive's; use its checksums from now on."""
         listed = {entry.path: entry.sha256 for entry in manifest.captures if entry.status == "ok"}
-        self.contents.expected = {name: known for name, known in listed.items() if known}
+        self.contents.expected = {name: sha256 for name, sha256 in listed.items() if sha256}
         names = {name for name in self.contents.names() if name != MANIFEST}
         for name in sorted(listed.keys() - names):
             self._trouble(f"{name} is in the manifest but not in the archive", "copy it again")
@@ -221,7 +221,7 @@ class _Opening:
             self._note("unlisted-members", count=len(unlisted), first=unlisted[0])
 
     def _read_runs(self) -> tuple[RunFile, ...]:
-        folders = dict.fromkeys(found[1] for found in self._matches(_IN_RUN))
+        folders = dict.fromkeys(match[1] for match in self._matches(_IN_RUN))
         recorded = [
             name for name in folders if self.contents.bytes_of(f"{name}/run.json") is not None
         ]
@@ -233,11 +233,11 @@ class _Opening:
             if file and file.folder == folder:
                 files.append(file)
             elif file:
-                self._trouble(f"{folder}/run.json says that it is {file.folder}")
+                self._trouble(f"{folder}/run.json describes another run ({file.folder})")
         return tuple(sorted(files, key=lambda file: (file.boot, file.run)))
 
     def _read_boots(self, runs: Sequence[Run]) -> tuple[Boot, ...]:
-        numbers = sorted({int(found[1]) for found in self._matches(_IN_BOOT)})
+        numbers = sorted({int(match[1]) for match in self._matches(_IN_BOOT)})
         by_boot: dict[int, list[Run]] = {number: [] for number in numbers}
         for run in runs:
             by_boot[run.boot].append(run)
@@ -262,8 +262,8 @@ class _Opening:
 
     def _matches(self, pattern: re.Pattern[str]) -> Iterator[re.Match[str]]:
         for name in self.contents.names("boots/"):
-            if found := pattern.match(name):
-                yield found
+            if match := pattern.match(name):
+                yield match
 
     def _rebuild(self, files: Sequence[RunFile]) -> Manifest:
         """Rebuild a manifest from the members."""
@@ -286,7 +286,7 @@ class _Opening:
 
 
 def _collector_of(name: str) -> str:
-    """Return which collector wrote a member: from its folder, else from its name."""
+    """Return the collector that wrote a member, from its name or directory."""
     folder, _, file = name.rpartition("/")
     plain = {"run.json": "record", "host.json": "host", "stdout": "workload", "stderr": "workload"}
     return plain.get(file, folder.rpartition("/")[2])

@@ -50,7 +50,7 @@ class Source:
         while size:
             part = os.pread(self._descriptor, min(size, CHUNK), offset)
             if not part:
-                raise BundleError(f"{self.path}: became shorter while it was read")
+                raise BundleError(f"{self.path}: truncated while it was read; copy it again")
             parts.append(part)
             offset += len(part)
             size -= len(part)
@@ -84,7 +84,7 @@ class _Spool(Source):
         except EOFError:
             return b""
         except (gzip.BadGzipFile, zlib.error, lzma.LZMAError, ZstdError) as error:
-            self.damage = f"its {self._kind} data cannot be decompressed ({error})"
+            self.damage = f"{self._kind} data cannot be decompressed ({error})"
             return b""
 
     def _append(self, chunk: bytes) -> None:
@@ -98,7 +98,7 @@ class _Spool(Source):
         except OSError as error:
             raise BundleError(
                 f"{self.path}: cannot be decompressed into {tempfile.gettempdir()}: "
-                f"{str(error.strerror).lower()}; set TMPDIR to a larger folder"
+                f"{str(error.strerror).lower()}; set TMPDIR to a larger directory"
             ) from error
 
 
@@ -171,5 +171,5 @@ def _open_regular(path: Path) -> int:
     if not stat.S_ISREG(mode):
         os.close(descriptor)
         kind = "a directory" if stat.S_ISDIR(mode) else "not a regular file"
-        raise BundleError(f"{path}: is {kind}; give a bundle, e.g. base.tar")
+        raise BundleError(f"{path}: {kind} (expected a bundle, e.g. base.tar)")
     return descriptor

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Read untrusted tar archives: check every header, never unpack.
 
-:mod:`tarfile` decodes single headers; this module walks over them, because
-``TarFile`` takes a damaged header in the middle for the end of the archive.
+:mod:`tarfile` decodes single headers; this module walks over them itself, because ``TarFile``
+treats a damaged header as the end of the archive.
 """
 
 import re
@@ -15,12 +15,12 @@ from schedperf.bundle.seekable import CHUNK, Source, open_source
 from schedperf.model.errors import BundleError
 from schedperf.model.text import clean
 
-# Members, folders and extended headers. A run has about a dozen members, so this is more than 10
-# 000 runs, and their headers are read in two seconds.
+# Members, directories and extended headers. A run has about a dozen members, so this allows more
+# than 10,000 runs; reading their headers takes two seconds.
 MAX_HEADERS = 200_000
 # perf.data of an hour of a large machine at 1 kHz; each member must fit in memory.
 MAX_MEMBER_BYTES = 2 << 30
-# All members together; a compressed bundle takes as much space in the temporary folder.
+# All members together; a compressed bundle takes as much space in the temporary directory.
 MAX_TOTAL_BYTES = 8 << 30
 # Linux's PATH_MAX: no file name is longer.
 MAX_NAME_BYTES = 4096
@@ -85,7 +85,9 @@ class Archive:
         try:
             for member in _Walk(self._source):
                 if member.name in members:
-                    raise BundleError(f"{self.path}: has {member.name} twice; record it again")
+                    raise BundleError(
+                        f"{self.path}: duplicate member {member.name}; record it again"
+                    )
                 members[member.name] = member
         except _Damaged as damage:
             if not salvage:
@@ -126,19 +128,22 @@ class _Walk:
                 self._extend(header)
             elif (member := self._read_member(header)) is not None:
                 yield member
-        raise self._refuse(f"has more than {MAX_HEADERS} members")
+        raise self._refuse(f"too many members (expected at most {MAX_HEADERS})")
 
     def _refuse(self, problem: str) -> BundleError:
         return BundleError(f"{self._source.path}: {problem}")
 
     def _not_a_tar(self, begin: bytes) -> BundleError:
-        found = _RECORD.match(begin)
-        if found is None:
-            return self._refuse("is not a tar; give a file that schedperf recorded")
-        schema = found[1].decode("ascii")
+        match = _RECORD.match(begin)
+        if match is None:
+            return self._refuse(
+                "invalid tar archive (expected a bundle, e.g. base.tar); give a file "
+                "that schedperf recorded"
+            )
+        schema = match[1].decode("ascii")
         return self._refuse(
-            f"is a result ({schema}), not a recording; compare the bundles listed under "
-            '"sides" in it'
+            f"result of a comparison ({schema}; expected a bundle); "
+            'compare the bundles in its "sides"'
         )
 
     def _read_header(self) -> tarfile.TarInfo | None:
@@ -150,38 +155,40 @@ class _Walk:
         try:
             return tarfile.TarInfo.frombuf(block, "utf-8", "strict")
         except UnicodeDecodeError:
-            raise self._refuse(f"has a member {after} whose name is not UTF-8") from None
+            raise self._refuse(f"invalid UTF-8 in the member name, {after}") from None
         except tarfile.HeaderError as error:
             if not self._last and self._offset == _BLOCK:
                 raise self._not_a_tar(block) from None
             where = f"{self._source.unit} {self._offset - _BLOCK}"
             raise _Damaged(f"damaged at {where}, {after}: {error}") from None
 
-    def _take(self, size: int, place: str) -> bytes:
+    def _take(self, size: int, where: str) -> bytes:
         """Return the next bytes.
 
-        :param place: position in the archive, for messages
+        :param where: position in the archive, for messages
         """
-        self._need(size, place)
+        self._need(size, where)
         self._offset += size
         return self._source.read(self._offset - size, size)
 
-    def _need(self, size: int, place: str) -> None:
+    def _need(self, size: int, where: str) -> None:
         source = self._source
         if self._offset + size > MAX_TOTAL_BYTES:
-            raise self._refuse(f"has more than {MAX_TOTAL_BYTES >> 30} GiB")
+            raise self._refuse(f"total size exceeds {MAX_TOTAL_BYTES >> 30} GiB")
         if not source.reaches(self._offset + size):
             if not source.size and source.is_plain:
-                raise self._refuse("is empty; record or copy it again")
+                raise self._refuse("empty file; record or copy it again")
             if self._offset + size == _BLOCK and source.is_plain:
                 raise self._not_a_tar(source.read(0, source.size))
             problem = source.damage or "truncated"
-            raise _Damaged(f"{problem} at {source.unit} {source.size}, {place}")
+            raise _Damaged(f"{problem} at {source.unit} {source.size}, {where}")
 
     def _extend(self, header: tarfile.TarInfo) -> None:
         """Read an extended header."""
         if not 0 <= header.size <= MAX_EXTENSION_BYTES:
-            raise self._refuse(f"has an extended header of {header.size} bytes")
+            raise self._refuse(
+                f"extended header of {header.size} bytes (expected at most {MAX_EXTENSION_BYTES})"
+            )
         content = self._take_padded(header.size, "inside an extended header")
         try:
             if header.type == tarfile.GNUTYPE_LONGNAME:
@@ -189,17 +196,17 @@ class _Walk:
             elif header.type == tarfile.XHDTYPE:
                 records = _parse_pax(content)
                 if any(key.startswith("GNU.sparse") for key in records):
-                    raise self._refuse("has a sparse file; pack it without --sparse")
+                    raise self._refuse("contains a sparse file; pack it with tar without --sparse")
                 self._name = records.get("path", self._name)
                 self._size = int(records["size"]) if "size" in records else None
         except ValueError:
-            raise self._refuse("has an unreadable extended header") from None
+            raise self._refuse("unreadable extended header; record or copy it again") from None
 
-    def _take_padded(self, size: int, place: str) -> bytes:
-        return self._take(-size % _BLOCK + size, place)[:size]
+    def _take_padded(self, size: int, where: str) -> bytes:
+        return self._take(-size % _BLOCK + size, where)[:size]
 
     def _read_member(self, header: tarfile.TarInfo) -> Member | None:
-        """Return the member of a header and skip its bytes; None for a folder."""
+        """Return the member of a header and skip its bytes; None for a directory."""
         raw_name = header.name if self._name is None else self._name
         size = header.size if self._size is None else self._size
         self._name = self._size = None
@@ -219,12 +226,12 @@ class _Walk:
         return Member(name=name, offset=self._offset - padded, bytes=size)
 
     def _check_folder(self, name: str, size: int) -> None:
-        """Check a folder; recorders write none, but repacking does."""
+        """Check a directory; recorders write none, but repacking does."""
         bare = name.rstrip("/")
         if bare != ".":
             self._check_name(bare)
         if size:
-            raise self._refuse(f"{clean(name)} is a folder with contents")
+            raise self._refuse(f"directory {clean(name)} has {size} bytes (expected 0)")
 
     def _check_name(self, raw: str) -> str:
         """Return a member's name without a leading ``./``, if it stays inside the bundle."""
@@ -242,7 +249,7 @@ class _Walk:
         elif len(name.encode()) > MAX_NAME_BYTES:
             problem = f"is longer than {MAX_NAME_BYTES} bytes"
         if problem:
-            raise self._refuse(f"refused: member name {raw[:80]!r} {problem}")
+            raise self._refuse(f"invalid member name: {raw[:80]!r} {problem}")
         return name
 
     def _check_trailer(self) -> None:

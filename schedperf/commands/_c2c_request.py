@@ -62,11 +62,11 @@ _COMPARED_ORDERS: Mapping[SortKey, Callable[[C2cLineRow], int]] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Wanted:
-    """What to show, and what names the addresses.
+    """What to show, and the symbols that resolve addresses.
 
     :param sort: the sort key
     :param point: point of a bundle's workload; None: the one with most samples
-    :param symbols: of the kernel that perf.data was recorded on; None: this machine's if they match
+    :param symbols: of the kernel that recorded perf.data; None: this machine's if they match
     :param layout: System.map and BTF of that kernel
     :param units: percpu.json of its boot
     :param line_bytes: None: as the recording reports
@@ -83,58 +83,61 @@ class Wanted:
 Memory = Source[MemorySamples]
 
 
-def describe(paths: Sequence[Path], wanted: Wanted) -> C2cDocument:
+def describe(paths: Sequence[Path], options: Wanted) -> C2cDocument:
     """Read one or two sources and return the record.
 
     :raises InputError: one cannot be read, has no memory samples, or has another point
     """
-    loaded = tell_apart([_load(path, number, wanted) for number, path in enumerate(paths)])
-    _refuse_unused(wanted, {source.kind for source in loaded})
+    loaded = tell_apart([_load(path, number, options) for number, path in enumerate(paths)])
+    _refuse_unused(options, {source.kind for source in loaded})
     if len({source.point for source in loaded if source.point}) > 1:
         points = " and ".join(source.point for source in loaded)
         raise InputError(
-            f"{points}: different points (expected one that both have); choose it with --point"
+            f"{points}: different workloads or parameters (expected the same on both sides); "
+            "choose the parameters with --point"
         )
     is_compared = len(loaded) > 1
     return C2cDocument(
         tool_version=__version__,
-        sort=wanted.sort,
+        sort=options.sort,
         sides=tuple(
-            _describe_source(source, role if is_compared else None, wanted.sort)
+            _describe_source(source, role if is_compared else None, options.sort)
             for role, source in zip(_ROLES, loaded, strict=False)
         ),
-        comparison=_compare(loaded[0], loaded[1], wanted.sort) if is_compared else None,
+        comparison=_compare(loaded[0], loaded[1], options.sort) if is_compared else None,
     )
 
 
-def _refuse_unused(wanted: Wanted, kinds: Collection[SourceKind]) -> None:
+def _refuse_unused(given: Wanted, kinds: Collection[SourceKind]) -> None:
     options: Mapping[str, tuple[object, SourceKind]] = {
-        "--point": (wanted.point, "a bundle"),
-        "--symbols": (wanted.symbols, "perf.data"),
-        "--layout": (wanted.layout, "perf.data"),
-        "--units": (wanted.units, "perf.data"),
-        "--cacheline": (wanted.line_bytes, "perf.data"),
+        "--point": (given.point, "a bundle"),
+        "--symbols": (given.symbols, "perf.data"),
+        "--layout": (given.layout, "perf.data"),
+        "--units": (given.units, "perf.data"),
+        "--cacheline": (given.line_bytes, "perf.data"),
     }
     for option, (value, kind) in options.items():
         if value is not None and kind not in kinds:
-            found = " and ".join(sorted(kinds))
-            raise InputError(f"{option}: only for {kind}, and the input is {found}; leave it out")
+            given_kinds = " and ".join(sorted(kinds))
+            raise InputError(
+                f"{option}: requires {kind}, but the input is {given_kinds}; leave it out"
+            )
 
 
 def _compare(base: Memory, new: Memory, sort: SortKey) -> C2cPoint:
-    found = describe_point(base.side.runs, new.side.runs, most_lines=None)
+    comparison = describe_point(base.side.runs, new.side.runs, most_lines=None)
     if sort not in _COMPARED_ORDERS:
-        return found
-    lines = sorted(found.lines, key=_COMPARED_ORDERS[sort], reverse=True)
-    return replace(found, lines=tuple(lines))
+        return comparison
+    lines = sorted(comparison.lines, key=_COMPARED_ORDERS[sort], reverse=True)
+    return replace(comparison, lines=tuple(lines))
 
 
-def _load(path: Path, number: int, wanted: Wanted) -> Memory:
+def _load(path: Path, number: int, options: Wanted) -> Memory:
     if is_perf_data(path):
-        return _load_perf_data(path, wanted)
+        return _load_perf_data(path, options)
     head = read_head(path, HEAD_BYTES)
     if is_c2c_text(head.decode(errors="replace")):
-        text = read_regular(path, LARGEST_BYTES, "give a report of one recording").decode(
+        text = read_regular(path, LARGEST_BYTES, "pass the report of a shorter recording").decode(
             errors="replace"
         )
         profile = profile_of_text(parse_c2c_text(text, str(path)))
@@ -145,23 +148,23 @@ def _load(path: Path, number: int, wanted: Wanted) -> Memory:
     if head and _CONTROL.isdisjoint(head):
         raise InputError(
             f"{path}: text without cache lines (expected a bundle, perf.data with memory "
-            "samples, or the whole output of `perf c2c report --stdio`); give one of these"
+            "samples, or the whole output of `perf c2c report --stdio`)"
         )
-    return _load_bundle(path, number, wanted)
+    return _load_bundle(path, number, options)
 
 
-def _load_perf_data(path: Path, wanted: Wanted) -> Memory:
+def _load_perf_data(path: Path, options: Wanted) -> Memory:
     keep = frozenset({Keep.MEMORY, Keep.TASK})
     recording = read_perf_data(path, str(path), keep=keep)
     notes: list[str] = []
-    symbols = symbols_for_file(recording, wanted.symbols, notes.append)
-    namer = file_namer(recording, symbols, wanted.layout, wanted.units)
+    symbols = symbols_for_file(recording, options.symbols, notes.append)
+    namer = file_namer(recording, symbols, options.layout, options.units)
     try:
         profile = analyse_memory(
             recording,
             namer=namer,
             node_of_cpu=recording.features.node_of_cpu,
-            line_bytes=wanted.line_bytes or recording.features.line_bytes or USUAL_LINE_BYTES,
+            line_bytes=options.line_bytes or recording.features.line_bytes or USUAL_LINE_BYTES,
         )
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
@@ -174,31 +177,32 @@ def _load_perf_data(path: Path, wanted: Wanted) -> Memory:
     return source_of_file(path, "perf.data", samples, notes)
 
 
-def _load_bundle(path: Path, number: int, wanted: Wanted) -> Memory:
+def _load_bundle(path: Path, number: int, options: Wanted) -> Memory:
     bundle = open_bundle(path)
-    found = load_memory(Side(name=side_name(number), bundle=bundle))
-    if not found.runs:
-        raise InputError(f"{path}: no memory samples: {found.notes[0]}")
-    points = found.by_point()
-    chosen = [key for key in points if wanted.point in (None, key[1])]
+    memory = load_memory(Side(name=side_name(number), bundle=bundle))
+    if not memory.runs:
+        raise InputError(f"{path}: no memory samples: {memory.notes[0]}")
+    points = memory.by_point()
+    chosen = [key for key in points if options.point in (None, key[1])]
     if not chosen:
-        known = ", ".join(sorted({point for _, point in points if point})) or "no point"
+        expected = ", ".join(sorted({point for _, point in points if point})) or "no parameters"
         raise InputError(
-            f"{path}: no memory samples at point {wanted.point!r} (expected one of: {known}); "
-            "choose another --point"
+            f"{path}: no memory samples with parameters {options.point!r} "
+            f"(expected one of: {expected}); choose another --point"
         )
-    key = max(chosen, key=lambda one: sum(_samples(run) for run in points[one]))
+    key = max(chosen, key=lambda point_key: sum(_samples(run) for run in points[point_key]))
     others = [] if len(chosen) == 1 else [_skipped(len(chosen) - 1)]
     return Source(
         path=path,
         kind="a bundle",
         point=f"{key[0]} at {key[1]}" if key[1] else key[0],
-        side=replace(found, runs=tuple(points[key]), notes=(*found.notes, *others)),
+        side=replace(memory, runs=tuple(points[key]), notes=(*memory.notes, *others)),
     )
 
 
 def _skipped(count: int) -> str:
-    return f"{count} more points were sampled; choose one with --point"
+    sets = "set" if count == 1 else "sets"
+    return f"samples with {count} other {sets} of parameters are not shown; choose with --point"
 
 
 def _samples(run: Captured[MemorySamples]) -> int:
@@ -206,12 +210,12 @@ def _samples(run: Captured[MemorySamples]) -> int:
 
 
 def _describe_source(source: Memory, role: Role | None, sort: SortKey) -> C2cSource:
-    profiles = [one.content.profile for one in source.side.runs]
+    profiles = [run.content.profile for run in source.side.runs]
     first = profiles[0]
     if sort == "peer" and first.observable != "peer":
         raise InputError(
-            f"--sort peer: the samples of {source.path} show HITM, not peer snoops (expected rmt, "
-            "lcl or tot); choose another order"
+            f"--sort peer: the samples of {source.path} record HITM, not peer snoops (expected "
+            "rmt, lcl or tot); choose another order"
         )
     # What is not measured on two sides is a note of their comparison.
     notes = [note for profile in profiles for note in profile.notes] if role is None else []

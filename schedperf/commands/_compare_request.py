@@ -14,7 +14,7 @@ from schedperf.compare.tables import compare_tables
 from schedperf.model.comparison import Comparison, SideSummary
 from schedperf.model.errors import InputError
 from schedperf.model.text import clean_line
-from schedperf.stats.verdicts import MARGIN
+from schedperf.model.verdict import MARGIN
 from schedperf.tables.read import Table, open_table
 
 
@@ -40,8 +40,10 @@ class CompareRequest:
         :raises InputError: a file cannot be read or compared
         """
         options = CompareOptions(margin=self.margin, allowed=self.allowed)
-        found = self._compare_tables(options) if self.are_tables else self._compare_bundles(options)
-        return replace(found, command=self.command())
+        comparison = (
+            self._compare_tables(options) if self.are_tables else self._compare_bundles(options)
+        )
+        return replace(comparison, command=self.command())
 
     def command(self) -> tuple[str, ...]:
         """Return the command line that repeats this comparison, without its output options."""
@@ -64,9 +66,9 @@ class CompareRequest:
         if self.are_tables and len(self.paths) == 1:
             return [replace(self, base=side.label) for side in sides[1:]]
         return [
-            replace(self, paths=(path, *self.paths[:place], *self.paths[place + 1 :]))
-            for place, path in enumerate(self.paths)
-            if place
+            replace(self, paths=(path, *self.paths[:number], *self.paths[number + 1 :]))
+            for number, path in enumerate(self.paths)
+            if number
         ]
 
     def _compare_bundles(self, options: CompareOptions) -> Comparison:
@@ -81,7 +83,8 @@ class CompareRequest:
         earlier = [open_table(path) for path in self.history]
         _refuse_known([*tables, *earlier], len(tables))
         past = tuple(
-            one.runs if one.sides else one.runs.assign(side=one.path.name) for one in earlier
+            table.runs if table.sides else table.runs.assign(side=table.path.name)
+            for table in earlier
         )
         return compare_tables(tables, replace(options, history=past), base=self.base)
 

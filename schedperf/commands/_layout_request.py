@@ -70,11 +70,11 @@ class Request:
 
     def _head(self, layout: Layout | LayoutMap) -> Head:
         sides = tuple(
-            PageSource(name=one.side, label=one.label, path=str(path))
-            for one, path in zip(layout.kernels, self.paths, strict=True)
+            PageSource(name=kernel.side, label=kernel.label, path=str(path))
+            for kernel, path in zip(layout.kernels, self.paths, strict=True)
         )
         others = ", ".join(side.label for side in sides[1:])
-        against = f"{others}, against {sides[0].label}" if others else sides[0].label
+        against = f"{others} vs {sides[0].label}" if others else sides[0].label
         return Head(
             title=f"cache lines: {against}",
             sides=sides,

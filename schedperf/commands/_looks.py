@@ -18,10 +18,11 @@ from schedperf.compare.bundles import compare_rows
 from schedperf.compare.comparability import compare_hosts
 from schedperf.model.errors import InputError, SchedperfError, describe
 from schedperf.model.text import clean_line
+from schedperf.model.verdict import describe_blocking
 from schedperf.runs.side import name_sides
 from schedperf.runs.values import df_run_values
 from schedperf.stats.sequential import FEWEST_IN_BASE, decide_look, warn_of_blocks
-from schedperf.stats.verdicts import FEWEST_IN_BLOCKS, describe_blocking
+from schedperf.stats.verdicts import FEWEST_IN_BLOCKS
 from schedperf_collectors.recorder.looks import CONTINUE, LOST, REFUSE, STOP
 
 Answer = Mapping[str, object]
@@ -69,12 +70,16 @@ class Judge:
         assert self._base is not None
         self._partial = Path(question["partial"])
         sides = name_sides([self._base, open_bundle(self._partial)])
-        found = compare_hosts(sides, allowed=question["vary"]).differences
+        differences = compare_hosts(sides, allowed=question["vary"]).differences
         # Nothing has run yet, so the new bundle has no workload; workloads were compared before.
-        blocking = [one for one in found if one.severity == "blocking" and one.path != "workload"]
+        blocking = [
+            difference
+            for difference in differences
+            if difference.severity == "blocking" and difference.path != "workload"
+        ]
         if not blocking:
             return _answer(CONTINUE, "")
-        remedy = "record on a machine where it is the same, or add --vary if it is what you compare"
+        remedy = "record on a machine without this difference, or add --vary if it is intended"
         return _answer(REFUSE, f"{self._base.path}: {describe_blocking(blocking).text}; {remedy}")
 
     def _look(self) -> Answer:
@@ -91,15 +96,15 @@ def answering() -> Iterator[tuple[int, int]]:
     :return: the recorder's file descriptors: to read answers from, and to write questions to
     """
     asked, ask = os.pipe()
-    told, tell = os.pipe()
+    read_fd, tell = os.pipe()
     thread = threading.Thread(target=_serve, args=(asked, tell))
     thread.start()
     try:
-        yield told, ask
+        yield read_fd, ask
     finally:
         # The recorder has ended and closed its descriptors, so the thread reads end of file.
         os.close(ask)
-        os.close(told)
+        os.close(read_fd)
         thread.join()
 
 
@@ -121,13 +126,18 @@ def _answer(kind: str, text: str, warnings: Sequence[str] = ()) -> Answer:
 def _check_workload(base: Bundle, question: Mapping[str, Any]) -> None:
     workload = question["workload"]
     if workload not in base.workload:
-        has = ", ".join(repr(one) for one in base.workload)
-        raise InputError(f"{base.path}: recorded {has}, not {workload!r}; give the same command")
-    rules = {(rule.name, rule.unit, rule.better, rule.regex) for rule in base.metric_rules}
-    wanted = {(one["name"], one["unit"], one["better"], one["regex"]) for one in question["metric"]}
-    for name, *_ in sorted(rules ^ wanted):
+        has = ", ".join(repr(argument) for argument in base.workload)
         raise InputError(
-            f"{base.path}: recorded with a different --metric {name}; give the same rules"
+            f"{base.path}: contains runs of {has}, not of {workload!r}; give the same command"
+        )
+    rules = {(rule.name, rule.unit, rule.better, rule.regex) for rule in base.metric_rules}
+    question_rules = {
+        (rule["name"], rule["unit"], rule["better"], rule["regex"]) for rule in question["metric"]
+    }
+    for name, *_ in sorted(rules ^ question_rules):
+        raise InputError(
+            f"{base.path}: recorded with a different --metric {name}; give the same --metric "
+            "options"
         )
 
 
@@ -145,21 +155,21 @@ def _count_values(base: Bundle, workload: str) -> Counts:
 def _check_counts(base: Bundle, counts: Counts, points: Sequence[str]) -> None:
     if not counts:
         raise InputError(
-            f"{base.path}: no primary result in the output of its runs; record both sides "
+            f"{base.path}: no primary metric in the output of its runs; record both sides "
             "with --metric, e.g. 'rate[1/s,higher]=rate: ([0-9.]+)'"
         )
     for metric, by_point in counts.items():
         for point in dict.fromkeys((*points, *by_point)):
-            place = f"{metric} at {point}" if point else metric
+            label = f"{metric} at {point}" if point else metric
             if point not in points:
                 raise InputError(
-                    f"{base.path}: has {place}, which this command does not record; add that "
+                    f"{base.path}: contains {label}, which this command does not record; add this "
                     "--point"
                 )
             if (n := by_point.get(point, 0)) < FEWEST_IN_BASE:
                 raise InputError(
-                    f"{base.path}: {n} runs of {place} (expected at least {FEWEST_IN_BASE}); "
-                    f"record {FEWEST_IN_BLOCKS} with the same command"
+                    f"{base.path}: {n} runs of {label} (expected at least {FEWEST_IN_BASE}); "
+                    f"record {FEWEST_IN_BLOCKS} runs with the same command"
                 )
 
 

@@ -65,10 +65,9 @@ def printed_format(files: Mapping[str, str | None]) -> str | None:
 def dump_json(data: object) -> str:
     """Return a record, or plain data, as a JSON text that ends with a newline."""
     # Imported here so that --help of all commands stays fast; so are the imports below.
-    from schedperf.model.json_text import write_json  # noqa: PLC0415
-    from schedperf.model.schema import to_plain  # noqa: PLC0415
+    from schedperf.model.json_text import to_json  # noqa: PLC0415
 
-    return write_json(to_plain(data))
+    return to_json(data)
 
 
 def dump_section(data: "SectionData") -> str:
@@ -111,7 +110,9 @@ def open_outputs(
             if file is None or file == STDOUT:
                 continue
             path = Path(file)
-            if path.is_file() and any(path.samefile(other.name) for other in opened.values()):
+            if path.is_file() and any(
+                path.samefile(opened_file.name) for opened_file in opened.values()
+            ):
                 raise InputError(f"{path}: given for two outputs; write to two files")
             opened[name] = stack.enter_context(_open_output(path, inputs))
         yield opened
@@ -120,7 +121,7 @@ def open_outputs(
 @contextmanager
 def _open_output(path: Path, inputs: Sequence[Path]) -> Iterator[IO[str]]:
     existed = path.exists()
-    if existed and any(other.exists() and path.samefile(other) for other in inputs):
+    if existed and any(input_path.exists() and path.samefile(input_path) for input_path in inputs):
         raise InputError(f"{path}: also an input; write to another file")
     try:
         with _open_to_append(path) as stream:

@@ -9,8 +9,11 @@ import numpy as np
 
 from schedperf.commands._profile_sources import Loaded, Wanted, load_sources
 from schedperf.evidence.profile.blindness import EventSight, loss_caveat
-from schedperf.evidence.profile.document import (
+from schedperf.evidence.profile.export import EXPORTS
+from schedperf.evidence.profile.flame_data import describe_stacks
+from schedperf.evidence.profile.record import (
     ComparedRow,
+    FlameTree,
     ProfileDocument,
     ProfileLosses,
     ProfileSide,
@@ -19,9 +22,6 @@ from schedperf.evidence.profile.document import (
     SideName,
     SortKey,
 )
-from schedperf.evidence.profile.export import EXPORTS
-from schedperf.evidence.profile.flame_data import describe_stacks
-from schedperf.evidence.profile.record import FlameTree
 from schedperf.evidence.profile.samples import (
     Flags,
     Profiles,
@@ -108,14 +108,14 @@ class Request:
 
     def export(self, name: str) -> Iterable[str]:
         """Yield the text of a file for another viewer, piece by piece."""
-        return EXPORTS[name]([found.stacks for found in self._collect_stacks()])
+        return EXPORTS[name]([source.stacks for source in self._collect_stacks()])
 
     def head(self, data: ProfileDocument) -> Head:
         """Return the head of the page."""
         sources = self.loaded.sources
         labels = [source.side.label for source in sources]
         return Head(
-            title=f"profile: {', against '.join(reversed(labels))}",
+            title=f"profile: {' vs '.join(reversed(labels))}",
             sides=tuple(
                 PageSource(name=name, label=source.side.label, path=str(source.path))
                 for name, source in zip(SIDES, sources, strict=False)
@@ -129,8 +129,8 @@ class Request:
         is_whole = all(bool(run.content.rows.all()) for side in self.sides for run in side.runs)
         if len(self.sides) > 1 and not (is_whole and set(self.keys) - {"event"} == _FAMILY):
             yield (
-                "q is corrected for the rows of this table; schedperf compare corrects for "
-                "functions, over all samples"
+                "q is corrected for the number of rows in this table; schedperf compare corrects "
+                "for the number of functions in all samples"
             )
 
     def _collect_stacks(self) -> list[StackedSamples]:
@@ -145,10 +145,10 @@ class Request:
         losses = [recording.losses for recording in recordings]
         samples = sum(int(recording.samples.count.sum()) for recording in recordings)
         lost = ProfileLosses(
-            records=sum(one.records for one in losses),
-            samples=sum(one.samples for one in losses),
-            throttled=sum(one.throttled for one in losses),
-            unknown_ids=sum(one.unknown_ids for one in losses),
+            records=sum(loss.records for loss in losses),
+            samples=sum(loss.samples for loss in losses),
+            throttled=sum(loss.throttled for loss in losses),
+            unknown_ids=sum(loss.unknown_ids for loss in losses),
         )
         return ProfileSide(
             side=self._name(number),
@@ -162,25 +162,25 @@ class Request:
         )
 
     def _perf_events(self, event: str) -> Mapping[SideName, PerfEvent]:
-        found = zip(SIDES, self.sides, strict=False)
-        sights = {name: _sight_of(side, event) for name, side in found}
+        named_sides = zip(SIDES, self.sides, strict=False)
+        sights = {name: _sight_of(side, event) for name, side in named_sides}
         return {name: sight.perf_event for name, sight in sights.items() if sight is not None}
 
     def _describe_sights(self, event: str) -> Iterator[ProfileSight]:
         # A sentence that applies to both sides appears once.
-        found = [_sight_of(side, event) for side in self.sides]
-        sights = [sight for sight in found if sight is not None]
+        all_sights = [_sight_of(side, event) for side in self.sides]
+        sights = [sight for sight in all_sights if sight is not None]
         if all(sight == sights[0] for sight in sights):
             yield _describe_sight(sights[0], None)
             return
-        for number, sight in enumerate(found):
+        for number, sight in enumerate(all_sights):
             if sight is not None:
                 yield _describe_sight(sight, self._name(number))
 
 
 def _say_unpaired(runs: Runs) -> str:
     without = SIDES[runs.counts.index(0)]
-    return f"{without}: no samples of {runs.event}, so its rows cannot be compared"
+    return f"{without}: no samples of {runs.event}; rows of this event cannot be compared"
 
 
 def _sight_of(side: Profiles, event: str) -> EventSight | None:
@@ -230,13 +230,13 @@ def make_request(
         Keep.CHAIN: has_stacks,
         Keep.TASK: has_stacks or "comm" in keys or comm is not None,
     }
-    wanted = Wanted(
+    options = Wanted(
         keep=frozenset(keep for keep, is_needed in needs.items() if is_needed),
         compared=len(paths) > 1,
         symbols=symbols,
         point=point,
     )
-    loaded = load_sources(paths, wanted)
+    loaded = load_sources(paths, options)
     every = [run for source in loaded.sources for run in source.side.runs]
     _check_samples([run.content for run in every], paths, has_stacks=has_stacks)
     sides = tuple(
@@ -256,15 +256,15 @@ def make_request(
 
 def _parse_keys(sort: str) -> tuple[SortKey, ...]:
     asked = dict.fromkeys(key.strip() for key in sort.split(",") if key.strip())
-    known = {str(key): key for key in SORT_KEYS}
-    unknown = [key for key in asked if key not in known]
+    keys_by_name = {str(key): key for key in SORT_KEYS}
+    unknown = [key for key in asked if key not in keys_by_name]
     if unknown or not asked:
-        found = f"unknown key {unknown[0]!r}" if unknown else "empty list"
+        problem = f"unknown key {unknown[0]!r}" if unknown else "empty list"
         raise InputError(
-            f"--sort: {found} (expected some of {','.join(SORT_KEYS)}); write e.g. --sort "
+            f"--sort: {problem} (expected one or more of {','.join(SORT_KEYS)}); write e.g. --sort "
             "symbol,dso"
         )
-    return tuple(known[key] for key in asked)
+    return tuple(keys_by_name[key] for key in asked)
 
 
 def _parse_numbers(option: str, text: str | None) -> list[int] | None:
@@ -302,36 +302,40 @@ def _has_no_chains(run: ProfileSamples) -> bool:
 
 
 def _select(
-    found: ProfileSamples, comm: str | None, cpus: Sequence[int] | None, nodes: Sequence[int] | None
+    loaded: ProfileSamples,
+    comm: str | None,
+    cpus: Sequence[int] | None,
+    nodes: Sequence[int] | None,
 ) -> ProfileSamples:
-    samples = found.recording.samples
-    rows: Flags = found.rows
+    samples = loaded.recording.samples
+    rows: Flags = loaded.rows
     if comm is not None:
-        tasks = [n for n, task in enumerate(found.recording.tasks) if task.comm == comm]
+        tasks = [n for n, task in enumerate(loaded.recording.tasks) if task.comm == comm]
         rows = rows & np.isin(samples.task, tasks)
     if cpus is not None:
         rows = rows & np.isin(samples.cpu, cpus)
     if nodes is not None:
-        of_nodes = [cpu for cpu, node in found.node_of_cpu.items() if node in nodes]
+        of_nodes = [cpu for cpu, node in loaded.node_of_cpu.items() if node in nodes]
         rows = rows & np.isin(samples.cpu, of_nodes)
-    return replace(found, rows=rows)
+    return replace(loaded, rows=rows)
 
 
 def _choose_events(
-    sampled: Sequence[str], wanted: str | None, paths: Sequence[Path]
+    sampled: Sequence[str], requested: str | None, paths: Sequence[Path]
 ) -> tuple[str, ...]:
     where = " and ".join(map(str, paths))
     if not sampled:
         raise InputError(
-            f"{where}: no samples match --comm, --cpu and --node; leave them out to see which exist"
+            f"{where}: no samples match --comm, --cpu and --node; leave these options out to show "
+            "all samples"
         )
-    if wanted is None:
+    if requested is None:
         return tuple(sampled)
     # As perf list writes an event, with or without modifiers: cycles:ppp.
-    chosen = tuple(event for event in sampled if event in (wanted, wanted.partition(":")[0]))
+    chosen = tuple(event for event in sampled if event in (requested, requested.partition(":")[0]))
     if not chosen:
         raise InputError(
-            f"{where}: no samples of {wanted!r} (expected one of: {', '.join(sampled)}); choose "
+            f"{where}: no samples of {requested!r} (expected one of: {', '.join(sampled)}); choose "
             "another --event"
         )
     return chosen

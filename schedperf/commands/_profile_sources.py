@@ -80,28 +80,32 @@ class Loaded:
     cautions: tuple[str, ...]
 
 
-def load_sources(paths: Sequence[Path], wanted: Wanted) -> Loaded:
+def load_sources(paths: Sequence[Path], options: Wanted) -> Loaded:
     """Load each source, bundles at the same point.
 
     :raises InputError: one cannot be read, has no profile, or they have no point in common
     """
     bundles = {path: open_source(path) for path in paths if not is_perf_data(path)}
-    if wanted.symbols is not None and all(path in bundles for path in paths):
-        raise InputError("--symbols: only for perf.data, bundles carry their own; leave it out")
-    point, others = _choose_point(list(bundles.values()), wanted.point) if bundles else (None, None)
+    if options.symbols is not None and all(path in bundles for path in paths):
+        raise InputError(
+            "--symbols: bundles contain their own symbols (expected perf.data); leave it out"
+        )
+    point, others = (
+        _choose_point(list(bundles.values()), options.point) if bundles else (None, None)
+    )
     sides = {
         index: Side(name=side_name(index), bundle=bundles[path])
         for index, path in enumerate(paths)
         if path in bundles
     }
     sources = [
-        _load_file(path, wanted)
+        _load_file(path, options)
         if point is None or index not in sides
-        else _load_bundle(sides[index], point, wanted)
+        else _load_bundle(sides[index], point, options)
         for index, path in enumerate(paths)
     ]
-    found = _compare(tell_apart(sources), list(sides.values()))
-    return replace(found, cautions=(*found.cautions, *([others] if others else [])))
+    comparison = _compare(tell_apart(sources), list(sides.values()))
+    return replace(comparison, cautions=(*comparison.cautions, *([others] if others else [])))
 
 
 def _compare(sources: Sequence[Source[ProfileSamples]], sides: Sequence[Side]) -> Loaded:
@@ -121,15 +125,15 @@ def _compare(sources: Sequence[Source[ProfileSamples]], sides: Sequence[Side]) -
     )
 
 
-def _load_file(path: Path, wanted: Wanted) -> Source[ProfileSamples]:
-    if wanted.point is not None:
-        raise InputError(f"{path}: --point: perf.data has no points; leave it out")
-    recording = read_perf_data(path, str(path), keep=wanted.keep)
+def _load_file(path: Path, options: Wanted) -> Source[ProfileSamples]:
+    if options.point is not None:
+        raise InputError(f"{path}: --point: perf.data does not record parameters; leave it out")
+    recording = read_perf_data(path, str(path), keep=options.keep)
     notes = list(recording.notes)
-    symbols = symbols_for_file(recording, wanted.symbols, notes.append)
+    symbols = symbols_for_file(recording, options.symbols, notes.append)
     samples = ProfileSamples(
         recording=recording,
-        placed=place_profile(recording, symbols, compared=wanted.compared),
+        placed=place_profile(recording, symbols, compared=options.compared),
         rows=every_row(recording),
         sights=tuple(
             judge_event(
@@ -145,40 +149,42 @@ def _load_file(path: Path, wanted: Wanted) -> Source[ProfileSamples]:
     return source_of_file(path, "perf.data", samples, notes)
 
 
-def _load_bundle(side: Side, point: Point, wanted: Wanted) -> Source[ProfileSamples]:
+def _load_bundle(side: Side, point: Point, options: Wanted) -> Source[ProfileSamples]:
     """Load all runs at a point; skip and note those that cannot be read."""
     # Imported here so that showing one file does not load what bundles and comparisons need.
     from schedperf.evidence.profile.sources import read_runs  # noqa: PLC0415
 
-    found = read_runs(
+    runs = read_runs(
         side,
-        keep=wanted.keep,
-        compared=wanted.compared,
+        keep=options.keep,
+        compared=options.compared,
         wanted=lambda run: Point.of(run) == point,
     )
     path = side.bundle.path
-    if not found.runs:
-        raise InputError(f"{path}: {found.notes[-1]}")
-    return Source(path=path, kind="a bundle", point=str(point), side=found)
+    if not runs.runs:
+        raise InputError(f"{path}: {runs.notes[-1]}")
+    return Source(path=path, kind="a bundle", point=str(point), side=runs)
 
 
-def _choose_point(bundles: Sequence[Bundle], wanted: str | None) -> tuple[Point, str | None]:
+def _choose_point(bundles: Sequence[Bundle], requested: str | None) -> tuple[Point, str | None]:
     """Return the point to show, and a note if there are others.
 
-    :param wanted: as the user wrote it; None: the first common to all bundles
+    :param requested: as the user wrote it; None: the first common to all bundles
     :raises InputError: a bundle has no profile, or there is no such point
     """
-    found = {bundle: _points_of(bundle) for bundle in bundles}
+    points_of = {bundle: _points_of(bundle) for bundle in bundles}
     common = [
-        point for point in found[bundles[0]] if all(point in points for points in found.values())
+        point
+        for point in points_of[bundles[0]]
+        if all(point in points for points in points_of.values())
     ]
-    chosen = [point for point in common if wanted is None or point.is_called(wanted)]
+    chosen = [point for point in common if requested is None or point.is_called(requested)]
     if not chosen:
-        raise InputError(_why_none(found, common, wanted))
+        raise InputError(_why_none(points_of, common, requested))
     if len(chosen) == 1:
         return chosen[0], None
     others = _list(chosen[1:])
-    note = f"{chosen[0]}: one of {len(chosen)} points; choose another with --point: {others}"
+    note = f"only {chosen[0]} is shown; choose another with --point: {others}"
     return chosen[0], note
 
 
@@ -195,18 +201,18 @@ def _points_of(bundle: Bundle) -> dict[Point, None]:
 
 
 def _why_none(
-    found: Mapping[Bundle, Iterable[Point]], common: Sequence[Point], wanted: str | None
+    points_of: Mapping[Bundle, Iterable[Point]], common: Sequence[Point], point: str | None
 ) -> str:
-    if wanted is not None and common:
-        where = " and ".join(str(bundle.path) for bundle in found)
+    if point is not None and common:
+        where = " and ".join(str(bundle.path) for bundle in points_of)
         return (
-            f"{where}: no profile at point {wanted!r} (expected one of: {_list(common)}); choose "
-            "another --point"
+            f"{where}: no profile with parameters {point!r} (expected one of: {_list(common)}); "
+            "choose another --point"
         )
-    each = "; ".join(f"{bundle.path} has {_list(points)}" for bundle, points in found.items())
+    each = "; ".join(f"{bundle.path} has {_list(points)}" for bundle, points in points_of.items())
     return (
-        f"no profile of the same workload at the same point on both sides: {each}; record the "
-        "same command on both"
+        f"no profile of the same workload and parameters on both sides: {each}; record the same "
+        "command on both sides"
     )
 
 

@@ -66,9 +66,9 @@ def run_recorder(arguments: Sequence[str], lent: Sequence[int] = ()) -> int:
     with _zipapp() as program:
         if not sys.stderr.isatty():
             return _exit_status(_wait([*program, *arguments], lent=lent), arguments)
-        told, tell = os.pipe()
+        read_fd, tell = os.pipe()
         with (
-            os.fdopen(told, encoding="utf-8") as events,
+            os.fdopen(read_fd, encoding="utf-8") as events,
             tempfile.TemporaryFile("w+", encoding="utf-8", errors="backslashreplace") as last,
         ):
             # Imported here: importing rich takes 30 ms, too long for --help.
@@ -108,7 +108,7 @@ def _zipapp() -> Iterator[list[str]]:
 
 
 def system_python() -> str:
-    """Return the system's Python, which has the distribution's packages; else this process's."""
+    """Return the system's Python, which has the distribution's packages; or this process's."""
     try:
         subprocess.run(
             [_SYSTEM_PYTHON, "-I", "-c", _IS_NEW_ENOUGH],
@@ -142,10 +142,12 @@ def _wait(
             process.send_signal(signum)
 
     # nohup ignores SIGHUP on purpose.
-    before = {one: signal.getsignal(one) for one in _PASSED_ON}
-    taken = [one for one, handler in before.items() if handler != signal.SIG_IGN]
-    for one in taken:
-        signal.signal(one, pass_on)
+    before = {signal_number: signal.getsignal(signal_number) for signal_number in _PASSED_ON}
+    taken = [
+        signal_number for signal_number, handler in before.items() if handler != signal.SIG_IGN
+    ]
+    for signal_number in taken:
+        signal.signal(signal_number, pass_on)
     try:
         passed = lent if tell is None else (*lent, tell)
         running.append(subprocess.Popen(command, stdout=stdout, stderr=stderr, pass_fds=passed))
@@ -156,13 +158,13 @@ def _wait(
         while_running()
         running[0].wait()
     finally:
-        for one in taken:
-            signal.signal(one, before[one])
+        for signal_number in taken:
+            signal.signal(signal_number, before[signal_number])
     return running[0]
 
 
 def _exit_status(ended: "subprocess.Popen[bytes]", arguments: Sequence[str]) -> int:
-    """Return the exit status as a shell reports it; say what a killed recorder left."""
+    """Return the exit status as a shell reports it; print the files of a killed recorder."""
     if ended.returncode >= 0:
         return ended.returncode
     signum = -ended.returncode
@@ -183,7 +185,7 @@ def _say_left(arguments: Sequence[str]) -> str:
     finished = f"finished runs are in {', '.join(partial)}" if partial else "nothing was recorded"
     reserve = [str(each.reserve) for each in written if each.reserve.exists()]
     remove = f" (remove {', '.join(reserve)})" if reserve else ""
-    return f"; {finished}{remove}; the workload may still run"
+    return f"; {finished}{remove}; the workload may still be running"
 
 
 def _bundles(name: str, arguments: Sequence[str]) -> list[Path]:

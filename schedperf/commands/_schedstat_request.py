@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Read the sources of ``schedperf schedstat`` and build its record.
 
-A source is a bundle; a file of ``perf sched stats record`` or the text of its report; a folder
+A source is a bundle; a file of ``perf sched stats record`` or the text of its report; a directory
 with the copies ``before`` and ``after`` of /proc/schedstat; two such copies as ``BEFORE,AFTER``; or
-a folder of such sources, one per run.
+a directory of such sources, one per run.
 """
 
 from collections.abc import Collection, Sequence
@@ -38,13 +38,13 @@ from schedperf.runs.side import Side, side_name
 
 HEAD_BYTES = 64
 MOMENTS = ("before", "after")
-# A folder of runs; each run is a file or a folder.
+# A directory of runs; each run is a file or a directory.
 MOST_RUNS = 1000
 # A report of 8192 CPUs with five levels has 180 MB; larger files are refused.
 LARGEST_REPORT_BYTES = 256 << 20
 KINDS = (
-    "a bundle, a folder with before and after, BEFORE,AFTER, a report or a recording of perf "
-    "sched stats"
+    "a bundle, a directory with the files before and after, two files as BEFORE,AFTER, or a "
+    "recording or report of perf sched stats"
 )
 
 
@@ -62,15 +62,15 @@ class Wanted:
     point: str | None
 
 
-def describe(sources: Sequence[str], wanted: Wanted) -> Schedstat:
+def describe(sources: Sequence[str], options: Wanted) -> Schedstat:
     """Read the sources, one per side, and return the record.
 
     :raises InputError: one cannot be read, or has no counts
     """
-    sides = _load(sources, wanted)
-    data = analyse_sides(sides, wanted.cpus)
+    sides = _load(sources, options)
+    data = analyse_sides(sides, options.cpus)
     if not data.rows:
-        raise InputError(f"{' and '.join(sources)}: {_why_nothing(data, sides, wanted)}")
+        raise InputError(f"{' and '.join(sources)}: {_why_nothing(data, sides, options)}")
     return data
 
 
@@ -80,9 +80,9 @@ def label_sources(sources: Sequence[str]) -> Sequence[str]:
     return sources if len(set(labels)) < len(labels) else labels
 
 
-def _why_nothing(data: Schedstat, sides: Sequence[SideOf[SchedCounts]], wanted: Wanted) -> str:
-    known = {cpu for side in sides for run in side.runs for cpu in run.content.change.cpus}
-    if wanted.cpus is not None and not known & set(wanted.cpus):
+def _why_nothing(data: Schedstat, sides: Sequence[SideOf[SchedCounts]], options: Wanted) -> str:
+    cpus = {cpu for side in sides for run in side.runs for cpu in run.content.change.cpus}
+    if options.cpus is not None and not cpus & set(options.cpus):
         return "--cpu: no data for these CPUs; choose others"
     if not any(
         run.content.change.jiffies or run.content.seconds for side in sides for run in side.runs
@@ -93,7 +93,7 @@ def _why_nothing(data: Schedstat, sides: Sequence[SideOf[SchedCounts]], wanted: 
         )
     if data.zeros:
         return "all counts are 0; record while the workload runs, with kernel.sched_schedstats=1"
-    return "no counter in common; compare runs of one workload and point"
+    return "the sides have no counter in common; compare runs with the same workload and parameters"
 
 
 def parse_cpus(text: str) -> frozenset[int]:
@@ -104,7 +104,7 @@ def parse_cpus(text: str) -> frozenset[int]:
     cpus: set[int] = set()
     for part in text.split(","):
         low, _, high = part.strip().partition("-")
-        ends = [one for one in (low, high or low) if one.isascii() and one.isdigit()]
+        ends = [end for end in (low, high or low) if end.isascii() and end.isdigit()]
         if len(ends) != len(MOMENTS) or not int(ends[0]) <= int(ends[1]) < MOST_CPUS:
             raise InputError(
                 f"--cpu: invalid list {text[:40]!r} (expected CPUs and ranges, e.g. 0-3,8); "
@@ -114,22 +114,22 @@ def parse_cpus(text: str) -> frozenset[int]:
     return frozenset(cpus)
 
 
-def _load(sources: Sequence[str], wanted: Wanted) -> list[SideOf[SchedCounts]]:
+def _load(sources: Sequence[str], options: Wanted) -> list[SideOf[SchedCounts]]:
     # Bundles are ordered by time; files have no time.
     opened: dict[int, Side] = {}
     sides: list[SideOf[SchedCounts] | None] = []
     for number, source in enumerate(sources):
         name = side_name(number)
-        found = _load_files(source, name, wanted)
-        sides.append(found)
-        if found is None:
+        from_files = _load_files(source, name, options)
+        sides.append(from_files)
+        if from_files is None:
             opened[number] = Side(name=name, bundle=open_bundle(Path(source)))
     loaded = {side.name: side for side in load_sides(list(opened.values()))}
     for number, side in opened.items():
         runs = loaded[side.name]
         if not runs.runs:
             raise InputError(f"{sources[number]}: {(*runs.notes, why_nothing(side, FOLDER))[0]}")
-        sides[number] = _at_point(runs, wanted.point, sources[number])
+        sides[number] = _at_point(runs, options.point, sources[number])
     ready = [side for side in sides if side is not None]
     if opened and len(opened) < len(ready):
         return [_without_workload(side) for side in ready]
@@ -139,9 +139,13 @@ def _load(sources: Sequence[str], wanted: Wanted) -> list[SideOf[SchedCounts]]:
 def _at_point(side: SideOf[SchedCounts], point: str | None, source: str) -> SideOf[SchedCounts]:
     runs = tuple(run for run in side.runs if point in (None, run.key.point))
     if not runs:
-        known = ", ".join(sorted({run.key.point for run in side.runs} - {""}))
-        hint = f"expected one of: {known}" if known else "it has no points, leave --point out"
-        raise InputError(f"{source}: no counts at point {point!r} ({hint})")
+        points = ", ".join(sorted({run.key.point for run in side.runs} - {""}))
+        hint = (
+            f"expected one of: {points}"
+            if points
+            else "the runs have no parameters; leave --point out"
+        )
+        raise InputError(f"{source}: no counts with parameters {point!r} ({hint})")
     return replace(side, runs=runs)
 
 
@@ -150,7 +154,8 @@ def _without_workload(side: SideOf[SchedCounts]) -> SideOf[SchedCounts]:
     points = {run.key.at for run in side.runs}
     if len(points) > 1:
         raise InputError(
-            f"{side.name}: {len(points)} points (expected one); choose one with --point"
+            f"{side.name}: {len(points)} combinations of workload and parameters (expected one); "
+            "choose one with --point"
         )
     runs = tuple(
         replace(run, key=replace(run.key, workload="", point=""), ops=None) for run in side.runs
@@ -158,8 +163,8 @@ def _without_workload(side: SideOf[SchedCounts]) -> SideOf[SchedCounts]:
     return replace(side, runs=runs)
 
 
-def _load_files(source: str, name: str, wanted: Wanted) -> SideOf[SchedCounts] | None:
-    # None: not a file or folder of these kinds, so it must be a bundle.
+def _load_files(source: str, name: str, options: Wanted) -> SideOf[SchedCounts] | None:
+    # None: not a file or directory of these kinds, so it must be a bundle.
     changes = _changes(source)
     if changes is None:
         return None
@@ -167,7 +172,7 @@ def _load_files(source: str, name: str, wanted: Wanted) -> SideOf[SchedCounts] |
         Captured(
             key=RunKey(side=name, workload="", point="", boot=0, run=number),
             content=SchedCounts(
-                seconds=_seconds(change, wanted.hz),
+                seconds=_seconds(change, options.hz),
                 is_enabled=None,
                 change=change,
                 levels=levels_of(change.domains, CpuGroups(Topology())),
@@ -191,8 +196,8 @@ def _changes(source: str) -> list[Change] | None:
         # Reading a pipe without a writer would block forever.
         if path.exists() and not path.is_file():
             raise InputError(f"{path}: not a regular file (expected {KINDS})")
-        found = _of_file(path)
-        return None if found is None else [found]
+        change = _of_file(path)
+        return None if change is None else [change]
     if all((path / moment).is_file() for moment in MOMENTS):
         return [_of_folder(path)]
     return _of_runs(path)
@@ -206,16 +211,17 @@ def _of_runs(path: Path) -> list[Change]:
     entries = sorted(path.iterdir())
     if len(entries) > MOST_RUNS:
         raise InputError(
-            f"{path}: {len(entries)} entries, too many for a folder of runs; give {KINDS}"
+            f"{path}: {len(entries)} entries in this directory (expected at most {MOST_RUNS}); "
+            f"pass {KINDS}"
         )
     changes = []
     for entry in entries:
         if all((entry / moment).is_file() for moment in MOMENTS):
             changes.append(_of_folder(entry))
-        elif entry.is_file() and (found := _of_file(entry)) is not None:
-            changes.append(found)
+        elif entry.is_file() and (change := _of_file(entry)) is not None:
+            changes.append(change)
     if not changes:
-        raise InputError(f"{path}: no runs in this folder (expected {KINDS})")
+        raise InputError(f"{path}: no runs in this directory (expected {KINDS})")
     return changes
 
 
@@ -233,8 +239,9 @@ def _of_file(path: Path) -> Change | None:
         return _read_report(path)
     if is_schedstat(text):
         raise InputError(
-            f"{path}: only one snapshot, which counts since boot; give two as BEFORE,AFTER "
-            "or a folder with before and after"
+            f"{path}: a single snapshot of counts since boot (expected two snapshots); "
+            "pass BEFORE,AFTER "
+            "or a directory that contains before and after"
         )
     if not head.strip():
         raise InputError(f"{path}: empty file (expected {KINDS})")

@@ -114,7 +114,7 @@ def _machine_line(machine: Machine) -> str:
     kinds = {"none": "not virtual", None: "unknown whether virtual"}
     virtual = kinds.get(machine.virtualisation, f"{machine.virtualisation} guest")
     count = f"{machine.cpus} CPUs" if machine.cpus else "unknown number of CPUs"
-    known = [
+    parts = [
         machine.cpu or "unknown CPU",
         f"{count} in {machine.nodes} nodes" if machine.nodes and machine.nodes > 1 else count,
         decimal(machine.memory_bytes) if machine.memory_bytes else None,
@@ -122,16 +122,16 @@ def _machine_line(machine: Machine) -> str:
         machine.hostname,
         machine.distro,
     ]
-    return ", ".join(part for part in known if part)
+    return ", ".join(part for part in parts if part)
 
 
 def _kernel_line(machine: Machine) -> str:
-    known = [
+    parts = [
         " ".join(part for part in (machine.kernel, machine.architecture) if part) or "unknown",
         f"build id {machine.build_id}" if machine.build_id else None,
         machine.kernel_version,
     ]
-    return ", ".join(part for part in known if part)
+    return ", ".join(part for part in parts if part)
 
 
 def _runs_heading(summary: BundleSummary) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The files that a command is given: of what kind each is, and the runs that were read of it."""
+"""Detect the type of each input file, and define the runs read from it."""
 
 import io
 import lzma
@@ -65,7 +65,7 @@ def tell_apart(sources: Sequence[Source[Content]]) -> list[Source[Content]]:
 
 
 def is_perf_data(path: Path) -> bool:
-    """Return whether perf record wrote this: a file, or a folder of files."""
+    """Return whether a file or directory was written by perf record."""
     if path.is_dir():
         return True
     return read_head(path, len(MAGICS[0])) in MAGICS
@@ -85,23 +85,23 @@ def open_source(path: Path) -> Bundle:
 def _check_kind(path: Path, head: bytes) -> None:
     if _PART.fullmatch(path.name) and is_perf_data(path.with_name("data")):
         raise InputError(
-            f"{path}: one file of several that perf record --threads wrote; give the folder "
+            f"{path}: part of a recording of perf record --threads; pass the directory "
             f"{path.parent}"
         )
-    found = _unpack(head)
-    if found is None:
+    unpacked = _unpack(head)
+    if unpacked is None:
         if head[_USTAR] != b"ustar":
             raise InputError(
-                f"{path}: unknown kind of file (expected a bundle or perf.data); give a file "
-                "that schedperf record or perf record wrote"
+                f"{path}: unknown file type (expected a bundle or perf.data); give a file written "
+                "by schedperf record or perf record"
             )
         return
-    compression, inner = found
+    compression, inner = unpacked
     # A compressed file that cannot be unpacked is a damaged bundle; opening it reports where.
     if inner and (inner[_USTAR] != b"ustar" or compression == "zlib"):
         raise InputError(
-            f"{path}: compressed with {compression}, and neither a bundle nor perf.data; "
-            "decompress it first"
+            f"{path}: unknown content, compressed with {compression} (expected a bundle or "
+            "perf.data); decompress it first"
         )
 
 

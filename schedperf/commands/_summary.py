@@ -280,7 +280,7 @@ def _collector(name: str, entries: Sequence[CaptureEntry]) -> CollectorSummary:
     )
     return CollectorSummary(
         collector=name,
-        # The files of one capture share a folder.
+        # The files of one capture share a directory.
         captured=len({entry.path.rpartition("/")[0] for entry in stored}),
         files=len(stored),
         bytes=sum(entry.bytes or 0 for entry in stored),

@@ -38,32 +38,33 @@ USUAL_LIMIT = 10
     type=click.Choice(["rmt", "lcl", "tot", "peer", "records"]),
     default="tot",
     show_default=True,
-    help="Order by remote, local or all contended loads, peer snoops, or samples.",
+    help="Sort by remote, local or all contended loads, peer snoops, or samples.",
 )
-@click.option("--point", metavar="POINT", help="Bundles only: the point to show, e.g. groups=4.")
+@click.option("--point", metavar="POINT", help="Show runs with these parameters, e.g. groups=4.")
 @click.option(
     "--symbols",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="perf.data only: System.map or kallsyms of the kernel.",
+    help="Resolve kernel addresses of perf.data with this System.map or kallsyms.",
 )
 @click.option(
     "--layout",
     metavar="PATH",
     type=click.Path(path_type=Path),
-    help="perf.data only: folder with the kernel's System.map and BTF, or one of these files.",
+    help="Read the kernel's System.map and BTF for perf.data from this directory or file.",
 )
 @click.option(
     "--units",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="perf.data only: percpu.json or percpu.txt of the same boot.",
+    help="Read the addresses of the per-CPU areas for perf.data from percpu.json or percpu.txt of "
+    "the same boot.",
 )
 @click.option(
     "--cacheline",
     metavar="BYTES",
     type=click.IntRange(min=1),
-    help="Cache line size.  [default: as recorded, else 64]",
+    help="Set the cache line size.  [default: as recorded, or 64]",
 )
 @limit_option(USUAL_LIMIT, "lines")
 @json_option("the whole result")
@@ -82,15 +83,15 @@ def command(
     """Show contended cache lines and the code that accesses them.
 
     BASE and NEW are bundles, perf.data with memory samples (perf c2c record, perf mem record), or
-    the text of perf c2c report. All CPUs' copies of a per-CPU line count as one line. Exit status:
-    0, or 2 for a usage or input error.
+    the text of perf c2c report. The copies of a per-CPU cache line on different CPUs are merged
+    and shown as one line. Exit status: 0, or 2 for a usage or input error.
     """
     # Imported here so that --help of all commands stays fast.
     from schedperf.commands._c2c_request import Wanted, describe  # noqa: PLC0415
 
     if not 1 <= len(paths) <= MOST_SOURCES:
         raise click.UsageError("expected one bundle, perf.data or report, or two to compare")
-    wanted = Wanted(
+    options = Wanted(
         sort=sort,
         point=point,
         symbols=symbols,
@@ -102,7 +103,7 @@ def command(
     asked = {"json": json}
     printed = printed_format(asked)
     with open_outputs(asked, inputs) as files:
-        data = describe(paths, wanted)
+        data = describe(paths, options)
         for file in files.values():
             write_output(file, [dump_json(data)])
     click.echo(dump_json(data) if printed else _draw(data, limit), nl=False)

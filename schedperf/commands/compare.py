@@ -30,7 +30,7 @@ DEFAULT_FORMAT = "text"
 
 
 class _Percentage(click.ParamType["float"]):
-    """A fraction as people write it: ``3%`` or ``0.03``."""
+    """A fraction given as ``3%`` or ``0.03``."""
 
     name = "percentage"
 
@@ -42,7 +42,8 @@ class _Percentage(click.ParamType["float"]):
         try:
             share = float(number) / (100.0 if number != text else 1.0)
         except ValueError:
-            self.fail(f"{text!r} is not a percentage (expected e.g. 3% or 0.03)", param, ctx)
+            hint = "expected a percentage or a fraction, e.g. 3% or 0.03"
+            self.fail(f"invalid margin {text!r} ({hint})", param, ctx)
         if not 0.0 < share <= LARGEST_MARGIN:
             hint = f"; it means {share:.0%}" if share > LARGEST_MARGIN else ""
             limits = f"above 0% and at most {LARGEST_MARGIN:.0%}"
@@ -53,7 +54,7 @@ class _Percentage(click.ParamType["float"]):
 
 
 def _complete_formats(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """Return the formats whose names start like that, without importing what draws them."""
+    """Return the formats whose names start with a text, without importing their modules."""
     from schedperf_reports import formats  # noqa: PLC0415 # as below
 
     modules = sorted(module.name for module in pkgutil.iter_modules(formats.__path__))
@@ -67,7 +68,7 @@ def _complete_formats(_ctx: click.Context, _param: click.Parameter, incomplete: 
     "--assets",
     metavar="DIRECTORY",
     type=click.Path(path_type=Path),
-    help="Folder for the chart library, which then many --html reports share.",
+    help="Write the chart library to this directory, where several --html reports can share it.",
 )
 @click.option("--json", metavar="FILE", help="Write the whole result as JSON; - is stdout.")
 @click.option(
@@ -75,13 +76,13 @@ def _complete_formats(_ctx: click.Context, _param: click.Parameter, incomplete: 
     "format_name",
     metavar="NAME",
     shell_complete=_complete_formats,
-    help="Format of stdout: text, markdown, csv, json or html.  [default: text]",
+    help="Choose the format of stdout: text, markdown, csv, json or html.  [default: text]",
 )
 @click.option(
     "--all",
     "everything",
     is_flag=True,
-    help="Print everything, not one screen (text and markdown).",
+    help="Print the complete text or markdown report instead of one screen.",
 )
 @click.option("--strict", is_flag=True, help="Exit with status 3 if the verdict is inconclusive.")
 @click.option(
@@ -89,25 +90,27 @@ def _complete_formats(_ctx: click.Context, _param: click.Parameter, incomplete: 
     "allowed",
     metavar="PATH",
     multiple=True,
-    help="Field of host.json that may differ, e.g. cpu.microcode.",
+    help="Allow a field of host.json to differ, e.g. cpu.microcode.",
 )
 @click.option(
     "--margin",
     type=_Percentage(),
     default="3%",
     show_default=True,
-    help="Equivalence margin: no-change means a 90% CI within it and no significant change of 1% "
-    "or more.",
+    help="Set the equivalence margin: no-change requires a 90% CI within the margin and no "
+    "significant change of 1% or more.",
 )
 @click.option(
     "--history",
     metavar="FILE",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="Earlier recording of the same machine, to estimate its variance.",
+    help="Use this earlier recording of the same machine to estimate its variance.",
 )
 @click.option(
-    "--base", metavar="NAME", help="Base side of a single table.  [default: the first side]"
+    "--base",
+    metavar="NAME",
+    help="Use this side of a single table as base.  [default: the first side]",
 )
 def command(
     paths: tuple[Path, ...],
@@ -125,13 +128,13 @@ def command(
 ) -> int:
     """Compare bundles: what changed, how certain it is, and why.
 
-    Each NEW is compared with BASE. Tables of numbers (.csv, .tsv) can be compared, too; a single
-    table needs a column that names the sides. Exit status: 0 no regression, 1 regression, 2 usage
-    or input error, 3 inconclusive (with --strict), 4 not comparable.
+    Each NEW is compared with BASE. Tables of numbers (.csv, .tsv) can also be compared; a single
+    table needs a column with the side of each row. Exit status: 0 no regression, 1 regression, 2
+    usage or input error, 3 inconclusive (with --strict), 4 not comparable.
     """
     # Imported here so that --help of all commands stays fast.
     from schedperf.commands._compare_request import CompareRequest  # noqa: PLC0415
-    from schedperf.stats.verdicts import STRICT_INCONCLUSIVE_STATUS  # noqa: PLC0415
+    from schedperf.model.verdict import STRICT_INCONCLUSIVE_STATUS  # noqa: PLC0415
 
     are_tables = _are_tables((*paths, *history))
     _refuse_misuse(paths, are_tables=are_tables, allowed=allowed, base=base)
@@ -149,7 +152,10 @@ def command(
         library = _share_library(assets, html)
         request.warn_of_unknown()
         comparison = request.compare()
-        others = [shlex.join(one.command()) for one in request.other_bases(comparison.sides)]
+        others = [
+            shlex.join(alternative.command())
+            for alternative in request.other_bases(comparison.sides)
+        ]
         options = {"everything": everything, "other_bases": others}
         for name, file in files.items():
             write_output(file, [_render(comparison, name, library=library, **options)])
@@ -169,7 +175,7 @@ def _refuse_misuse(
         )
     if base is not None and not (are_tables and len(paths) == 1):
         raise click.UsageError(
-            "--base: only for a single table; of several files the first is base"
+            "--base: only for a single table; with several files, the first is the base"
         )
     if allowed and are_tables:
         raise click.UsageError("--allow: tables have no fields of host.json; leave it out")
@@ -192,10 +198,10 @@ def _are_tables(paths: Sequence[Path]) -> bool:
 
     tables = [path for path in paths if is_table(path)]
     if tables and len(tables) < len(paths):
-        other = next(path for path in paths if not is_table(path))
+        bundle = next(path for path in paths if not is_table(path))
         raise InputError(
-            f"{other}: is a bundle, and {tables[0]} is a table; compare bundles with bundles "
-            "and tables with tables"
+            f"{bundle}: bundle compared with a table, {tables[0]} (expected only bundles or only "
+            "tables)"
         )
     return bool(tables)
 
@@ -213,9 +219,11 @@ def _choose_format(name: str | None, asked: Mapping[str, str | None]) -> str:
             f"{', '.join(sorted(chosen))}); write the others to files"
         )
     printed = next(iter(chosen), DEFAULT_FORMAT)
-    known = all_formats()
-    if printed not in known:
-        raise click.UsageError(f"unknown format {printed!r} (expected one of: {', '.join(known)})")
+    formats = all_formats()
+    if printed not in formats:
+        raise click.UsageError(
+            f"unknown format {printed!r} (expected one of: {', '.join(formats)})"
+        )
     return printed
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""``schedperf doctor``: what can be captured on this machine, and how to fix the rest."""
+"""``schedperf doctor``: which collectors work on this machine, and how to fix the others."""
 
 import json
 import textwrap
@@ -39,10 +39,10 @@ def _print(record: Mapping[str, Any]) -> None:
 
     console = make_console()
     collectors = record["collectors"]
-    can = sum(one["status"] == "ok" for one in collectors)
+    can = sum(row["status"] == "ok" for row in collectors)
     console.print(
-        f"{can} of {len(collectors)} collectors work here (kernel {record['kernel']}, Python "
-        f"{record['python']})"
+        f"{can} of {len(collectors)} collectors work on this machine (kernel {record['kernel']}, "
+        f"Python {record['python']})"
     )
     with console.capture() as capture:
         console.print(_table(collectors, console.width))
@@ -59,34 +59,34 @@ def _table(collectors: Sequence[Mapping[str, Any]], width: int) -> "Table":
         table.add_column(title, no_wrap=True)
     table.add_column("s", justify="right", no_wrap=True)
     table.add_column("description, requirements and cost")
-    rows = [(one["name"], one["status"], _took(one)) for one in collectors]
+    rows = [(row["name"], row["status"], _took(row)) for row in collectors]
     room = width - sum(max(map(len, column)) + _GAP for column in zip(*rows, strict=True))
-    for one in collectors:
-        facts = "\n".join(_facts(one, room))
-        table.add_row(one["name"], one["status"], _took(one), facts, style=_STYLES[one["status"]])
+    for row in collectors:
+        facts = "\n".join(_facts(row, room))
+        table.add_row(row["name"], row["status"], _took(row), facts, style=_STYLES[row["status"]])
     return table
 
 
-def _took(one: Mapping[str, Any]) -> str:
-    return "" if one["seconds"] is None else f"{one['seconds']:.2f}"
+def _took(row: Mapping[str, Any]) -> str:
+    return "" if row["seconds"] is None else f"{row['seconds']:.2f}"
 
 
-def _facts(one: Mapping[str, Any], room: int) -> Iterator[str]:
+def _facts(row: Mapping[str, Any], room: int) -> Iterator[str]:
     from schedperf.model.text import clean_line  # noqa: PLC0415 # as above
 
-    yield clean_line(one["summary"])
-    if one["reason"]:
-        yield f"why: {clean_line(one['reason'])}"
-    if one["remedy"]:
-        yield f"fix: {clean_line(one['remedy'])}"
-    if one["hint"]:
-        hint = f"limited: {clean_line(one['hint'])}"
+    yield clean_line(row["summary"])
+    if row["reason"]:
+        yield f"why: {clean_line(row['reason'])}"
+    if row["remedy"]:
+        yield f"fix: {clean_line(row['remedy'])}"
+    if row["hint"]:
+        hint = f"limited: {clean_line(row['hint'])}"
         yield textwrap.fill(hint, max(room, _LEAST_ROOM), max_lines=HINT_LINES, placeholder=" …")
-    needs = ", ".join(one["needs"]) or "nothing"
-    when = "instrumented runs only" if one["intrusive"] else ""
-    by_default = "" if one["default"] else "only with --with"
+    needs = ", ".join(row["needs"]) or "no programs"
+    when = "instrumented runs only" if row["intrusive"] else ""
+    by_default = "" if row["default"] else "only with --with"
     limits = "; ".join(text for text in (when, by_default) if text)
-    yield f"needs {needs}; costs {one['cost']}{f'; {limits}' if limits else ''}"
+    yield f"needs: {needs}; cost: {row['cost']}{f'; {limits}' if limits else ''}"
 
 
 command = RecorderCommand("doctor", doctor)

@@ -41,19 +41,20 @@ ALARM_STATUS = 1
     "--all",
     "has_all",
     is_flag=True,
-    help="Show all of these and the scheduler's structs.  [default: if none is chosen]",
+    help="Show all sections and the scheduler's structs.  [default: if no section is selected]",
 )
 @click.option(
     "--hot",
     metavar="NAME,NAME",
     multiple=True,
-    help="Variables, and fields such as rq.nr_running, that should share as few lines as possible.",
+    help="Suggest how to place these variables, or fields such as rq.nr_running, on fewer cache "
+    "lines.",
 )
 @click.option(
     "--cacheline",
     metavar="BYTES",
     type=click.IntRange(min=1),
-    help="Cache line size.  [default: as the kernel reports, else 64]",
+    help="Set the cache line size.  [default: as reported by the kernel, or 64]",
 )
 @limit_option(USUAL_LIMIT, "alarms and table rows")
 @json_option("the whole result")
@@ -73,21 +74,21 @@ def command(
 ) -> int:
     """Compare cache-line layouts of kernels.
 
-    Shows what moved onto or off a shared cache line, why, and whether it matters. BASE and NEW are
-    bundles, folders, or files: System.map, output of nm, kallsyms, raw BTF, vmlinux. Each NEW is
-    compared with BASE; BASE alone is drawn. Exit status: 0 no alarm, 1 at least one alarm, 2 usage
-    or input error.
+    Show what moved onto or off a shared cache line, why, and whether it matters. BASE and NEW are
+    bundles, directories, or files: System.map, nm output, kallsyms, raw BTF, vmlinux. Each NEW is
+    compared with BASE; without NEW, the layout of BASE is shown. Exit status: 0 no alarm, 1 at
+    least one alarm, 2 usage or input error.
     """
     # Imported here so that --help of all commands stays fast.
     from schedperf.commands._layout_request import make_request  # noqa: PLC0415
 
     if not paths:
         raise click.UsageError(
-            "no kernel given (expected a bundle, a folder or a file, e.g. System.map)"
+            "no kernel given (expected a bundle, a directory or a file, e.g. System.map)"
         )
-    wanted = {"json": json, "html": html}
-    printed = printed_format(wanted)
-    with open_outputs(wanted, paths) as files:
+    outputs = {"json": json, "html": html}
+    printed = printed_format(outputs)
+    with open_outputs(outputs, paths) as files:
         asked = _kinds(percpu=percpu, has_structs=bool(structs), has_globals=has_globals)
         request = make_request(paths, () if has_all else asked, structs, hot, cacheline)
         layout = request.analyse()

@@ -42,11 +42,11 @@ USUAL_LIMIT = 25
     metavar="KEY,KEY",
     default=USUAL_SORT,
     show_default=True,
-    help="Keys of a row: event, cpu, node, comm, dso, symbol.",
+    help="Group samples by these keys: event, cpu, node, comm, dso, symbol.",
 )
 @click.option("--event", metavar="NAME", help="Show only this event.")
 @click.option(
-    "--point", metavar="POINT", help="Bundles only: the point (groups=4) or workload to show."
+    "--point", metavar="POINT", help="Show these parameters (e.g. groups=4) or this workload."
 )
 @click.option("--comm", metavar="NAME", help="Count only tasks of this name.")
 @click.option("--cpu", metavar="LIST", help="Count only these CPUs, e.g. 0-3,8.")
@@ -55,17 +55,22 @@ USUAL_LIMIT = 25
     "--symbols",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="perf.data only: System.map or kallsyms of the kernel.",
+    help="Resolve kernel addresses of perf.data with this System.map or kallsyms.",
 )
 @limit_option(USUAL_LIMIT, "rows")
 @json_option("all rows")
-@click.option("--flamegraph", metavar="FILE", help="Write the call stacks as one HTML file.")
+@click.option("--flamegraph", metavar="FILE", help="Write a flame graph as one HTML file.")
 @click.option(
     "--export",
     type=click.Choice(["folded", "speedscope"]),
-    help="Write the call stacks for other viewers.",
+    help="Export the call stacks for other viewers.",
 )
-@click.option("-o", "output", metavar="FILE", help="File for --export.  [default: stdout]")
+@click.option(
+    "-o",
+    "output",
+    metavar="FILE",
+    help="Write the output of --export to this file.  [default: stdout]",
+)
 def command(
     paths: tuple[Path, ...],
     *,
@@ -82,11 +87,12 @@ def command(
     export: str | None,
     output: str | None,
 ) -> int:
-    """Show which functions the samples are in, and which changed.
+    """Show which functions take CPU time, and which of them changed.
 
-    BASE and NEW are bundles, or output of perf record: a file, a folder, or a pipe's data,
-    compressed or not. Alone, BASE is shown with its own symbols, as perf report does; with NEW, the
-    parts and former names of a function count as one. Exit status: 0, or 2 for a usage or input
+    BASE and NEW are bundles, or output of perf record: a file, a directory, or data from a pipe,
+    compressed or not. Without NEW, symbols are printed as in perf report. With NEW, the parts of
+    a function that the compiler split, and the old and new names of a function, are merged.
+    Exit status: 0, or 2 for a usage or input
     error.
     """
     # Imported here so that --help of all commands stays fast.
@@ -95,16 +101,16 @@ def command(
     if not 1 <= len(paths) <= MOST_SOURCES:
         raise click.UsageError("expected one bundle or perf.data, or two to compare")
     if output is not None and export is None:
-        raise click.UsageError("-o: names the file of --export; give both or neither")
+        raise click.UsageError("-o: only valid with --export; add --export")
     asked = {
         "json": json,
         "flamegraph": flamegraph,
         "export": (output or STDOUT) if export else None,
     }
-    wanted = {name: file for name, file in asked.items() if file is not None}
-    printed = printed_format(wanted)
+    outputs = {name: file for name, file in asked.items() if file is not None}
+    printed = printed_format(outputs)
     inputs = (*paths, *([symbols] if symbols else []))
-    with open_outputs(wanted, inputs) as files:
+    with open_outputs(outputs, inputs) as files:
         request = make_request(
             paths,
             sort,
@@ -114,7 +120,7 @@ def command(
             comm=comm,
             cpu=cpu,
             node=node,
-            has_stacks=not wanted.keys() <= {"json"},
+            has_stacks=not outputs.keys() <= {"json"},
         )
         for name, file in files.items():
             write_output(file, _render(request, name, export))

@@ -16,8 +16,8 @@ def _record(arguments: Sequence[str]) -> int:
     from schedperf.commands._looks import answering  # noqa: PLC0415
 
     with answering() as lent:
-        told, ask = lent
-        return run_recorder(["record", "--ask-fd", f"{told},{ask}", *arguments], lent)
+        read_fd, ask = lent
+        return run_recorder(["record", "--ask-fd", f"{read_fd},{ask}", *arguments], lent)
 
 
 command = RecorderCommand("record", _record)

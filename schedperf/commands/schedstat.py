@@ -35,21 +35,21 @@ LARGEST_HZ = 10_000
 
 
 @click.command(epilog=EPILOG)
-@click.argument("sources", metavar="A [B]", nargs=-1, type=click.Path())
-@click.option("--cpu", metavar="LIST", help="Count only these CPUs, as 0-3,8.")
+@click.argument("sources", metavar="BASE [NEW]", nargs=-1, type=click.Path())
+@click.option("--cpu", metavar="LIST", help="Count only these CPUs, e.g. 0-3,8.")
 @click.option(
     "--hz",
     metavar="N",
     type=click.IntRange(min=1, max=LARGEST_HZ),
-    help="Files only: CONFIG_HZ of the kernels.  [default: rates per tick]",
+    help="Set CONFIG_HZ of the kernels; only bundles record it.  [default: rates per tick]",
 )
-@click.option("--point", metavar="POINT", help="Bundles only: the point to show, e.g. groups=4.")
+@click.option("--point", metavar="POINT", help="Show runs with these parameters, e.g. groups=4.")
 @click.option(
     "--sort",
     type=click.Choice(["change", "name"]),
     default="change",
     show_default=True,
-    help="Order tables by change, or as the kernel does.",
+    help="Sort tables by change, or by name in the kernel's order.",
 )
 @limit_option(USUAL_LIMIT, "table rows")
 @json_option("the whole result")
@@ -67,7 +67,7 @@ def command(
 ) -> int:
     """Compare /proc/schedstat counters per CPU and topology level.
 
-    BASE and NEW are bundles, files of perf sched stats record or report, folders with copies of
+    BASE and NEW are bundles, files of perf sched stats record or report, directories with copies of
     /proc/schedstat named before and after, or two copies as BEFORE,AFTER. Counters of different
     kernel versions are matched by name; unmatched ones are listed. Exit status: 0, or 2 for a usage
     or input error.
@@ -76,13 +76,13 @@ def command(
     from schedperf.commands._schedstat_request import Wanted, describe, parse_cpus  # noqa: PLC0415
 
     if not 1 <= len(sources) <= MOST_SOURCES:
-        raise click.UsageError("expected one bundle, file or folder, or two to compare")
-    wanted = Wanted(cpus=None if cpu is None else parse_cpus(cpu), hz=hz, point=point)
+        raise click.UsageError("expected one bundle, file or directory, or two to compare")
+    options = Wanted(cpus=None if cpu is None else parse_cpus(cpu), hz=hz, point=point)
     outputs = {"json": json, "html": html}
     printed = printed_format(outputs)
     inputs = [Path(part) for source in sources for part in (source, *source.split(","))]
     with open_outputs(outputs, inputs) as files:
-        data = describe(sources, wanted)
+        data = describe(sources, options)
         for name, file in files.items():
             write_output(file, [_render(data, sources, name, sort, limit)])
     click.echo(_render(data, sources, printed, sort, limit), nl=False)
@@ -109,7 +109,7 @@ def _draw_page(data: "Schedstat", sources: Sequence[str], blocks: "Iterable[Bloc
 
     labels = label_sources(sources)
     head = Head(
-        title=f"scheduler statistics: {', against '.join(reversed(labels))}",
+        title=f"scheduler statistics: {' vs '.join(reversed(labels))}",
         sides=tuple(
             PageSource(name=side.side, label=label, path=source)
             for side, label, source in zip(data.sides, labels, sources, strict=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""``schedperf show``: what a bundle holds, and what is missing and why."""
+"""``schedperf show``: the contents of a bundle, and what is missing and why."""
 
 import json
 import sys
@@ -25,11 +25,11 @@ Examples:
 @click.option("--runs", "list_runs", is_flag=True, help="List every run.")
 @click.option("--verify", is_flag=True, help="Verify every member's checksum.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON, with all runs.")
-@click.option("--cat", "member", metavar="MEMBER", help="Print only this member.")
+@click.option("--cat", "member", metavar="MEMBER", help="Print only this member of the archive.")
 def command(
     path: Path, *, list_runs: bool, verify: bool, as_json: bool, member: str | None
 ) -> None:
-    """Print what a bundle holds, and what is missing and why.
+    """Print the contents of a bundle, and what is missing and why.
 
     A damaged bundle is read as far as possible; the exit status is then 2.
     """

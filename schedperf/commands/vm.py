@@ -40,16 +40,19 @@ GUEST_INSTRUMENTED = 1
 # most of a boot's time.
 NOT_EMULATED = "perf_profile"
 _NO_PROFILE = (
-    f"{NOT_EMULATED} is left out: an emulated x86 CPU has no PMU, so its profile cannot see "
-    f"the scheduler; use --with default,{NOT_EMULATED} to record it anyway"
+    f"{NOT_EMULATED} is not recorded: an emulated x86 CPU has no PMU, so its samples miss the "
+    f"scheduler; use --with default,{NOT_EMULATED} to record it anyway"
 )
 # Help of options whose defaults differ in a guest.
 _GUEST_HELP = {
     "_instrumented": (
-        f"Additional runs in each boot with intrusive collectors.  [default: {GUEST_INSTRUMENTED}]"
+        "Add N runs per point with intrusive collectors in each boot.  "
+        f"[default: {GUEST_INSTRUMENTED}]"
     ),
-    "_collectors": f"Collectors; under emulation the default leaves out {NOT_EMULATED}.  [default: "
-    f"{','.join(GUEST_COLLECTORS)}]",
+    "_collectors": (
+        f"Select collectors; under emulation, default does not include {NOT_EMULATED}.  [default: "
+        f"{','.join(GUEST_COLLECTORS)}]"
+    ),
 }
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,63}\Z", re.ASCII)
 _QEMU = "qemu-system-x86_64"
@@ -67,7 +70,7 @@ Examples:
      --kernel new=arch/x86/boot/bzImage --boots 4 -n 2 \\
      -- hackbench -l 100 -g 2
 \b
-Guests see this machine's file system; what they write there is discarded.
+Guests can read this machine's file system; their writes to it are discarded.
 """
 
 
@@ -77,32 +80,33 @@ Guests see this machine's file system; what they write there is discarded.
     "kernels",
     multiple=True,
     metavar="NAME=IMAGE",
-    help="Kernel to boot; the first is base.",
+    help="Boot this kernel; the first is the base.",
 )
 @click.option(
     "--kernel-files",
     multiple=True,
-    metavar="NAME=FOLDER",
-    help="System.map and config of the kernel.  [default: beside IMAGE]",
+    metavar="NAME=DIRECTORY",
+    help="Read System.map and config of the kernel from this directory.  [default: beside IMAGE]",
 )
 @click.option("--boots", metavar="N", type=click.IntRange(1, 1000), default=4, show_default=True,
-              help="Boots of each kernel.")  # fmt: skip
+              help="Boot each kernel N times.")  # fmt: skip
 @click.option("-n", "--runs", metavar="N", type=click.IntRange(min=1), default=RUNS,
-              show_default=True, help="Runs per point in each boot.")  # fmt: skip
+              show_default=True, help="Record N runs per point in each boot.")  # fmt: skip
 @click.option("--output", metavar="FOLDER", default=".", type=click.Path(path_type=Path),
-              help="Folder for NAME.tar of each kernel.  [default: this folder]")  # fmt: skip
+              help="Write NAME.tar of each kernel to this directory.  [default: .]")  # fmt: skip
 @click.option("--add-boots", is_flag=True, help="Add boots to existing bundles.")
-@click.option("--cpus", metavar="N", type=int, default=4, show_default=True, help="CPUs per guest.")
+@click.option("--cpus", metavar="N", type=int, default=4, show_default=True,
+              help="Give each guest N CPUs.")  # fmt: skip
 @click.option("--nodes", metavar="N", type=int, default=2, show_default=True,
-              help="NUMA nodes per guest, each one socket.")  # fmt: skip
+              help="Give each guest N NUMA nodes of one socket each.")  # fmt: skip
 @click.option("--threads", metavar="N", type=int, default=1, show_default=True,
-              help="Hardware threads per core.")  # fmt: skip
+              help="Give each core N hardware threads.")  # fmt: skip
 @click.option("--memory", metavar="SIZE", default="4G", show_default=True,
-              help="Memory per guest, all nodes together.")  # fmt: skip
+              help="Give each guest this much memory, in total.")  # fmt: skip
 @click.option("--kernel-args", metavar="WORDS", default="",
-              help="Extra arguments for the kernel command line.")  # fmt: skip
+              help="Add arguments to the kernel command line.")  # fmt: skip
 @click.option("--setup", metavar="CMD", default="",
-              help="Shell command to run in each guest before recording.")  # fmt: skip
+              help="Run this shell command in each guest before recording.")  # fmt: skip
 @click.option(
     "--accel",
     type=click.Choice(["auto", "kvm", "tcg"]),
@@ -110,16 +114,25 @@ Guests see this machine's file system; what they write there is discarded.
     show_default=True,
     help="Use KVM or QEMU's emulation (TCG); auto: KVM if it works.",
 )
-@click.option("--hung-after", metavar="S", type=click.FloatRange(min=1), default=_SILENCE_S,
-              show_default=True, help="Kill a guest that is silent for S seconds.")  # fmt: skip
-@click.option("--check", is_flag=True, help="Only print whether guests work here, and how.")
+@click.option(
+    "--hung-after",
+    metavar="S",
+    type=click.FloatRange(min=1),
+    default=_SILENCE_S,
+    show_default=True,
+    help="Kill a guest whose recorder is silent for S seconds plus --timeout.",
+)
+@click.option(
+    "--check", is_flag=True, help="Only print whether guests work on this machine and use KVM."
+)
 @click.option("-q", "--quiet", is_flag=True, help="Print only warnings and errors.")
 @click.argument("command_line", nargs=-1, type=click.UNPROCESSED, metavar="-- CMD...")
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> int:
     """Boot kernels in virtual machines and record a command in each.
 
-    The kernels boot alternately. Each gets one bundle, to be compared with schedperf compare.
+    Boots of the kernels are interleaved. Each kernel is recorded in its own bundle, for schedperf
+    compare.
     """
     accelerated = _try_acceleration(options["accel"])
     if options["check"]:
@@ -167,26 +180,28 @@ class _Interrupted(KeyboardInterrupt):
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
-    """On a signal that asks to terminate, end the guest, too, and keep finished boots."""
+    """On SIGINT, SIGTERM or SIGHUP, end the guest and keep finished boots."""
     signums = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     # nohup ignores SIGHUP on purpose.
     before = {
-        one: handler for one in signums if (handler := signal.getsignal(one)) != signal.SIG_IGN
+        signum: handler
+        for signum in signums
+        if (handler := signal.getsignal(signum)) != signal.SIG_IGN
     }
 
     def interrupt(signum: int, _frame: FrameType | None) -> None:
         # A second signal would leave a guest running, or a bundle half written.
-        for one in before:
-            signal.signal(one, signal.SIG_IGN)
+        for signal_number in before:
+            signal.signal(signal_number, signal.SIG_IGN)
         raise _Interrupted(signum)
 
-    for one in before:
-        signal.signal(one, interrupt)
+    for signum in before:
+        signal.signal(signum, interrupt)
     try:
         yield
     finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
+        for signum, handler in before.items():
+            signal.signal(signum, handler)
 
 
 def _request(ctx: click.Context, options: Mapping[str, Any], *, is_kvm: bool) -> "Request":
@@ -203,8 +218,8 @@ def _request(ctx: click.Context, options: Mapping[str, Any], *, is_kvm: bool) ->
     kernels = _kernels(options)
     output: Path = options["output"]
     if not output.is_dir():
-        found = "not a folder" if output.exists() else "no such folder"
-        raise InputError(f"--output {output}: {found}; create it, or give an existing folder")
+        problem = "not a directory" if output.exists() else "no such directory"
+        raise InputError(f"--output {output}: {problem}; create it, or give an existing directory")
     paths = [bundle_path(output, kernel) for kernel in kernels]
     check_bundles(paths, may_exist=options["add_boots"])
     return Request(
@@ -222,7 +237,7 @@ def _request(ctx: click.Context, options: Mapping[str, Any], *, is_kvm: bool) ->
 
 
 def _recorder_options(ctx: click.Context, options: Mapping[str, Any], *, is_kvm: bool) -> list[str]:
-    """Return the options for ``record`` in a guest: as given, else a guest's defaults."""
+    """Return the options for ``record`` in a guest, with the defaults of guests."""
     names = _collectors(ctx)
     if not is_kvm:
         names = _without_profile(names)
@@ -234,7 +249,7 @@ def _recorder_options(ctx: click.Context, options: Mapping[str, Any], *, is_kvm:
         if name.startswith("_") and name != "_collectors":
             value = ctx.params[name]
             values = value if parameter.multiple else [value]
-            arguments += [f"{parameter.opts[0]}={one}" for one in values if one is not None]
+            arguments += [f"{parameter.opts[0]}={given}" for given in values if given is not None]
     return arguments
 
 
@@ -245,16 +260,16 @@ def _collectors(ctx: click.Context) -> list[str]:
 
 
 def _without_profile(names: Sequence[str]) -> list[str]:
-    """Expand "default", without the collector that is useless under emulation.
+    """Expand "default" without the collector that is useless under emulation.
 
-    That collector stays if it is also named.
+    The collector is kept if it is also given by name.
     """
     from schedperf_collectors.plugin import all_collectors  # noqa: PLC0415
 
     by_default = [
         name
-        for name, one in all_collectors().items()
-        if one.default and one.scope == "run" and name != NOT_EMULATED
+        for name, collector in all_collectors().items()
+        if collector.default and collector.scope == "run" and name != NOT_EMULATED
     ]
     return [each for name in names for each in (by_default if name == "default" else [name])]
 
@@ -293,7 +308,7 @@ def _kernels(options: Mapping[str, Any]) -> "list[Kernel]":
     from schedperf.vm.images import read_kernel  # noqa: PLC0415
 
     images = _named("--kernel", options["kernels"], "bzImage")
-    folders = _named("--kernel-files", options["kernel_files"], "FOLDER")
+    folders = _named("--kernel-files", options["kernel_files"], "DIRECTORY")
     if len(images) < _FEWEST_KERNELS:
         raise InputError(
             f"--kernel: {len(images)} given (expected at least two, e.g. --kernel base=IMAGE "
@@ -302,7 +317,7 @@ def _kernels(options: Mapping[str, Any]) -> "list[Kernel]":
     for name in folders:
         if name not in images:
             raise InputError(
-                f"--kernel-files {name}: no --kernel of this name; add --kernel {name}=IMAGE"
+                f"--kernel-files {name}: no --kernel with this name; add --kernel {name}=IMAGE"
             )
     return [read_kernel(name, image, folders.get(name), _MODULES) for name, image in images.items()]
 
@@ -317,8 +332,8 @@ def _named(option: str, given: Sequence[str], what: str) -> dict[str, Path]:
         if not _NAME.match(name):
             raise InputError(
                 f"{option} {text}: invalid name (expected at most 64 letters, digits and _ . "
-                f"+ -, starting with a letter or digit, e.g. tip={path or what}); it becomes "
-                "a file name"
+                f"+ -, starting with a letter or digit, e.g. tip={path or what}); choose "
+                "a name that is valid as a file name"
             )
         if not path:
             raise InputError(
@@ -338,7 +353,7 @@ def _working_folder() -> Path:
         if folder.is_relative_to(hidden):
             raise InputError(
                 f"{folder}: hidden in the guest, which mounts its own file system at "
-                f"{hidden}; start from another folder"
+                f"{hidden}; start from another directory"
             )
     return folder
 
@@ -363,24 +378,26 @@ def _hypervisor(options: Mapping[str, Any], *, is_kvm: bool) -> "Hypervisor":
 def _find(program: str, remedy: str) -> str:
     # Programs of this environment are installed beside its Python, which may not be on the PATH.
     path = f"{os.environ.get('PATH', os.defpath)}:{Path(sys.executable).parent}"
-    found = shutil.which(program, path=path)
-    if found is None:
+    program_path = shutil.which(program, path=path)
+    if program_path is None:
         raise InputError(f"{program}: not found; run: {remedy}")
-    return found
+    return program_path
 
 
-def _try_acceleration(wanted: str) -> "Acceleration":
+def _try_acceleration(acceleration: str) -> "Acceleration":
     from schedperf.vm.machine import Acceleration, try_kvm  # noqa: PLC0415
 
     machine = os.uname().machine
     if machine != _MACHINE:
-        raise InputError(f"this machine is {machine} (expected {_MACHINE}); use another one")
+        raise InputError(
+            f"unsupported machine {machine} (expected {_MACHINE}); record on another machine"
+        )
     _find("vng", "pip install 'schedperf[vm]'")
     qemu = _find(_QEMU, "apt-get install -y qemu-system-x86")
-    if wanted == "tcg":
+    if acceleration == "tcg":
         return Acceleration(is_kvm=False, reason="--accel tcg")
     tried = try_kvm(qemu)
-    if wanted == "kvm" and not tried.is_kvm:
+    if acceleration == "kvm" and not tried.is_kvm:
         raise InputError(f"--accel kvm: {tried.reason}; use --accel tcg")
     return tried
 
@@ -389,15 +406,16 @@ def _say_acceleration(accelerated: "Acceleration") -> str:
     if accelerated.is_kvm:
         return "guests run on KVM: timings are valid"
     return (
-        f"guests are emulated ({accelerated.reason}): timings are informational and give no "
-        "verdict; counts and layouts are valid"
+        f"guests are emulated ({accelerated.reason}): timings are informational and not used for "
+        "the verdict; counts and layouts are valid"
     )
 
 
 # Options of ``record`` are defined in the recorder.
 command.params.extend(
     parameters(
-        [one for one in _record_parser().options() if one.dest in _FORWARDED], takes_command=False
+        [option for option in _record_parser().options() if option.dest in _FORWARDED],
+        takes_command=False,
     )
 )
 for _option in command.params:

@@ -25,6 +25,7 @@ from schedperf.evidence.c2c.sources import measure_heat
 from schedperf.evidence.profile.others import others_caveats
 from schedperf.model.caveats import Caveat, caveat
 from schedperf.model.comparison import (
+    BASE,
     SCHEMA,
     Comparability,
     Comparison,
@@ -41,10 +42,7 @@ from schedperf.model.comparison import (
 )
 from schedperf.model.errors import InputError, describe
 from schedperf.model.schema import to_plain
-from schedperf.runs.side import BASE, Side, name_sides
-from schedperf.runs.values import RunValues, df_run_values, records
-from schedperf.stats import KEY, JudgedRow, Result, compare_runs
-from schedperf.stats.verdicts import (
+from schedperf.model.verdict import (
     CHANGED,
     FALSE_DISCOVERY_RATE,
     MARGIN,
@@ -54,6 +52,9 @@ from schedperf.stats.verdicts import (
     reason_of,
     undecided,
 )
+from schedperf.runs.side import Side, name_sides
+from schedperf.runs.values import RunValues, df_run_values, records
+from schedperf.stats import KEY, JudgedRow, Result, compare_runs
 from schedperf_collectors import __version__
 
 Item = TypeVar("Item")
@@ -141,8 +142,8 @@ def _compare_numbers(
         history=options.history,
         looks={name: looks.max_runs for name, looks in recorded.items() if looks is not None},
     )
-    found = [facts.overrule(row) for row in result.rows]
-    return tuple(to_rows(found, clean, options.margin)), result
+    judged = [facts.overrule(row) for row in result.rows]
+    return tuple(to_rows(judged, clean, options.margin)), result
 
 
 def df_past_runs(past: Bundle, base: Bundle, options: CompareOptions) -> pd.DataFrame:
@@ -155,8 +156,8 @@ def df_past_runs(past: Bundle, base: Bundle, options: CompareOptions) -> pd.Data
     blocking = [difference for difference in differences if difference.severity == "blocking"]
     if blocking:
         raise InputError(
-            f"{past.path}: says nothing of how much {base.path} varies: "
-            f"{describe_blocking(blocking).text}; leave it out of --history"
+            f"{past.path}: not comparable with {base.path}: "
+            f"{describe_blocking(blocking).text}; remove it from --history"
         )
     table = df_run_values(sides[1:]).table
     return table[table["kind"] == "clean"]
@@ -164,7 +165,7 @@ def df_past_runs(past: Bundle, base: Bundle, options: CompareOptions) -> pd.Data
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Facts:
-    # What stands above the numbers: equal data, emulation and the comparability gate.
+    # Facts that overrule the numbers: equal data, emulation and blocking differences.
     comparability: Comparability
     same_data: frozenset[str]
     emulated: Mapping[str, str]
@@ -173,12 +174,12 @@ class _Facts:
     def of(cls, sides: Sequence[Side], comparability: Comparability) -> "_Facts":
         base = sides[0].bundle
         same = frozenset(side.name for side in sides[1:] if side.bundle.digest == base.digest)
-        found = {side.name: _emulation(side.bundle) for side in sides}
-        emulated = {name: how for name, how in found.items() if how is not None}
+        emulators = {side.name: _emulation(side.bundle) for side in sides}
+        emulated = {name: how for name, how in emulators.items() if how is not None}
         return cls(comparability=comparability, same_data=same, emulated=emulated)
 
     def blocking(self, side: str) -> list[Difference]:
-        """Return what forbids to compare this side with base."""
+        """Return the differences that block a comparison of this side with base."""
         if side in self.same_data:
             return []
         return [
@@ -191,7 +192,7 @@ class _Facts:
         return None if side in self.same_data else self.emulated.get(BASE, self.emulated.get(side))
 
     def overrule(self, row: JudgedRow) -> JudgedRow:
-        """Return the row with the verdict that these facts leave it."""
+        """Return the row with the verdict that these facts allow."""
         how = self.emulation(row.side)
         if row.side in self.same_data:
             return say_same_data(row)
@@ -229,7 +230,7 @@ def _say_emulator(how: str) -> str:
 
 
 def say_same_data(row: JudgedRow) -> JudgedRow:
-    """Return the row as that of a side that holds the very same data as base."""
+    """Return the row of a side whose data is identical to base."""
     ratio = row.ratio and 1.0
     return replace(
         row,
@@ -248,11 +249,11 @@ def say_same_data(row: JudgedRow) -> JudgedRow:
 
 
 def _emulation(bundle: Bundle) -> str | None:
-    # What says that a boot of this bundle was emulated; None where none was.
+    # The emulator of the first emulated boot of this bundle; None without one.
     for boot in bundle.boots:
         machine = boot.host.virtualisation
         if machine.emulated:
-            return machine.grounds or machine.kind or "how is not recorded"
+            return machine.grounds or machine.kind or "type not recorded"
     return None
 
 
@@ -264,7 +265,7 @@ def _df_clean(table: pd.DataFrame, sides: Sequence[Side], facts: _Facts) -> pd.D
     return clean.assign(family=clean["family"].mask(clean["side"].isin(emulated), "informational"))
 
 
-def to_rows(found: Sequence[JudgedRow], clean: pd.DataFrame, margin: float) -> Iterator[Row]:
+def to_rows(judged: Sequence[JudgedRow], clean: pd.DataFrame, margin: float) -> Iterator[Row]:
     """Yield the rows of the record, each with the runs that it rests on.
 
     :param clean: the runs that were compared, with ``boot, run, order, round`` (None where
@@ -285,9 +286,9 @@ def to_rows(found: Sequence[JudgedRow], clean: pd.DataFrame, margin: float) -> I
         values.setdefault((run["side"], *key), []).append(value)
         if (definition := run.get("definition")) is not None:
             definitions.setdefault(key, definition)
-    for row in found:
+    for row in judged:
         # What holds of whole sides is said once, of the comparison.
-        caveats = tuple(one for one in row.caveats if one.code != "one-boot")
+        caveats = tuple(row_caveat for row_caveat in row.caveats if row_caveat.code != "one-boot")
         yield Row(
             **replace(row, caveats=caveats).as_fields(),
             margin=margin,
@@ -424,11 +425,11 @@ def _absence(
         if not any(run.succeeded for run in runs):
             failed = f"none of {len(runs)} clean runs succeeded" if runs else "no clean run"
             return verdict, reason_of(f"no result: {failed} in {side.name}")
-    for found in values.caveats:
-        if found.code == "bad-lines":
-            return verdict, reason_of(f"no result: {found.text}")
-    known = ", ".join(all_parsers())
+    for value_caveat in values.caveats:
+        if value_caveat.code == "bad-lines":
+            return verdict, reason_of(f"no result: {value_caveat.text}")
+    parsers = ", ".join(all_parsers())
     return "inconclusive", reason_of(
-        f"no result: no parser reads the output of this workload (parsers: {known})",
+        f"no result: no parser reads the output of this workload (parsers: {parsers})",
         "record it again with --metric 'name[unit,higher]=REGEX'",
     )

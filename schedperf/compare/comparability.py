@@ -9,7 +9,7 @@ what the user allows, is exempt.
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
@@ -18,12 +18,11 @@ from typing import cast
 
 from schedperf.bundle.open import Bundle
 from schedperf.model.comparison import Comparability, Difference, Severity
+from schedperf.model.host import REASONS_GROUP, fields_of
 from schedperf.runs.side import Side
 
 TABLE = "comparability.toml"
 CMDLINE = "kernel.cmdline"
-# Of host.json: why fields are null, and no field itself.
-REASONS_GROUP = "missing"
 
 # A difference is for people to read; the whole value is in the bundle.
 LONGEST_VALUE = 200
@@ -38,12 +37,12 @@ WORD = re.compile(r"[\w.+-]+")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FieldRule:
-    """How a field counts, as one entry of the table says.
+    """How a difference in a field is judged: one entry of the table.
 
     :param path: dotted path in host.json; ``*`` matches any text
     :param tolerance: largest relative difference of two numbers that counts as none
     :param ignores_digits: texts that differ only in their digits are equal
-    :param unlimited: the first word of a text that says the same as no value; "" for none
+    :param unlimited: first word of a text that is equivalent to no value; "" for none
     """
 
     path: str
@@ -72,7 +71,7 @@ def field_rules() -> tuple[FieldRule, ...]:
 
 
 def find_rule(path: str) -> FieldRule:
-    """Return the entry that decides over a field; a field that the table does not know is noted."""
+    """Return the entry for a field; a difference in an unknown field is noted."""
     for rule in field_rules():
         if fnmatchcase(path, rule.path):
             return rule
@@ -100,15 +99,10 @@ def flatten_host(host: Mapping[str, object]) -> dict[str, object]:
     }
 
 
-def fields_of(host: Mapping[str, object]) -> Iterator[tuple[str, object]]:
-    """Yield dotted path and value of each field, groups opened, reasons of null values left out."""
-    yield from _flatten("", {key: value for key, value in host.items() if key != REASONS_GROUP})
-
-
 def compare_hosts(sides: Sequence[Side], *, allowed: Sequence[str] = ()) -> Comparability:
     """Compare the first boots of base and of each other side, and the boots of one side.
 
-    :param allowed: paths that the user knows to differ, as a treatment
+    :param allowed: paths that the user allows to differ
     """
     differences: list[Difference] = []
     compared: set[str] = set()
@@ -133,13 +127,24 @@ def compare_hosts(sides: Sequence[Side], *, allowed: Sequence[str] = ()) -> Comp
         comparable=not any(difference.severity == "blocking" for difference in differences),
         compared=sum(find_rule(path).severity != "ignored" for path in compared),
         differences=tuple(differences),
+        equal=_equal_fields(sides, {difference.path for difference in differences}),
+    )
+
+
+def _equal_fields(sides: Sequence[Side], differing: Collection[str]) -> tuple[str, ...]:
+    hosts = [_first_host(side.bundle) for side in sides]
+    if not all(hosts):
+        return ()
+    paths = dict.fromkeys(path for host in hosts for path in flatten_host(host))
+    return tuple(
+        path for path in paths if path not in differing and find_rule(path).severity != "ignored"
     )
 
 
 def unknown_fields(bundles: Iterable[Bundle], paths: Sequence[str]) -> list[str]:
     """Return those of the paths that name no field of any bundle."""
-    known = {field for bundle in bundles for field in flatten_host(_first_host(bundle))}
-    return [path for path in paths if not any(_is_exempt(field, (path,)) for field in known)]
+    recorded = {field for bundle in bundles for field in flatten_host(_first_host(bundle))}
+    return [path for path in paths if not any(_is_exempt(field, (path,)) for field in recorded)]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -152,13 +157,13 @@ class _Gate:
     def differences(
         self, base: Mapping[str, object], new: Mapping[str, object]
     ) -> Iterator[Difference]:
-        one, other = flatten_host(base), flatten_host(new)
-        for path in dict.fromkeys((*one, *other)):
+        base_fields, new_fields = flatten_host(base), flatten_host(new)
+        for path in dict.fromkeys((*base_fields, *new_fields)):
             rule = find_rule(path)
-            values = one.get(path), other.get(path)
+            values = base_fields.get(path), new_fields.get(path)
             if rule.severity == "ignored" or _are_equal(*values, rule):
                 continue
-            missing = self._missing(path, (base, new), (one, other))
+            missing = self._missing(path, (base, new), (base_fields, new_fields))
             severity, reason = self._judge(path, rule, missing)
             yield Difference(
                 path=path,
@@ -171,7 +176,7 @@ class _Gate:
 
     def _judge(self, path: str, rule: FieldRule, missing: str | None) -> tuple[Severity, str]:
         if _is_exempt(path, self.treatment):
-            return "treatment", "declared as what differs"
+            return "treatment", "declared as an intended difference"
         if rule.severity == "treatment":
             return "treatment", rule.reason
         if missing is not None:
@@ -189,24 +194,15 @@ class _Gate:
         # A value that one side did not record does not prove a difference. A kernel parameter
         # that is missing does: the kernel then has its default.
         is_parameter = path.startswith(f"{CMDLINE}.")
-        for name, host, known in zip(("base", self.side), hosts, fields, strict=True):
-            if known.get(path) is None and not (is_parameter and CMDLINE not in known):
+        for name, host, recorded in zip(("base", self.side), hosts, fields, strict=True):
+            if recorded.get(path) is None and not (is_parameter and CMDLINE not in recorded):
                 return f"unknown in {name}: {_why_missing(host, path) or 'not recorded'}"
         return None
 
 
 def _why_missing(host: Mapping[str, object], path: str) -> object:
-    reasons = host.get("missing")
+    reasons = host.get(REASONS_GROUP)
     return reasons.get(path) if isinstance(reasons, Mapping) else None
-
-
-def _flatten(prefix: str, group: Mapping[str, object]) -> Iterator[tuple[str, object]]:
-    for key, value in group.items():
-        path = f"{prefix}{key}"
-        if isinstance(value, Mapping) and value:
-            yield from _flatten(f"{path}.", value)
-        else:
-            yield path, value
 
 
 def _take_apart(path: str, value: object) -> Iterator[tuple[str, object]]:
@@ -228,8 +224,10 @@ def _take_apart(path: str, value: object) -> Iterator[tuple[str, object]]:
 
 def _are_equal(base: object, new: object, rule: FieldRule) -> bool:
     if _is_number(base) and _is_number(new):
-        one, other = float(cast("float", base)), float(cast("float", new))
-        return abs(one - other) <= rule.tolerance * max(abs(one), abs(other))
+        base_number, new_number = float(cast("float", base)), float(cast("float", new))
+        return abs(base_number - new_number) <= rule.tolerance * max(
+            abs(base_number), abs(new_number)
+        )
     if rule.ignores_digits and isinstance(base, str) and isinstance(new, str):
         return re.sub(r"\d+", "0", base) == re.sub(r"\d+", "0", new)
     if rule.unlimited and None in (base, new):
@@ -296,12 +294,12 @@ def _workload_differences(base: Bundle, side: Side) -> Iterator[Difference]:
                 base=_shorten(rules[rule.name]),
                 new=_shorten(rule.regex),
                 severity="blocking",
-                reason="the metric has another regular expression",
+                reason="the regular expression of the metric differs",
             )
 
 
 def _boot_differences(side: Side, exempt: Sequence[str]) -> Iterator[Difference]:
-    # Boots of one side are meant to be equal; they must be of one kernel.
+    # All boots of one side must run the same kernel; other differences are noted.
     boots = [boot for boot in side.bundle.boots if boot.host_fields]
     if not boots:
         return
@@ -312,7 +310,7 @@ def _boot_differences(side: Side, exempt: Sequence[str]) -> Iterator[Difference]
         for path in dict.fromkeys((*first, *fields)):
             rule = find_rule(path)
             values = first.get(path), fields.get(path)
-            # What one boot is known not to have recorded does not count as a difference.
+            # A value that one boot could not record does not count as a difference.
             is_unseen = any(
                 value is None and _why_missing(of_boot, path)
                 for value, of_boot in zip(values, (hosts[0], host), strict=True)

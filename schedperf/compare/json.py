@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The record as JSON, and its JSON Schema, both derived from the record itself.
+"""The JSON Schema of the record of a comparison, derived from the record itself.
 
 ``python -m schedperf.compare.json`` prints the schema that is published in
 ``docs/schema/compare-2.schema.json``.
@@ -11,16 +11,7 @@ import typing
 
 from schedperf.evidence import SectionPlugin, all_sections
 from schedperf.model.comparison import SCHEMA, Comparison, Section
-from schedperf.model.json_text import write_json
-from schedperf.model.schema import Schema, describe, reference, to_plain
-
-
-def to_json(comparison: Comparison) -> str:
-    """Return the record as JSON text.
-
-    It is ASCII: what a bundle smuggled into a name cannot act on a terminal.
-    """
-    return write_json(to_plain(comparison))
+from schedperf.model.schema import Schema, describe, reference
 
 
 def json_schema() -> dict[str, object]:

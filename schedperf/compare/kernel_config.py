@@ -26,16 +26,16 @@ def option_differences(sides: Sequence[Side]) -> tuple[OptionDifference, ...]:
     A side whose bundle holds no configuration, or none that can be read, differs in nothing.
     """
     base = _options_of(sides[0].bundle)
-    found = []
+    differences = []
     for side in sides[1:]:
         new = _options_of(side.bundle)
         if base and new:
-            found += [
+            differences += [
                 OptionDifference(side=side.name, name=name, base=base.get(name), new=new.get(name))
                 for name in sorted({**base, **new})
                 if base.get(name) != new.get(name)
             ]
-    return tuple(found)
+    return tuple(differences)
 
 
 def _options_of(bundle: Bundle) -> dict[str, str]:

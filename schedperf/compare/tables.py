@@ -24,6 +24,7 @@ from schedperf.compare.bundles import (
 from schedperf.evidence import all_sections
 from schedperf.model.caveats import Caveat, caveat
 from schedperf.model.comparison import (
+    BASE,
     SCHEMA,
     Comparability,
     Comparison,
@@ -32,19 +33,19 @@ from schedperf.model.comparison import (
     SideSummary,
 )
 from schedperf.model.errors import InputError
-from schedperf.runs.side import BASE, side_name
+from schedperf.model.verdict import decide_overall, undecided
+from schedperf.runs.side import side_name
 from schedperf.stats import compare_runs
-from schedperf.stats.verdicts import decide_overall, undecided
 from schedperf.tables.read import Table
 from schedperf_collectors import __version__
 
-NO_CAPTURES = "a table of numbers has no captures"
-NO_MACHINE = "a table does not record its machine: machines not compared"
-# A comparison without a result that decides; there is none to blame for it.
-ABSENCE = undecided("the tables have no primary row")
+NO_CAPTURES = "CSV tables contain no collector data"
+NO_MACHINE = "CSV tables do not describe the machine: machines not compared"
+# The reason of a comparison without a primary row.
+ABSENCE = undecided("no row of the tables has `primary` in column `family`")
 
 FEWEST_SIDES = 2
-# An error message is one line that somebody reads.
+# An error message is one line.
 LONGEST_LIST = 200
 
 
@@ -57,9 +58,9 @@ def compare_tables(
 ) -> Comparison:
     """Compare every side with the first one.
 
-    :param tables: one that holds several sides, or several that hold one each
-    :param base: which side of the only table is base; None is the first one
-    :raises InputError: the tables do not hold the sides that a comparison needs
+    :param tables: one table with several sides, or several tables with one side each
+    :param base: the side of a single table that is base; None for the first one
+    :raises InputError: the tables do not contain the sides that a comparison needs
     """
     chosen = options or CompareOptions()
     measured = _sides_of_one(tables[0], base) if len(tables) == 1 else _sides_of_many(tables)
@@ -68,8 +69,8 @@ def compare_tables(
     new = [side.name for side in sides[1:]]
     result = compare_runs(runs, base=BASE, new=new, margin=chosen.margin, history=chosen.history)
     same = {side.name for side in sides[1:] if side.digest == sides[0].digest}
-    found = [say_same_data(row) if row.side in same else row for row in result.rows]
-    rows = tuple(to_rows(found, _df_single_runs(runs), chosen.margin))
+    judged = [say_same_data(row) if row.side in same else row for row in result.rows]
+    rows = tuple(to_rows(judged, _df_single_runs(runs), chosen.margin))
     comparison = Comparison(
         schema=SCHEMA,
         id=comparison_id([side.digest for side in sides], chosen),
@@ -89,16 +90,21 @@ def compare_tables(
         caveats=(*_caveats(measured), *say_history(chosen)),
         overall=decide_overall(rows, blocking=(), absence=("inconclusive", ABSENCE)),
     )
-    # A table does not say with which command it was made.
+    # A table does not record the command that made it.
     return replace(comparison, next_steps=next_steps(comparison, {}))
 
 
 def _sides_of_one(table: Table, base: str | None) -> list[_Measured]:
     if len(table.sides) < FEWEST_SIDES:
-        held = f"only the side {table.sides[0]}" if table.sides else "one side"
-        raise InputError(f"{table.path}: holds {held}; name a second table, or add a column side")
+        held = f"only the side {table.sides[0]!r}" if table.sides else "one side"
+        raise InputError(
+            f"{table.path}: contains {held} (expected at least {FEWEST_SIDES}); "
+            "give a second table, or add a column `side`"
+        )
     if base is not None and base not in table.sides:
-        raise InputError(f"{table.path}: holds no side {base}; there is {_list_sides(table)}")
+        raise InputError(
+            f"{table.path}: unknown side {base!r} (expected one of {_list_sides(table)})"
+        )
     first = table.sides[0] if base is None else base
     labels = [first, *(name for name in table.sides if name != first)]
     return [
@@ -122,8 +128,8 @@ def _sides_of_many(tables: Sequence[Table]) -> list[_Measured]:
     for table in tables:
         if len(table.sides) > 1:
             raise InputError(
-                f"{table.path}: holds {len(table.sides)} sides ({_list_sides(table)}); "
-                "compare it alone, or split it"
+                f"{table.path}: contains {len(table.sides)} sides ({_list_sides(table)}; "
+                "expected 1 per table); compare it alone, or split it"
             )
     return [
         _measured(

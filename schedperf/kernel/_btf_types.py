@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Index the types and names of a BTF blob, and spell types as C does.
+"""Index the types and names of a BTF blob, and format types as C declarations.
 
-Laid out as Documentation/bpf/btf.rst says: a header, a type section of 32-bit
-words, a string section. Types have no index, so a walk over all of them makes
-one: the first word and the kind of each. Newer blobs bring a table with the
-length of every kind, so that unknown kinds can be skipped.
+Documentation/bpf/btf.rst describes the format: a header, a type section of 32-bit words, and a
+string section. BTF has no index of types, so a walk over all types records the first word and the
+kind of each. Newer blobs have a table with the length of each kind, so that unknown kinds can be
+skipped.
 
-C writes types from the inside out: ``int (*)(struct rq *, int)``.
+C declarators are built from the inside out: ``int (*)(struct rq *, int)``.
 """
 
 import struct
@@ -19,21 +19,21 @@ from typing import Protocol
 from schedperf.kernel.kallsyms import LONGEST_NAME
 from schedperf.model.errors import InputError
 
-# BTF_MAX_TYPE of include/uapi/linux/btf.h: the kernel itself loads no more types.
+# BTF_MAX_TYPE of include/uapi/linux/btf.h: the kernel does not load more types.
 MOST_TYPES = 0xFFFFF
-# A type begins with its name, its kind and count, and its size or the type it refers to.
+# The first words of a type: name; kind and count; size or referenced type.
 TYPE_WORDS = 3
 
 _MAGIC = 0xEB9F
 _HEADER = "HBBIIIII"
 _HEADER_BYTES = struct.calcsize("<" + _HEADER)
 _WORD_BYTES = 4
-# The header's two further fields where it is long enough: start and length of the kinds' table.
+# Two more fields of longer headers: start and length of the table of kinds.
 _LAYOUT_FIELDS = "II"
 _LAYOUT_ENTRY = "BBH"
 _LAYOUT_ENTRY_BYTES = 4
 # BTF_MAX_VLEN of include/uapi/linux/btf.h; up to 6.19 its upper byte and the kind's upper two
-# bits were unused and zero.
+# bits are unused and 0.
 COUNT_MASK = 0xFFFFFF
 KIND_MASK = 0x7F
 
@@ -63,7 +63,7 @@ class Kind(IntEnum):
     ENUM64 = 19
 
 
-# Words that follow a type's three, by kind: always, and per member.
+# Words after the first three, by kind: fixed, and per member.
 _WORDS_AFTER: dict[int, tuple[int, int]] = {
     int(Kind.INT): (1, 0),
     int(Kind.PTR): (0, 0),
@@ -89,11 +89,11 @@ _WORDS_AFTER: dict[int, tuple[int, int]] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BtfIndex:
-    """One blob, cut up.
+    """The index of one blob.
 
     :param words: the type section, in this machine's byte order
     :param starts: index of each type's first word
-    :param kinds: of each type
+    :param kinds: kind of each type
     """
 
     words: "array[int]"
@@ -113,10 +113,10 @@ class _Header:
 
 
 def index_btf(data: bytes, label: str, first_id: int) -> BtfIndex:
-    """Cut up raw BTF of either byte order.
+    """Index raw BTF of either byte order.
 
-    :param label: names the source in messages
-    :param first_id: what the first type is called: 1, or more where a base has the lower ones
+    :param label: name of the source in messages
+    :param first_id: id of the first type: 1, or more if a base has the lower ids
     :raises InputError: it is not BTF, or it is damaged
     """
     header = _split(data, label)
@@ -136,9 +136,9 @@ def index_btf(data: bytes, label: str, first_id: int) -> BtfIndex:
 
 
 def is_split(data: bytes) -> bool:
-    """Return whether this is BTF whose names go on behind those of another.
+    """Return whether this is split BTF, which continues the names of a base.
 
-    A string section of its own begins with the empty name.
+    The string section of other BTF begins with the empty name.
 
     :raises InputError: it is not BTF, or its header is damaged
     """
@@ -147,42 +147,48 @@ def is_split(data: bytes) -> bool:
 
 def _split(data: bytes, label: str) -> _Header:
     if len(data) < _HEADER_BYTES:
-        raise InputError(f"{label}: {len(data)} bytes are too few for BTF; use an undamaged file")
+        raise InputError(
+            f"{label}: truncated BTF header ({len(data)} bytes, expected {_HEADER_BYTES}); "
+            "copy the file again"
+        )
     order = next((o for o in "<>" if struct.unpack_from(o + "H", data)[0] == _MAGIC), None)
     if order is None:
         raise InputError(
-            f"{label}: starts with {data[:2].hex()}, not with BTF's magic number eb9f; "
+            f"{label}: invalid BTF: starts with {data[:2].hex()} (expected eb9f); "
             "use the raw .BTF section"
         )
     header = struct.unpack_from(order + _HEADER, data)
     _, version, _, header_bytes, type_at, type_bytes, string_at, string_bytes = header
     if version != 1:
-        raise InputError(f"{label}: BTF version {version} is not known; version 1 is")
+        raise InputError(
+            f"{label}: unknown BTF version {version} (expected 1); use a newer schedperf"
+        )
     types = _slice(data, header_bytes + type_at, type_bytes, f"{label}: types")
     strings = _slice(data, header_bytes + string_at, string_bytes, f"{label}: strings")
     if header_bytes < _HEADER_BYTES or type_bytes % _WORD_BYTES:
-        raise InputError(f"{label}: the BTF header makes no sense; use an undamaged file")
+        raise InputError(f"{label}: invalid BTF header; copy the file again")
     layout = b""
     if header_bytes >= _HEADER_BYTES + struct.calcsize(_LAYOUT_FIELDS):
         start, length = struct.unpack_from(order + _LAYOUT_FIELDS, data, _HEADER_BYTES)
-        layout = _slice(data, header_bytes + start, length, f"{label}: lengths of kinds")
+        layout = _slice(data, header_bytes + start, length, f"{label}: kind lengths")
     return _Header(order=order, types=types, strings=strings, layout=layout)
 
 
-def _slice(data: bytes, start: int, length: int, what: str) -> bytes:
+def _slice(data: bytes, start: int, length: int, part: str) -> bytes:
     if start + length > len(data):
         raise InputError(
-            f"{what} reach to byte {start + length} of {len(data)}; use an undamaged file"
+            f"{part} end at byte {start + length} (expected at most {len(data)}); "
+            "copy the file again"
         )
     return data[start : start + length]
 
 
 def _lengths(header: _Header) -> dict[int, tuple[int, int]]:
-    # The table has an entry for each kind from 0. Of kinds that are known here it can say nothing
-    # new, and a damaged one shall not move what can be read without it.
+    # The table has an entry for each kind from 0. Use it only for unknown kinds, so that a damaged
+    # table does not affect the others.
     lengths = dict(_WORDS_AFTER)
-    known = len(header.layout) // _LAYOUT_ENTRY_BYTES
-    for kind in range(max(_WORDS_AFTER) + 1, min(known, KIND_MASK + 1)):
+    count = len(header.layout) // _LAYOUT_ENTRY_BYTES
+    for kind in range(max(_WORDS_AFTER) + 1, min(count, KIND_MASK + 1)):
         always, per_member, _ = struct.unpack_from(
             header.order + _LAYOUT_ENTRY, header.layout, kind * _LAYOUT_ENTRY_BYTES
         )
@@ -194,16 +200,16 @@ def _lengths(header: _Header) -> dict[int, tuple[int, int]]:
 def _walk(
     words: "array[int]", lengths: dict[int, tuple[int, int]], label: str, first_id: int
 ) -> tuple["array[int]", bytes]:
-    # This loop is most of the reading time: a kernel has 126,000 types.
+    # This loop takes most of the reading time: a kernel has 126,000 types.
     starts, kinds, total, position = array("I"), bytearray(), len(words), 0
     while position < total:
-        # The last type's three words may be cut off; kind 0 does not exist.
+        # The last type may be truncated; kind 0 is invalid.
         info = words[position + 1] if position + 1 < total else 0
         kind = info >> 24 & KIND_MASK
         if kind not in lengths:
             raise InputError(
-                f"{label}: type {first_id + len(kinds)} is of unknown kind {kind}; "
-                "use an undamaged file, or a newer schedperf"
+                f"{label}: type {first_id + len(kinds)} has unknown kind {kind}; "
+                "copy the file again, or use a newer schedperf"
             )
         starts.append(position)
         kinds.append(kind)
@@ -211,12 +217,12 @@ def _walk(
         position += TYPE_WORDS + always + per_member * (info & COUNT_MASK)
     if position > total:
         raise InputError(
-            f"{label}: type {first_id + len(kinds) - 1} reaches beyond the types; "
-            "use an undamaged file"
+            f"{label}: type {first_id + len(kinds) - 1} ends after the type section; "
+            "copy the file again"
         )
     if first_id + len(kinds) > MOST_TYPES:
         raise InputError(
-            f"{label}: {first_id + len(kinds) - 1} types, more than {MOST_TYPES}; "
+            f"{label}: {first_id + len(kinds) - 1} types (expected at most {MOST_TYPES}); "
             "use the BTF of a real kernel"
         )
     return starts, bytes(kinds)
@@ -225,27 +231,28 @@ def _walk(
 def text_at(strings: bytes, offset: int, label: str) -> str:
     """Return a name of the string section.
 
-    :raises InputError: it begins or ends outside
+    :raises InputError: the name begins or ends outside of the section
     """
     if offset >= len(strings):
         raise InputError(
-            f"{label}: name at {offset} of {len(strings)} bytes of strings; use an undamaged file"
+            f"{label}: invalid name offset {offset} (expected less than {len(strings)}); "
+            "copy the file again"
         )
     end = strings.find(b"\0", offset, offset + LONGEST_NAME + 1)
     if end < 0:
         raise InputError(
-            f"{label}: name at {offset} does not end within {LONGEST_NAME} bytes; "
-            "use an undamaged file"
+            f"{label}: name at offset {offset} is longer than {LONGEST_NAME} bytes; "
+            "copy the file again"
         )
     return strings[offset:end].decode("utf-8", "replace")
 
 
-# Parameters of one function that are spelled; the kernel's functions have up to a dozen.
+# Parameters of a function that are printed; the kernel's functions have up to a dozen.
 _MOST_PARAMETERS = 16
 # Steps from a type to its innermost name: pointers, arrays and qualifiers.
 _MOST_STEPS = 32
 
-# By plain numbers: the hash of an enumeration's member is slow.
+# Keys are plain numbers, because hashing enumeration members is slow.
 _TAGGED: dict[int, str] = {
     int(Kind.STRUCT): "struct",
     int(Kind.UNION): "union",
@@ -263,7 +270,8 @@ _SUFFIXED = frozenset({int(Kind.ARRAY), int(Kind.FUNC_PROTO)})
 
 
 class _Types(Protocol):
-    # What of a Btf is needed here.
+    """The methods of ``Btf`` that :func:`spell_type` uses."""
+
     label: str
 
     def kind(self, type_id: int) -> int: ...
@@ -276,10 +284,10 @@ class _Types(Protocol):
 
 
 def spell_type(types: _Types, type_id: int, *, with_parameters: bool = True) -> str:
-    """Return a type as C writes it, without the name of what has it.
+    """Return a type as a C declaration without a name.
 
-    :param with_parameters: False: a function's are ``...``, which bounds functions that take
-        functions
+    :param with_parameters: False: print the parameters of a function as ``...``, which limits
+        the depth of functions that take functions
     :raises InputError: the blob is damaged
     """
     inner, before = "", ""
@@ -299,7 +307,7 @@ def spell_type(types: _Types, type_id: int, *, with_parameters: bool = True) -> 
         elif kind in _QUALIFIERS:
             type_id = types.reference(type_id)
             word = _QUALIFIERS[kind]
-            # Of a pointer it stands behind the star, of anything else in front of the name.
+            # The qualifier follows the star of a pointer and precedes any other type.
             if types.kind(type_id) == Kind.PTR:
                 inner = f" {word}{_joint(inner)}{inner}"
             else:
@@ -320,8 +328,8 @@ def _parameters(types: _Types, type_id: int) -> str:
     if not parameters:
         return "void"
     spelled = [
-        spell_type(types, one, with_parameters=False) if one else "..."
-        for one in parameters[:_MOST_PARAMETERS]
+        spell_type(types, parameter, with_parameters=False) if parameter else "..."
+        for parameter in parameters[:_MOST_PARAMETERS]
     ]
     return ", ".join([*spelled, "..."] if len(parameters) > _MOST_PARAMETERS else spelled)
 
@@ -331,7 +339,7 @@ def _base(types: _Types, type_id: int, kind: int) -> str:
         return "void"
     tag = _TAGGED.get(kind)
     if tag is None:
-        # A number, a typedef, or a kind that this reader does not know.
+        # An integer, a typedef or an unknown kind.
         return types.name(type_id) or "?"
     if kind == Kind.FWD and types.is_union(type_id):
         tag = "union"

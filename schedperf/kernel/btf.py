@@ -8,10 +8,10 @@
     [(member.name, member.bit_offset) for member in btf.members(rq)]
     btf.section(".data..percpu").variables
 
-Reading makes an index and no more; names, members and sections are read when they are asked for.
-Offsets of a section's variables count from the section's start, and sizes are exact.
-Not in BTF: variables that are static in a function, of size zero, or defined in
-assembly, and, unless the kernel's build asked for them, those that are not per-CPU.
+Parsing only builds an index; names, members and sections are decoded on demand. Offsets of
+variables are relative to the start of their section, and sizes are exact. BTF does not contain
+variables that are static in a function, have size 0 or are defined in assembly, and, depending on
+the build, variables that are not per-CPU.
 """
 
 from collections import defaultdict
@@ -47,8 +47,8 @@ __all__ = [
 _Linkage = Literal["static", "global", "extern"]
 
 PERCPU_SECTION = ".data..percpu"
-# How many typedefs, qualifiers and array dimensions may stand in front of a type: the kernel's
-# own verifier follows 32 (MAX_RESOLVE_DEPTH of kernel/bpf/btf.c).
+# Limit on nested typedefs, qualifiers and array dimensions, as in the kernel's verifier
+# (MAX_RESOLVE_DEPTH of kernel/bpf/btf.c).
 MOST_STEPS = 32
 
 _LINKAGES: dict[int, _Linkage] = {
@@ -56,7 +56,7 @@ _LINKAGES: dict[int, _Linkage] = {
     1: "global",
     2: "extern",
 }
-# Sets of plain numbers: the hash of an enumeration's member is slow.
+# Sets of plain numbers, because hashing enumeration members is slow.
 _TRANSPARENT = frozenset(
     map(
         int,
@@ -69,7 +69,7 @@ _SIZED = frozenset(
         (Kind.INT, Kind.STRUCT, Kind.UNION, Kind.ENUM, Kind.FLOAT, Kind.ENUM64, Kind.DATASEC),
     )
 )
-# What C calls the integer that is as wide as a pointer; of GCC, then of clang, then short.
+# Names of integers with the width of a pointer: in GCC, in clang, short.
 _POINTER_WIDE = ("long unsigned int", "unsigned long", "long int", "long")
 
 
@@ -79,7 +79,7 @@ class BtfVariable:
 
     :param offset: bytes from the section's start
     :param size: bytes
-    :param type: as C writes it; None where it was not asked for
+    :param type: C declaration; None if not requested
     """
 
     offset: int
@@ -94,7 +94,7 @@ class BtfSection:
     """One DATASEC.
 
     :param size: bytes
-    :param variables: by offset
+    :param variables: sorted by offset
     """
 
     size: int
@@ -105,9 +105,9 @@ class BtfSection:
 class BtfMember:
     """One member of a struct or union.
 
-    :param name: "" of an anonymous struct or union
-    :param bit_offset: from the start of its struct, as bytes lie in memory
-    :param bit_size: of a bit field; None of any other member
+    :param name: "" for an anonymous struct or union
+    :param bit_offset: offset from the start of the struct, in memory order
+    :param bit_size: size of a bit field; None for other members
     """
 
     name: str
@@ -119,10 +119,10 @@ class BtfMember:
 class Btf:
     """The types of one kernel, or of one module on top of the kernel's.
 
-    Every method raises :class:`InputError` where the blob is damaged.
+    Every method raises :class:`InputError` if the blob is damaged.
 
-    :ivar label: names the source in messages
-    :ivar base: the kernel's types, of which a module's BTF holds none
+    :ivar label: name of the source in messages
+    :ivar base: the kernel's types, which the BTF of a module does not contain
     """
 
     def __init__(self, index: BtfIndex, base: "Btf | None") -> None:
@@ -130,7 +130,7 @@ class Btf:
         self.base = base
         self._index = index
         self._by_name: dict[Kind, Mapping[str, list[int]]] = {}
-        # What is known of types, since a struct's members ask for the same ones again and again.
+        # Caches, because members of structs refer to the same types many times.
         self._resolved: dict[int, int] = {}
         self._sizes: dict[int, int] = {}
         self._spelled: dict[int, str] = {}
@@ -142,78 +142,78 @@ class Btf:
 
     @property
     def end_id(self) -> int:
-        """One more than the last type's number; type 0 is void."""
+        """One more than the last type id; type 0 is void."""
         return self._first_id + len(self._index.kinds)
 
     @property
     def end_string(self) -> int:
-        """Where names of BTF that is split from this one begin."""
+        """The string offset at which split BTF on top of this one begins."""
         return self._first_string + len(self._index.strings)
 
     @property
     def is_big_endian(self) -> bool:
-        """How the kernel's machine orders bytes."""
+        """Whether the kernel is big-endian."""
         return self._index.is_big_endian
 
     @cached_property
     def pointer_bytes(self) -> int | None:
-        """Size of a pointer; None where no integer of that width is named."""
+        """Size of a pointer in bytes; None if no integer type of that width exists."""
         for name in _POINTER_WIDE:
             for type_id in self.find(name, Kind.INT):
                 return self._words(type_id)[2]
         return None
 
     def has_name(self, name: str) -> bool:
-        """Return whether anything has that name: a type, a function, a member, a value."""
+        """Return whether a type, function, member or value has that name."""
         encoded = b"\0" + name.encode() + b"\0"
         return encoded in self._index.strings or (
             self.base is not None and self.base.has_name(name)
         )
 
     def kind(self, type_id: int) -> int:
-        """Return what a type is: a :class:`Kind`, or a number that this reader does not know."""
+        """Return the kind of a type: a :class:`Kind`, or the number of an unknown kind."""
         if type_id == 0:
             return 0
         if type_id < self._first_id and self.base is not None:
             return self.base.kind(type_id)
         if not self._first_id <= type_id < self.end_id:
             raise InputError(
-                f"{self.label}: type {type_id} of {self.end_id - 1} is named; use an undamaged "
-                "file, or give the BTF of the kernel beside that of its module"
+                f"{self.label}: unknown type id {type_id} (expected at most {self.end_id - 1}); "
+                "copy the file again, or give the BTF of the module's kernel too"
             )
         return self._index.kinds[type_id - self._first_id]
 
     def name(self, type_id: int) -> str:
-        """Return a type's name; "" where it has none."""
+        """Return a type's name; "" if it has none."""
         return "" if type_id == 0 else self._text(self._words(type_id)[0])
 
     def spell(self, type_id: int) -> str:
-        """Return a type as C writes it: ``struct rq *``, ``u64[4]``."""
+        """Return a type as a C declaration: ``struct rq *``, ``u64[4]``."""
         if type_id not in self._spelled:
             self._spelled[type_id] = spell_type(self, type_id)
         return self._spelled[type_id]
 
     def find(self, name: str, kind: Kind) -> list[int]:
-        """Return the types of that kind and name, in the order of the file."""
-        found = [] if self.base is None else self.base.find(name, kind)
-        return found + self._named(kind).get(name, [])
+        """Return the types of that kind and name, in file order."""
+        of_base = [] if self.base is None else self.base.find(name, kind)
+        return of_base + self._named(kind).get(name, [])
 
     def _named(self, kind: Kind) -> Mapping[str, list[int]]:
-        # Made once a kind: a dozen structs are asked for, and a kernel has 10,000.
+        # Built once per kind: a kernel has 10,000 structs, of which callers need a dozen.
         if kind not in self._by_name:
-            found: dict[str, list[int]] = defaultdict(list)
+            by_name: dict[str, list[int]] = defaultdict(list)
             for type_id in self.of_kind(kind):
-                found[self.name(type_id)].append(type_id)
-            self._by_name[kind] = found
+                by_name[self.name(type_id)].append(type_id)
+            self._by_name[kind] = by_name
         return self._by_name[kind]
 
     def of_kind(self, kind: Kind) -> list[int]:
         """Return the types of a kind, without those of the base."""
-        wanted = int(kind)
+        number = int(kind)
         return [
-            number
-            for number, found in enumerate(self._index.kinds, start=self._first_id)
-            if found == wanted
+            type_id
+            for type_id, kind_number in enumerate(self._index.kinds, start=self._first_id)
+            if kind_number == number
         ]
 
     def reference(self, type_id: int) -> int:
@@ -226,24 +226,24 @@ class Btf:
         return element, count
 
     def int_bits(self, type_id: int) -> tuple[int, int]:
-        """Return where an integer's bits begin in its bytes, and how many they are."""
+        """Return the bit offset and the number of bits of an integer type."""
         (encoding,) = self._tail(type_id, 1)
         return encoding >> 16 & 0xFF, encoding & 0xFF
 
     def parameters(self, type_id: int) -> list[int]:
-        """Return the types of a function's parameters; 0 at the end stands for ``...``."""
+        """Return the types of a function's parameters; a final 0 is ``...``."""
         return self._tail(type_id, 2 * self.count(type_id))[1::2]
 
     def is_union(self, type_id: int) -> bool:
-        """Return whether a forward declaration is one of a union."""
+        """Return whether a forward declaration is of a union."""
         return bool(self._words(type_id)[1] >> 31)
 
     def count(self, type_id: int) -> int:
-        """Return how many members, values, parameters or variables a type has."""
+        """Return the number of members, values, parameters or variables of a type."""
         return self._words(type_id)[1] & COUNT_MASK
 
     def resolve(self, type_id: int) -> int:
-        """Return what is behind typedefs, qualifiers and tags."""
+        """Return the type without typedefs, qualifiers and tags."""
         if type_id not in self._resolved:
             self._resolved[type_id] = self._resolve(type_id)
         return self._resolved[type_id]
@@ -256,14 +256,14 @@ class Btf:
         raise self.endless(type_id)
 
     def endless(self, type_id: int) -> InputError:
-        """Return the error for types that refer to each other in a circle."""
+        """Return the error for circular types."""
         return InputError(
-            f"{self.label}: type {type_id} leads back to itself or through more than "
-            f"{MOST_STEPS} types; use an undamaged file"
+            f"{self.label}: type {type_id} is circular or nested deeper than {MOST_STEPS} "
+            "types; copy the file again"
         )
 
     def size(self, type_id: int) -> int:
-        """Return a type's size in bytes; 0 of void, functions and forward declarations."""
+        """Return a type's size in bytes; 0 for void, functions and forward declarations."""
         if type_id not in self._sizes:
             self._sizes[type_id] = self._measure(type_id)
         return self._sizes[type_id]
@@ -283,25 +283,25 @@ class Btf:
         raise self.endless(type_id)
 
     def members(self, type_id: int) -> list[BtfMember]:
-        """Return the members of a struct or union in the order of the declaration."""
+        """Return the members of a struct or union, in order of declaration."""
         has_bit_sizes = self._words(type_id)[1] >> 31
         tail = self._tail(type_id, 3 * self.count(type_id))
         return [
-            self._member(name, member_type, place, has_bit_sizes=bool(has_bit_sizes))
-            for name, member_type, place in zip(tail[::3], tail[1::3], tail[2::3], strict=True)
+            self._member(name, member_type, position, has_bit_sizes=bool(has_bit_sizes))
+            for name, member_type, position in zip(tail[::3], tail[1::3], tail[2::3], strict=True)
         ]
 
-    def _member(self, name: int, type_id: int, place: int, *, has_bit_sizes: bool) -> BtfMember:
+    def _member(self, name: int, type_id: int, position: int, *, has_bit_sizes: bool) -> BtfMember:
         if has_bit_sizes:
-            bit_offset, bit_size = place & 0xFFFFFF, place >> 24 or None
+            bit_offset, bit_size = position & 0xFFFFFF, position >> 24 or None
         else:
-            bit_offset, bit_size = self._old_bit_field(type_id, place)
+            bit_offset, bit_size = self._old_bit_field(type_id, position)
         return BtfMember(
             name=self._text(name), type_id=type_id, bit_offset=bit_offset, bit_size=bit_size
         )
 
     def _old_bit_field(self, type_id: int, bit_offset: int) -> tuple[int, int | None]:
-        # Before bit sizes stood with the member, a bit field had an integer type of its own.
+        # In BTF without bit sizes of members, a bit field has a separate integer type.
         resolved = self.resolve(type_id)
         if self.kind(resolved) != Kind.INT:
             return bit_offset, None
@@ -311,13 +311,13 @@ class Btf:
         return bit_offset + first_bit, bits
 
     def section_names(self) -> list[str]:
-        """Return the names of the sections whose variables are described."""
+        """Return the names of all DATASEC sections."""
         return [self.name(type_id) for type_id in self.of_kind(Kind.DATASEC)]
 
     def section(self, name: str) -> BtfSection | None:
-        """Return the variables of a section; None where there is no such section.
+        """Return the variables of a section; None if the section does not exist.
 
-        :raises InputError: it names something other than a variable, or a variable leaves it
+        :raises InputError: an entry is not a variable, or ends after the section
         """
         for type_id in self.of_kind(Kind.DATASEC):
             if self.name(type_id) == name:
@@ -331,23 +331,25 @@ class Btf:
         for variable, offset, length in zip(tail[::3], tail[1::3], tail[2::3], strict=True):
             if self.kind(variable) != Kind.VAR:
                 raise InputError(
-                    f"{self.label}: {name} names type {variable}, which is not a variable; "
-                    "use an undamaged file"
+                    f"{self.label}: section {name} contains type {variable} (expected a variable); "
+                    "copy the file again"
                 )
             if offset + length > size:
                 raise InputError(
-                    f"{self.label}: a variable ends at byte {offset + length} of {size} "
-                    f"of {name}; use an undamaged file"
+                    f"{self.label}: a variable in section {name} ends at byte {offset + length} "
+                    f"(expected at most {size}); copy the file again"
                 )
             variables.append(self._variable(variable, offset, length))
-        return BtfSection(size=size, variables=tuple(sorted(variables, key=lambda one: one.offset)))
+        return BtfSection(
+            size=size, variables=tuple(sorted(variables, key=lambda variable: variable.offset))
+        )
 
     def _variable(self, type_id: int, offset: int, size: int) -> BtfVariable:
         (linkage,) = self._tail(type_id, 1)
         if linkage not in _LINKAGES:
             raise InputError(
-                f"{self.label}: variable at offset {offset} has the unknown linkage {linkage}; "
-                "use an undamaged file"
+                f"{self.label}: variable at offset {offset} has unknown linkage {linkage}; "
+                "copy the file again"
             )
         return BtfVariable(
             offset=offset,
@@ -377,9 +379,9 @@ class Btf:
 
 
 def needs_base(data: bytes) -> bool:
-    """Return whether this is a module's BTF, whose names begin in its kernel's.
+    """Return whether this is split BTF of a module, which needs that of its kernel.
 
-    False also of what is damaged: reading it says why.
+    Also False for damaged BTF; parsing it reports the damage.
     """
     try:
         return is_split(data)
@@ -390,18 +392,19 @@ def needs_base(data: bytes) -> bool:
 def parse_btf(data: bytes, label: str, base: Btf | None = None) -> Btf:
     """Index raw BTF of either byte order.
 
-    :param label: names the source in messages: "btf of base.tar"
-    :param base: of a module's BTF the kernel's
-    :raises InputError: it is not BTF, it is damaged, or it is a module's and there is no base
+    :param label: name of the source in messages: "btf of base.tar"
+    :param base: the kernel's BTF, if this is a module's
+    :raises InputError: it is not BTF, is damaged, or is a module's and ``base`` is None
     """
     index = index_btf(data, label, 1 if base is None else base.end_id)
     if base is None and is_split(data):
         raise InputError(
-            f"{label}: is split BTF of a module; give the BTF of its kernel beside it, as vmlinux"
+            f"{label}: split BTF of a module; put the BTF of its kernel into the same directory, "
+            "as vmlinux"
         )
     if base is not None and base.is_big_endian != index.is_big_endian:
         raise InputError(
-            f"{label}: has another byte order than {base.label}; use the BTF of one build"
+            f"{label}: byte order differs from {base.label}; use BTF files of the same build"
         )
     return Btf(index, base)
 
@@ -409,13 +412,13 @@ def parse_btf(data: bytes, label: str, base: Btf | None = None) -> Btf:
 def parse_percpu_section(data: bytes, label: str) -> BtfSection:
     """Read the per-CPU variables from raw BTF of either byte order.
 
-    :param label: names the source in messages: "btf of base.tar"
-    :raises InputError: it is not BTF, it is damaged, or it holds no per-CPU section
+    :param label: name of the source in messages: "btf of base.tar"
+    :raises InputError: it is not BTF, is damaged, or has no per-CPU section
     """
     section = parse_btf(data, label).section(PERCPU_SECTION)
     if section is None:
         raise InputError(
-            f"{label}: no {PERCPU_SECTION}; "
-            "the kernel is not SMP, or was built with pahole older than 1.18"
+            f"{label}: no {PERCPU_SECTION} section "
+            "(the kernel is not SMP, or was built with pahole older than 1.18)"
         )
     return section

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Read an ELF file of the kernel: vmlinux, with or without debug information, or a module.
 
-Of a file of a gigabyte only headers, symbols and BTF are read. pyelftools knows the
-format's structures; what they point to is checked here, since it believes them.
-BTF of a vmlinux that has only DWARF is made by the installed pahole.
+Only headers, symbols and BTF are read, even of a file of 1 GB. pyelftools parses the structures;
+this module checks the offsets and sizes in them, which pyelftools does not. If a vmlinux has DWARF
+but no BTF, pahole generates the BTF, if it is installed.
 """
 
 import shutil
@@ -35,11 +35,11 @@ from schedperf.kernel.system_map import (
 from schedperf.model.errors import InputError
 
 ELF_MAGIC = b"\x7fELF"
-# vmlinux has 60 sections, a module built with one section a function some hundreds.
+# vmlinux has 60 sections, a module with one section per function some hundreds.
 MOST_SECTIONS = 20_000
-# Sections that are read whole: BTF and strings of the largest kernels have 20 MB.
+# Sections that are read into memory: BTF and strings of the largest kernels have 20 MB.
 MOST_SECTION_BYTES = 256 << 20
-# .notes of vmlinux has 0.5 kB, with the build id among them.
+# .notes of vmlinux, with the build id, has 0.5 kB.
 MOST_NOTE_BYTES = 64 << 10
 
 _MACHINES = {
@@ -54,8 +54,8 @@ _MACHINES = {
     "EM_LOONGARCH": "loongarch",
     "EM_MIPS": "mips",
 }
-# What pyelftools raises for files that are not what their headers say: its own errors, and those of
-# Python where it counts on a field.
+# Exceptions of pyelftools for damaged files: its own, and those of Python if a field has an
+# unexpected value.
 _DAMAGE = (
     ELFError,
     ConstructError,
@@ -68,29 +68,29 @@ _DAMAGE = (
     ValueError,
     struct.error,
 )
-# Symbol types that can be variables (gABI): NOTYPE, of assembly and linker script, and OBJECT.
+# Symbol types of variables (gABI): NOTYPE (from assembly and linker scripts) and OBJECT.
 _NO_TYPE, _OBJECT = 0, 1
 _LOCAL, _WEAK = 0, 2
 _UNDEFINED, _ABSOLUTE, _FIRST_RESERVED = 0, 0xFFF1, 0xFF00
 _WRITE, _ALLOC, _EXECUTE, _COMPRESSED = 1, 2, 4, 0x800
-# Name, info, section, value, size: where they are in a symbol of either class.
+# Format of a symbol, and the indices of name, info, section, value and size in it.
 _SYMBOL_64 = ("IBBHQQ", (0, 1, 3, 4, 5))
 _SYMBOL_32 = ("IIIBBH", (0, 3, 5, 1, 2))
-# A distribution's vmlinux takes 15 s and 2 GB, one with everything in it a minute.
+# A distribution's vmlinux takes 15 s and 2 GB, an allyesconfig kernel a minute.
 _PAHOLE_TIMEOUT_S = 600
-# Of what pahole says, the part that fits on a line.
+# Characters of pahole's error message that are shown.
 _LONGEST_COMPLAINT = 150
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ElfKernel:
-    """What is known from an ELF file.
+    """The contents of an ELF file of the kernel.
 
-    :param machine: as ``uname -m`` says it, but "arm64"; None where it is not known here
-    :param build_id: hexadecimal; None where there is none
-    :param btf: the raw .BTF section; None where there is none
-    :param btf_base: of a module the types of the kernel that its own BTF builds on
-    :param problems: why symbols are missing, by what is: "percpu", "globals"
+    :param machine: as in ``uname -m``, but "arm64"; None if unknown
+    :param build_id: hexadecimal; None if missing
+    :param btf: the raw .BTF section; None if missing
+    :param btf_base: the .BTF.base section of a module: kernel types that its BTF refers to
+    :param problems: why "percpu" or "globals" symbols are missing
     """
 
     machine: str | None
@@ -119,31 +119,31 @@ class _Section:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Symbol:
-    # What of a symbol table's entry is needed, with the section's number.
+    """A row of the symbol table, and the number of its section."""
+
     row: SymbolRow
     section: int
 
 
 def read_elf(stream: BinaryIO, label: str) -> ElfKernel:
-    """Read what an ELF file says of the kernel's data.
+    """Read the symbols, types and build id of an ELF file.
 
-    :param stream: can be positioned; read in parts
-    :param label: names the source in messages: "vmlinux"
-    :raises InputError: it is not an ELF file, or it is damaged
+    :param stream: a seekable stream
+    :param label: name of the source in messages: "vmlinux"
+    :raises InputError: it is not an ELF file, or is damaged
     """
     if stream.read(len(ELF_MAGIC)) != ELF_MAGIC:
-        raise InputError(f"{label}: not an ELF file (expected vmlinux or a module)")
+        raise InputError(f"{label}: invalid ELF file (expected vmlinux or a module)")
     try:
         return _read(_Elf(stream, label))
     except _DAMAGE as error:
         raise InputError(
-            f"{label}: its ELF headers make no sense ({type(error).__name__}); "
-            "use an undamaged file"
+            f"{label}: invalid ELF headers ({type(error).__name__}); copy the file again"
         ) from None
 
 
 class _Elf:
-    # Sections of one file, each read where the file really has it.
+    """The sections of one file; each read is checked against the size of the file."""
 
     def __init__(self, stream: BinaryIO, label: str) -> None:
         self.label = label
@@ -156,13 +156,13 @@ class _Elf:
         self.by_name = {section.name: section for section in reversed(self.sections)}
 
     def _read_sections(self) -> Iterator[_Section]:
-        header = self.file.header
-        entry_bytes, start = header["e_shentsize"], header["e_shoff"]
+        file_header = self.file.header
+        entry_bytes, start = file_header["e_shentsize"], file_header["e_shoff"]
         count = self.file.num_sections() if start else 0
         if count > MOST_SECTIONS or start + count * entry_bytes > self._end:
             raise InputError(
-                f"{self.label}: {count} sections do not fit into {self._end} bytes, or are more "
-                f"than {MOST_SECTIONS}; use an undamaged file"
+                f"{self.label}: {count} sections (expected at most {MOST_SECTIONS} in a file of "
+                f"{self._end} bytes); copy the file again"
             )
         raw = [
             struct_parse(self.file.structs.Elf_Shdr, self._stream, start + number * entry_bytes)
@@ -172,30 +172,31 @@ class _Elf:
         if raw:
             strings = raw[self.file.get_shstrndx()]
             names = self._bytes(strings["sh_offset"], strings["sh_size"], "section names")
-        for one in raw:
+        for header in raw:
             yield _Section(
-                name=text_at(names, one["sh_name"], self.label),
-                type=str(one["sh_type"]),
-                flags=one["sh_flags"],
-                address=one["sh_addr"],
-                offset=one["sh_offset"],
-                size=one["sh_size"],
-                link=one["sh_link"],
+                name=text_at(names, header["sh_name"], self.label),
+                type=str(header["sh_type"]),
+                flags=header["sh_flags"],
+                address=header["sh_addr"],
+                offset=header["sh_offset"],
+                size=header["sh_size"],
+                link=header["sh_link"],
             )
 
     def read(self, section: _Section) -> bytes:
         if section.flags & _COMPRESSED or section.type == "SHT_NOBITS":
             raise InputError(
-                f"{self.label}: {section.name} is compressed or not in the file; "
-                "use the file as the kernel's build made it"
+                f"{self.label}: section {section.name} is compressed or missing; "
+                "use the original file of the kernel build"
             )
         return self._bytes(section.offset, section.size, section.name)
 
-    def _bytes(self, start: int, length: int, what: str) -> bytes:
+    def _bytes(self, start: int, length: int, part: str) -> bytes:
         if start + length > self._end or length > MOST_SECTION_BYTES:
             raise InputError(
-                f"{self.label}: {what} reaches to byte {start + length} of {self._end}, or is "
-                f"larger than {MOST_SECTION_BYTES >> 20} MiB; use an undamaged file"
+                f"{self.label}: {part}: {length} bytes at offset {start} (expected at most "
+                f"{MOST_SECTION_BYTES >> 20} MiB in a file of {self._end} bytes); "
+                "copy the file again"
             )
         self._stream.seek(start)
         return self._stream.read(length)
@@ -232,7 +233,7 @@ def _machine(elf: _Elf) -> str | None:
         return f"{name}{elf.file.elfclass}"
     if name == "ppc64" and elf.file.little_endian:
         return "ppc64le"
-    # The 64-bit architecture is called s390x, as it is everywhere since 4.1.
+    # The 64-bit architecture is s390x; since 4.1 the kernel has no other.
     return "s390x" if name == "s390" and elf.file.elfclass == 64 else name  # noqa: PLR2004 # bits
 
 
@@ -250,35 +251,35 @@ def _build_id(elf: _Elf) -> str | None:
 def _symbols(elf: _Elf, problems: dict[str, str]) -> list[_Symbol]:
     table = elf.by_name.get(".symtab")
     if table is None:
-        problems["percpu"] = problems["globals"] = f"{elf.label}: has no symbols; it is stripped"
+        problems["percpu"] = problems["globals"] = f"{elf.label}: no symbols (stripped)"
         return []
     names = elf.read(elf.sections[table.link])
-    layout, places = _SYMBOL_64 if elf.file.elfclass == 64 else _SYMBOL_32  # noqa: PLR2004 # bits
+    layout, indices = _SYMBOL_64 if elf.file.elfclass == 64 else _SYMBOL_32  # noqa: PLR2004 # bits
     layout = elf.order + layout
     data = elf.read(table)
     count = len(data) // struct.calcsize(layout)
     if count > MOST_LINES:
         raise InputError(
-            f"{elf.label}: {count} symbols, more than {MOST_LINES}; use a real vmlinux"
+            f"{elf.label}: {count} symbols (expected at most {MOST_LINES}); use a real vmlinux"
         )
     whole = memoryview(data)[: count * struct.calcsize(layout)]
     letters = _letters(elf.sections)
-    found = []
+    variables = []
     for fields in struct.iter_unpack(layout, whole):
-        name, info, section, value, size = (fields[place] for place in places)
+        name, info, section, value, size = (fields[index] for index in indices)
         is_variable = info & 0xF in {_NO_TYPE, _OBJECT} and name
         letter = letters.get(section)
         if is_variable and letter is not None:
             text = text_at(names, name, elf.label)
             row = (value, size or None, _cased(letter, info >> 4), text)
-            found.append(_Symbol(row=row, section=section))
-    if not found:
-        problems["percpu"] = problems["globals"] = f"{elf.label}: has no symbols of variables"
-    return found
+            variables.append(_Symbol(row=row, section=section))
+    if not variables:
+        problems["percpu"] = problems["globals"] = f"{elf.label}: no variable symbols"
+    return variables
 
 
 def _letters(sections: Sequence[_Section]) -> dict[int, str]:
-    # nm's letter, in lower case, of what is in each section that has data.
+    # Lower-case nm letter of the symbols in each data section.
     letters = {_ABSOLUTE: "a"}
     for number, section in enumerate(sections[:_FIRST_RESERVED]):
         if not section.flags & _ALLOC or section.flags & _EXECUTE:
@@ -309,7 +310,7 @@ def _percpu(
     start, end = marks.get("__per_cpu_start"), marks.get("__per_cpu_end")
     if start is None or end is None or start >= end:
         problems["percpu"] = (
-            f"{elf.label}: no per-CPU section; the kernel is not SMP"
+            f"{elf.label}: no per-CPU section (the kernel is not SMP)"
             if not is_module
             else f"{elf.label}: the module has no per-CPU variables"
         )
@@ -324,7 +325,9 @@ def _globals(
     if not symbols:
         return None
     if is_module:
-        problems["globals"] = f"{elf.label}: a module's variables have no place until it is loaded"
+        problems["globals"] = (
+            f"{elf.label}: variables of a module have no address until it is loaded"
+        )
         return None
     bounds = global_bounds(_marks(symbols).get)
     rows = [
@@ -343,21 +346,21 @@ def _marks(symbols: Sequence[_Symbol]) -> dict[str, int]:
 
 
 def encode_btf(path: Path, label: str, *, limit_bytes: int) -> bytes:
-    """Return the raw BTF that pahole makes of a file's DWARF.
+    """Return the raw BTF that pahole generates from the DWARF of a file.
 
-    :param label: names the source in messages
-    :param limit_bytes: refuse more
+    :param label: name of the source in messages
+    :param limit_bytes: largest accepted size of the BTF
     :raises InputError: pahole is not installed, cannot read the file, or wrote no BTF
     """
     program = shutil.which("pahole")
     if program is None:
         raise InputError(
-            f"{label}: has DWARF but no BTF, and pahole is not installed; "
-            "apt-get install dwarves, or use the kernel's BTF"
+            f"{label}: contains DWARF but no BTF, and pahole is not installed; "
+            "run `apt-get install dwarves`, or use the kernel's BTF"
         )
     with tempfile.TemporaryDirectory(prefix="schedperf-") as folder:
         made = Path(folder) / "btf"
-        # An absolute path cannot be taken for an option.
+        # An absolute path cannot be mistaken for an option.
         command = [program, f"--btf_encode_detached={made}", str(path.resolve())]
         try:
             done = subprocess.run(
@@ -365,19 +368,20 @@ def encode_btf(path: Path, label: str, *, limit_bytes: int) -> bytes:
             )
         except subprocess.TimeoutExpired:
             raise InputError(
-                f"{label}: pahole was not ready after {_PAHOLE_TIMEOUT_S} s; use the kernel's BTF"
+                f"{label}: pahole did not finish within {_PAHOLE_TIMEOUT_S} s; use the kernel's BTF"
             ) from None
         size = made.stat().st_size if made.exists() else 0
         if done.returncode or not 0 < size <= limit_bytes:
             raise InputError(
-                f"{label}: pahole made {size} bytes of BTF, exit status {done.returncode}"
-                f"{_complaint(done.stderr)}; use a vmlinux with debug information"
+                f"{label}: pahole wrote {size} bytes of BTF (expected 1 to {limit_bytes}), exit "
+                f"status {done.returncode}{_complaint(done.stderr)}; use a vmlinux with debug "
+                "information"
             )
         return made.read_bytes()
 
 
 def _complaint(stderr: bytes) -> str:
-    # The last line is what it stopped for.
+    # The last line is the error that stopped it.
     lines = stderr.decode("utf-8", "replace").split("\n")
-    said = [" ".join(line.split()) for line in lines if line.strip()]
-    return f" ({said[-1][:_LONGEST_COMPLAINT]})" if said else ""
+    messages = [" ".join(line.split()) for line in lines if line.strip()]
+    return f" ({messages[-1][:_LONGEST_COMPLAINT]})" if messages else ""

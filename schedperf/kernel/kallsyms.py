@@ -6,8 +6,8 @@
     ffffffff8110a2d0 t finish_task_switch.isra.0
     ffffffffc0a01000 t nf_ct_get_tuple<tab>[nf_conntrack]
 
-kallsyms has the addresses of the running kernel; System.map has those of the
-link, and KASLR moves them all by one distance, the *slide*.
+kallsyms has the addresses of the running kernel; System.map has link addresses, and KASLR shifts
+all of them by the same offset, the *slide*.
 """
 
 import re
@@ -20,20 +20,20 @@ from numpy.typing import NDArray
 
 from schedperf.model.errors import InputError
 
-# KSYM_NAME_LEN of include/linux/kallsyms.h: no kernel prints a longer name.
+# KSYM_NAME_LEN of include/linux/kallsyms.h.
 LONGEST_NAME = 512
 # A distribution's kernel with its modules has 200,000, one with all drivers built in 500,000.
 MOST_LINES = 2_000_000
-# Text and data, as perf reads them (symbol_type__filter of tools/perf/util/symbol.c): data too,
-# since it ends the text symbol in front of it. Absolute and read-only symbols are left out.
+# Text and data, as in perf (symbol_type__filter of tools/perf/util/symbol.c): a data symbol ends
+# the text symbol before it. Absolute and read-only symbols are omitted.
 _LETTERS = b"TtWwDdBb"
-# `$x` and `$d` of arm64 say what follows, instructions or data, and name nothing.
+# arm64's mapping symbols `$x` and `$d` mark instructions and data.
 _MAPPING_SYMBOL = ord("$")
 _EARLY_PREFIX = "__pi_"
 _PAGE_BYTES = 4096
 _ADDRESS_END = 1 << 64
 
-# What an index is where an address lies in no symbol.
+# Index for addresses outside of all symbols.
 NO_SYMBOL = -1
 
 # Digits of the longest address.
@@ -41,7 +41,7 @@ _MOST_DIGITS = 16
 # Address, type and name; and the module.
 _FEWEST_FIELDS, _MOST_FIELDS = 3, 4
 
-# One line, to find the one that is none; what stands around the fields varies.
+# One valid line, to report the first invalid one; the blanks around the fields vary.
 _LINE = re.compile(
     r"^[ \t]*([0-9A-Fa-f]{1,16})[ \t]+(\S+)[ \t]+"
     rf"(\S{{1,{LONGEST_NAME}}})(?:[ \t]+(\S+))?[ \t\r]*$",
@@ -49,7 +49,7 @@ _LINE = re.compile(
 )
 # Type letter, name, module in brackets; the module is "" for the kernel itself.
 _Entry = tuple[str, str, str]
-_Places = NDArray[np.int64]
+_Offsets = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,7 +57,7 @@ class Symbol:
     """One symbol.
 
     :param module: None for the kernel itself
-    :param end: address behind its last byte
+    :param end: address after its last byte
     """
 
     name: str
@@ -67,14 +67,13 @@ class Symbol:
 
 
 class KernelSymbols:
-    """The symbols of one running kernel; of several at one address the best one.
+    """The symbols of one running kernel, with the best alias of each address.
 
-    The best is chosen as perf means to (choose_best_symbol of
-    tools/perf/util/symbol.c): not weak, global, with fewer underscores in front,
-    longer. Some versions of perf report another alias all the same, since they
-    give the last one of an address all of its bytes. Here ``__pi_`` aliases, made
-    for code that runs before relocation, come last, and what is still equal is
-    chosen by name, so that two kernels with the same aliases agree.
+    The order of preference is that of perf (choose_best_symbol of tools/perf/util/symbol.c): not
+    weak, global, fewer leading underscores, longer. Some versions of perf report another alias,
+    because they assign all bytes to the last symbol of an address. ``__pi_`` aliases (code that
+    runs before relocation) come last here, and equal aliases are ordered by name, so that the
+    result is the same for all kernels with the same aliases.
     """
 
     def __init__(self, table: "_Table") -> None:
@@ -94,20 +93,20 @@ class KernelSymbols:
         return len(self._best)
 
     def __getitem__(self, index: int) -> Symbol:
-        """Return a symbol by its number in the order of addresses."""
+        """Return a symbol by its index in address order."""
         _, name, module = self._table.entry(self._best[index])
         start, end = int(self._starts[index]), int(self._ends[index])
         return Symbol(name=name, module=module.strip("[]") or None, start=start, end=end)
 
     def find(self, address: int) -> Symbol | None:
-        """Return the symbol that an address lies in; None outside of all."""
+        """Return the symbol that contains an address; None if there is none."""
         if not 0 <= address < _ADDRESS_END:
             return None
         index = int(self.find_all(np.array([address], np.uint64))[0])
         return None if index == NO_SYMBOL else self[index]
 
     def find_all(self, addresses: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Return for each address the number of its symbol, or ``NO_SYMBOL``."""
+        """Return the index of the symbol of each address, or ``NO_SYMBOL``."""
         index = np.searchsorted(self._starts, addresses, side="right") - 1
         inside = (index >= 0) & (addresses < self._ends[index])
         return np.where(inside, index, NO_SYMBOL)
@@ -115,44 +114,47 @@ class KernelSymbols:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Table:
-    # Lines as columns of shape (lines,): a kernel has 200,000 names, of which few are asked for.
-    # Where names and modules start and end in ``content``; a line without a module has 0 and 0.
+    """Lines as columns of shape (lines,): a kernel has 200,000 names, of which few are used.
+
+    :param name: start and end of each name in ``content``
+    :param module: start and end of each module in ``content``; 0 and 0 without a module
+    """
 
     content: bytes
     address: NDArray[np.uint64]
     letter: NDArray[np.uint8]
-    name: tuple[_Places, _Places]
-    module: tuple[_Places, _Places]
+    name: tuple[_Offsets, _Offsets]
+    module: tuple[_Offsets, _Offsets]
 
     def entry(self, line: int) -> _Entry:
-        """Return what is read of one line."""
+        """Return letter, name and module of one line."""
         return chr(self.letter[line]), self._text(self.name, line), self._text(self.module, line)
 
-    def _text(self, field: tuple[_Places, _Places], line: int) -> str:
+    def _text(self, field: tuple[_Offsets, _Offsets], line: int) -> str:
         start, end = field
         return self.content[start[line] : end[line]].decode("utf-8", "replace")
 
-    def modules(self) -> _Places:
-        """Number the modules; 0 is the kernel itself."""
+    def modules(self) -> _Offsets:
+        """Return the number of each line's module; 0 is the kernel itself."""
         numbers = np.zeros(len(self.address), np.int64)
         starts, ends = self.module
-        known: dict[bytes, int] = {}
+        number_of: dict[bytes, int] = {}
         (lines,) = np.nonzero(ends)
         for line, start, end in zip(
             lines.tolist(), starts[lines].tolist(), ends[lines].tolist(), strict=True
         ):
-            numbers[line] = known.setdefault(self.content[start:end], len(known) + 1)
+            numbers[line] = number_of.setdefault(self.content[start:end], len(number_of) + 1)
         return numbers
 
 
-def _ends(starts: NDArray[np.uint64], modules: _Places) -> NDArray[np.uint64]:
-    # A symbol ends where the next begins. The last one of the kernel or of a module ends
-    # somewhere in its page or the next, as in symbols__fixup_end of perf.
+def _ends(starts: NDArray[np.uint64], modules: _Offsets) -> NDArray[np.uint64]:
+    # A symbol ends at the next symbol; the last one of the kernel or of a module at the end of the
+    # next page at most, as in symbols__fixup_end of perf.
     if not len(starts):
         return starts
     page = np.uint64(_PAGE_BYTES)
     guess = (starts + (page + page - np.uint64(1))) // page * page
-    # At the very end of the address space the next page would be the first.
+    # At the end of the address space the sum overflows.
     guess = np.where(guess < starts, np.uint64(_ADDRESS_END - 1), guess)
     following = np.append(starts[1:], np.uint64(_ADDRESS_END - 1))
     is_last = np.append(modules[1:] != modules[:-1], True)
@@ -160,15 +162,15 @@ def _ends(starts: NDArray[np.uint64], modules: _Places) -> NDArray[np.uint64]:
 
 
 def parse_kernel_symbols(text: str, label: str, *, slide: int = 0) -> KernelSymbols:
-    """Read a symbol table; the lines may be in any order.
+    """Parse a symbol table; the lines may be in any order.
 
-    :param slide: bytes that the kernel lies behind the addresses of the table
-    :param label: names the source in messages: "kallsyms of base.tar"
-    :raises InputError: it is none, or has no usable addresses
+    :param slide: bytes to add to the addresses of the table
+    :param label: name of the source in messages: "kallsyms of base.tar"
+    :raises InputError: it is not a symbol table, or has no usable addresses
     """
     table = _read_table(text, label) if _check_lines(text, "\n", label) else None
     if table is None or not len(table.address):
-        raise InputError(f"{label}: no symbols of functions; use the whole file")
+        raise InputError(f"{label}: no function symbols; use the complete file")
     if not table.address.any():
         raise InputError(f"{label}: all addresses are hidden; capture as root (kptr_restrict)")
     # Modulo 2**64, as the kernel computes.
@@ -176,7 +178,7 @@ def parse_kernel_symbols(text: str, label: str, *, slide: int = 0) -> KernelSymb
 
 
 def _read_table(text: str, label: str) -> _Table:
-    # The lines of functions. A blank in front lets the first field begin as all others do.
+    # Text and data symbols. The leading blank makes the first field like all others.
     content = b" " + text.encode("utf-8", "replace") + (b"" if text.endswith("\n") else b"\n")
     characters = np.frombuffer(content, np.uint8)
     is_blank = characters <= ord(" ")
@@ -206,14 +208,14 @@ def _read_table(text: str, label: str) -> _Table:
 
 
 def _read_numbers(
-    characters: NDArray[np.uint8], starts: _Places, ends: _Places
+    characters: NDArray[np.uint8], starts: _Offsets, ends: _Offsets
 ) -> NDArray[np.uint64] | None:
-    # Hexadecimal numbers of up to 16 digits; None: one of the fields is none.
+    # Hexadecimal numbers of up to 16 digits; None if a field is not a number.
     lengths = ends - starts
     if np.any(lengths > _MOST_DIGITS):
         return None
     padded = np.concatenate((np.full(_MOST_DIGITS, ord("0"), np.uint8), characters))
-    # What ends at a place begins there in what is padded by as many characters.
+    # Padding by 16 characters turns the end of a field into the start of its 16 digits.
     digits = sliding_window_view(padded, _MOST_DIGITS)[ends]
     if np.any(lengths < _MOST_DIGITS):
         digits[np.arange(_MOST_DIGITS) < _MOST_DIGITS - lengths[:, None]] = ord("0")
@@ -235,7 +237,7 @@ def address_of(text: str, name: str) -> int | None:
 
 
 def without_modules(text: str) -> str:
-    """Return a table without the lines of modules: at another boot they are elsewhere."""
+    """Return a table without the lines of modules, whose addresses change with each boot."""
     return "".join(line for line in text.splitlines(keepends=True) if "[" not in line)
 
 
@@ -243,9 +245,12 @@ def _damaged_line(text: str, label: str) -> InputError:
     for number, line in enumerate(text.split("\n"), start=1):
         if not _LINE.fullmatch(line):
             return InputError(
-                f"{label}:{number}: not a symbol: {line[:60]!r}; use an undamaged file"
+                f"{label}:{number}: invalid symbol {line[:60]!r}; copy the file again"
             )
-    return InputError(f"{label}: not a symbol table; use an undamaged file")
+    return InputError(
+        f"{label}: invalid symbol table (expected the format of /proc/kallsyms); copy the "
+        "file again"
+    )
 
 
 def _parse_address(text: str) -> int | None:
@@ -264,21 +269,22 @@ def _rank(entry: _Entry) -> tuple[bool, bool, bool, int, int, str]:
 
 
 def _check_lines(text: AnyStr, end: AnyStr, label: str) -> int:
-    """Return how many lines a table has.
+    """Return the number of lines of a table.
 
-    :param end: what ends a line
-    :param label: names the source in messages
-    :raises InputError: they are too many for the memory
+    :param end: line terminator
+    :param label: name of the source in messages
+    :raises InputError: the table has more than ``MOST_LINES`` lines
     """
     count = text.count(end) + (not text.endswith(end) if text else 0)
     if count > MOST_LINES:
         raise InputError(
-            f"{label}: {count} lines, more than {MOST_LINES}; use the symbol table of a real kernel"
+            f"{label}: {count} lines (expected at most {MOST_LINES}); "
+            "use the symbol table of a real kernel"
         )
     return count
 
 
 def split_lines(text: AnyStr, end: AnyStr, label: str) -> list[AnyStr]:
-    """Split a table into lines; parameters and errors are those of :func:`check_lines`."""
+    """Return the lines of a table; parameters and errors as in :func:`_check_lines`."""
     _check_lines(text, end, label)
     return text.removesuffix(end).split(end) if text else []

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Parse where each CPU's copies of the per-CPU variables begin: percpu.json and percpu.txt.
+"""Parse the base addresses of the per-CPU variables on each CPU: percpu.json and percpu.txt.
 
-``percpu.json`` is written by the collector around a run and has the *unit* of each CPU; a
-per-CPU variable's address on a CPU is the CPU's unit plus the variable's offset::
+The collector writes ``percpu.json`` for each run. It has the *unit* of each CPU: the address of a
+per-CPU variable on a CPU is the CPU's unit plus the variable's offset::
 
     {"method": "tracepoint",
      "units": {"0": "0xffff888627c00000", "1": "0xffff888627d00000"}, "stable": true,
@@ -10,14 +10,14 @@ per-CPU variable's address on a CPU is the CPU's unit plus the variable's offset
      "missing_cpus": [], "static_bytes": 185496, "reserved_bytes": 0,
      "dynamic_bytes": 31592, "unit_bytes": 1048576}
 
-``unit_bytes`` is null on machines that do not align units to their size, every size is where the
-kernel's log has gone, and ``units`` and ``stable`` are where no unit could be read.
+``unit_bytes`` is null if the machine does not align units to their size. All sizes are null if the
+kernel log no longer contains them. ``units`` and ``stable`` are null if no unit could be read.
 
-``percpu.txt`` is what the kernel said of the sizes when it booted::
+``percpu.txt`` has the sizes that the kernel logged at boot::
 
     percpu: Embedded 53 pages/cpu s185496 r0 d31592 u1048576
 
-On x86 units are aligned to their size, so the sizes alone make a *candidate* for an offset.
+On x86 units are aligned to their size, so the sizes alone give a *candidate* for an offset.
 """
 
 import re
@@ -30,7 +30,7 @@ from msgspec import Meta
 from schedperf.bundle.json import Count, decode
 from schedperf.model.errors import InputError
 
-# NR_CPUS is 8192 where it is largest.
+# The largest NR_CPUS.
 MOST_CPUS = 8192
 ADDRESS_BITS = 64
 
@@ -42,14 +42,14 @@ _CPU_IDS = re.compile(r"\bnr_cpu_ids:(\d+)")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PercpuUnits:
-    """Where the units are, or how they are aligned.
+    """Addresses of the per-CPU units, or their alignment.
 
-    :param method: how the units were learnt: "kcore", "tracepoint"; "alignment": not at all
-    :param units: by CPU; empty where only the alignment is known
-    :param unit_bytes: from one unit to the next where they are aligned; None: unknown
-    :param first_chunk_bytes: of a unit that belong to the first chunk: static, reserved for
-        modules, and dynamic memory; None: unknown
-    :param cpus: how many CPUs the kernel may have; None: unknown
+    :param method: source of the units: "kcore", "tracepoint"; "alignment": units unknown
+    :param units: address of the unit by CPU; empty if only the alignment is known
+    :param unit_bytes: distance between units if they are aligned; None if unknown
+    :param first_chunk_bytes: bytes of a unit in the first chunk: static memory, memory reserved
+        for modules, and dynamic memory; None if unknown
+    :param cpus: number of possible CPUs; None if unknown
     """
 
     method: str
@@ -61,10 +61,10 @@ class PercpuUnits:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _PercpuFile:
-    """What percpu.json holds.
+    """The contents of percpu.json.
 
-    :param method: how the units were learnt; None: they were not
-    :param tried: by method the reason why it failed; None: it did not
+    :param method: source of the units; None if no method succeeded
+    :param tried: error of each method; None if it succeeded
     """
 
     method: str | None = None
@@ -77,46 +77,48 @@ class _PercpuFile:
     unit_bytes: Count | None = None
 
     def __post_init__(self) -> None:
-        """Refuse units of which no machine has any."""
+        """Refuse units that are impossible on any machine."""
         if self.unit_bytes is not None and not _is_power_of_two(self.unit_bytes):
-            raise ValueError(f"unit_bytes is {self.unit_bytes} (expected a power of two)")
+            raise ValueError(f"`unit_bytes` is {self.unit_bytes} (expected a power of two)")
         if len({int(unit, 16) for unit in (self.units or {}).values()}) < len(self.units or {}):
-            raise ValueError("two CPUs have one unit")
+            raise ValueError("two CPUs have the same per-CPU unit address")
 
 
 def parse_percpu_units(content: bytes, label: str) -> PercpuUnits:
-    """Read percpu.json.
+    """Parse percpu.json.
 
-    :raises InputError: it is damaged, it is of another form, the units changed while the run
-        was recorded, or nothing is known of them; the reasons are those of the collector
+    :raises InputError: it is damaged, the units changed during the run, or are unknown
     """
-    found = decode(content, _PercpuFile, label)
-    if found.method is None:
-        raise InputError(f"{label}: no unit is known: {_why_nothing(found)}; fold nothing")
-    if found.stable is False:
-        raise InputError(f"{label}: units moved while the run was recorded; record again")
-    if not found.units and found.unit_bytes is None:
-        raise InputError(f"{label}: no unit and no size of units; record again")
-    sizes = (found.static_bytes, found.reserved_bytes, found.dynamic_bytes)
-    known = [size for size in sizes if size is not None]
+    file = decode(content, _PercpuFile, label)
+    if file.method is None:
+        raise InputError(f"{label}: per-CPU units not recorded: {_reasons(file)}")
+    if file.stable is False:
+        raise InputError(f"{label}: per-CPU units changed during the run; record again")
+    if not file.units and file.unit_bytes is None:
+        raise InputError(f"{label}: no addresses and no size of per-CPU units; record again")
+    sizes = (file.static_bytes, file.reserved_bytes, file.dynamic_bytes)
+    recorded = [size for size in sizes if size is not None]
     return PercpuUnits(
-        method=found.method,
-        units={cpu: int(unit, 16) for cpu, unit in (found.units or {}).items()},
-        unit_bytes=found.unit_bytes,
-        first_chunk_bytes=sum(known) if len(known) == len(sizes) else None,
+        method=file.method,
+        units={cpu: int(unit, 16) for cpu, unit in (file.units or {}).items()},
+        unit_bytes=file.unit_bytes,
+        first_chunk_bytes=sum(recorded) if len(recorded) == len(sizes) else None,
         cpus=None,
     )
 
 
 def parse_percpu_log(text: str, label: str) -> PercpuUnits:
-    """Read percpu.txt of an x86 machine: sizes, and so the alignment.
+    """Parse percpu.txt of an x86 machine: sizes and alignment of units.
 
-    :raises InputError: it has no sizes
+    :raises InputError: it has no valid sizes
     """
-    found = _EMBEDDED.search(text)
-    sizes = [int(size[:20]) for size in found.groups()] if found else []
+    match = _EMBEDDED.search(text)
+    sizes = [int(size[:20]) for size in match.groups()] if match else []
     if not sizes or not _is_power_of_two(sizes[3]) or sum(sizes[:3]) > sizes[3]:
-        raise InputError(f"{label}: no sizes of per-CPU units; record on a freshly booted kernel")
+        raise InputError(
+            f"{label}: no valid per-CPU unit sizes (expected the pcpu-alloc line of the "
+            "kernel log); record again after a reboot"
+        )
     cpus = _CPU_IDS.search(text)
     return PercpuUnits(
         method="alignment",
@@ -131,6 +133,6 @@ def _is_power_of_two(value: int) -> bool:
     return 0 < value < 1 << ADDRESS_BITS and value & (value - 1) == 0
 
 
-def _why_nothing(found: _PercpuFile) -> str:
-    reasons = [f"{way}: {reason}" for way, reason in (found.tried or {}).items() if reason]
-    return ", ".join(reasons)[:400] or "no reason is given"
+def _reasons(file: _PercpuFile) -> str:
+    reasons = [f"{method}: {reason}" for method, reason in (file.tried or {}).items() if reason]
+    return ", ".join(reasons)[:400] or "reason unknown"

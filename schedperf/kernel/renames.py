@@ -15,10 +15,10 @@ from importlib.resources import files
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Renamed:
-    """What became of one function.
+    """A renamed function.
 
-    :param commit: the kernel's, 12 hexadecimal digits
-    :param since: first release that has the newer name
+    :param commit: kernel commit, 12 hexadecimal digits
+    :param since: first release with the new name
     """
 
     new: str
@@ -28,14 +28,14 @@ class Renamed:
 
 @cache
 def renamed_functions() -> Mapping[str, Renamed]:
-    """Return the table that comes with this package, by the older name."""
+    """Return all renamed functions, by their old names."""
     text = (files("schedperf.kernel") / "renames.toml").read_text(encoding="utf-8")
     return {old: Renamed(**row) for old, row in tomllib.loads(text).items()}
 
 
 @cache
 def newest_function(name: str) -> str:
-    """Return the newest name of a kernel's function, whatever its name was renamed to on the way.
+    """Return the newest name of a kernel function, after all renames.
 
     >>> newest_function("tick_sched_timer"), newest_function("try_to_wake_up")
     ('tick_nohz_handler', 'try_to_wake_up')

@@ -19,7 +19,7 @@ from schedperf.bundle.json import decode
 from schedperf.bundle.open import Boot, Bundle
 
 FOLDER = "sched_debug"
-# A boot of 8192 CPUs that all differ has 256 kinds of them, each with nine settings a domain.
+# The largest file: 256 kinds of CPUs, each with nine settings per domain.
 LARGEST_BYTES = 16 << 20
 MOST_SETTINGS = 1024
 MOST_KINDS = 256
@@ -34,8 +34,8 @@ Texts = Annotated[
 class CpuKind:
     """CPUs that have the same settings.
 
-    :param cpus: list as the kernel prints it: "0-3"
-    :param settings: by name: "domain0/flags"
+    :param cpus: CPU list as the kernel prints it: "0-3"
+    :param settings: values by name, e.g. "domain0/flags"
     """
 
     cpus: str
@@ -46,8 +46,8 @@ class CpuKind:
 class SchedDebug:
     """The settings of one boot.
 
-    :param per_cpu: by what they belong to: "domains", "fair_server"
-    :param missing: why a setting is not here
+    :param per_cpu: per-CPU settings by folder: "domains", "fair_server"
+    :param missing: reasons for missing settings, by name
     """
 
     source: str
@@ -57,15 +57,15 @@ class SchedDebug:
 
 
 def parse_sched_debug(content: bytes, label: str) -> SchedDebug:
-    """Read sched_debug.json.
+    """Parse sched_debug.json.
 
-    :raises InputError: it is damaged, or of another form
+    :raises InputError: it is damaged
     """
     return decode(content, SchedDebug, label)
 
 
 def read_sched_debug(bundle: Bundle, boot: Boot) -> SchedDebug | None:
-    """Return the settings of a boot; None where they were not captured.
+    """Return the settings of a boot; None if they were not captured.
 
     :raises InputError: the capture is damaged
     """
@@ -76,10 +76,10 @@ def read_sched_debug(bundle: Bundle, boot: Boot) -> SchedDebug | None:
 
 
 def flat_settings(debug: SchedDebug) -> dict[str, str]:
-    """Return the values of all settings by name, so that two boots can be compared.
+    """Return all settings by name, to compare two boots.
 
-    One of CPUs has the name ``domains/domain0/flags``. Where they differ in it, the value
-    says which CPUs have which: ``SMT (0-3), MC (4-7)``.
+    A per-CPU setting has a name like ``domains/domain0/flags``. If CPUs differ, the value lists
+    the CPUs of each value: ``SMT (0-3), MC (4-7)``.
     """
     flat = dict(debug.settings)
     for name, kinds in debug.per_cpu.items():
@@ -87,7 +87,7 @@ def flat_settings(debug: SchedDebug) -> dict[str, str]:
         for kind in kinds:
             for setting, value in kind.settings.items():
                 values.setdefault(setting, {}).setdefault(value, []).append(kind.cpus)
-        flat |= {f"{name}/{setting}": _one_value(found) for setting, found in values.items()}
+        flat |= {f"{name}/{setting}": _one_value(cpus) for setting, cpus in values.items()}
     return flat
 
 

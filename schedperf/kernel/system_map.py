@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Read the kernel's variables from a symbol table: System.map, ``nm vmlinux`` or /proc/kallsyms.
 
-Two eras of the per-CPU section::
+Two formats of the per-CPU section::
 
     0000000000000000 D __per_cpu_start          x86-64 up to 6.14: linked at address 0
     0000000000020238 D sd_llc_id
     ffff80000965c000 D __per_cpu_start          everywhere else: in the middle of the image
     ffff800009665a10 D sd_llc_id
 
-Offsets count from ``__per_cpu_start``, so the eras compare, KASLR drops out, and
-an offset here is the one that BTF gives. Those of global variables count from the
-page where ``.data`` begins. ``nm -S`` has sizes too::
+Offsets are relative to ``__per_cpu_start``, as in BTF, so both formats compare, with any KASLR
+offset. Offsets of global variables are relative to the first page of ``.data``. ``nm -S`` also
+prints sizes::
 
     ffffffff82d4e040 0000000000000040 D nohz
 """
@@ -28,32 +28,32 @@ from schedperf.model.errors import InputError
 MOST_SYMBOLS = 50_000
 # A distribution's kernel has 20,000.
 MOST_GLOBALS = 400_000
-# The linker script begins sections at pages.
+# The linker script aligns sections to pages.
 PAGE_BYTES = 4096
 
-# Address, size where it is known, nm's letter, name.
+# Address, size or None, nm's letter, name.
 SymbolRow = tuple[int, int | None, str, str]
 
-# They bound the section and its parts and are no variables (include/asm-generic/vmlinux.lds.h).
+# Bounds of the section and its parts, not variables (include/asm-generic/vmlinux.lds.h).
 _MARKERS = frozenset(
-    f"__per_cpu_{place}" for place in ("start", "end", "load", "hot_start", "hot_pad", "hot_end")
+    f"__per_cpu_{mark}" for mark in ("start", "end", "load", "hot_start", "hot_pad", "hot_end")
 )
-# What bounds parts of .data and .bss, and symbols that name no bytes or another program's.
+# Bounds of parts of .data and .bss, symbols without data, and symbols of the nVHE hypervisor.
 _GLOBAL_MARKERS = re.compile(
     r"_s?data|_edata|_end|_[se]bss|__bss_(?:start|stop|end)|__nosave_(?:begin|end)|__data_start"
     r"|__per_cpu_\w+|__(?:start|stop|init|end)_\w+|\$.*|__kvm_nvhe_.*"
 )
-# Where .data and .bss begin and end.
+# First and last symbols of .data and .bss.
 _DATA, _BSS = ("_sdata", "_edata"), ("__bss_start", "__bss_stop")
-# Instructions, constants and absolute numbers are no variables.
+# Letters of variables; excludes instructions, constants and absolute symbols.
 _GLOBAL_LETTERS = frozenset("BbDdGgSsVvWw")
 _SYMBOL_LINE = re.compile(
     rf"(?m)^([0-9a-f]{{8,16}}) (?:([0-9a-f]{{8,16}}) )?([A-Za-z?-]) (\S{{1,{LONGEST_NAME}}})$"
 )
 _NONZERO_ADDRESS = re.compile(rb"(?m)^0*[1-9a-f]")
-# What Debian and Ubuntu install where the real file is in a package of its own.
+# The stub of Debian and Ubuntu if the real file is in a separate package.
 _STUB = re.compile(rb"The real System\.map is in the ([\w.+<>-]{1,100})")
-# A stub has one line, and a table shows what it is in its first ones.
+# A stub has one line; the first lines of a table identify it.
 _STUB_BYTES = 4096
 _LOOKED_AT_LINES = 20
 
@@ -63,8 +63,8 @@ class PercpuSymbol:
     """One symbol of the per-CPU section.
 
     :param offset: bytes from the section's start
-    :param letter: nm's: "D" global, "d" static; "A" throughout kallsyms of x86-64 up to 6.14
-    :param size: bytes; None where the table has no sizes
+    :param letter: nm's: "D" global, "d" static; always "A" in kallsyms of x86-64 up to 6.14
+    :param size: bytes; None if the table has no sizes
     """
 
     offset: int
@@ -75,11 +75,11 @@ class PercpuSymbol:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PercpuSymbols:
-    """The per-CPU section of one kernel, as its symbol table shows it.
+    """The per-CPU section of one kernel, from its symbol table.
 
     :param size: bytes from ``__per_cpu_start`` to ``__per_cpu_end``
-    :param symbols: by offset, then in the order of the file; aliases included
-    :param hot: first and last byte of the hot part, which x86 has from 6.15 on; else None
+    :param symbols: by offset, then in file order; aliases included
+    :param hot: first and last byte of the hot part (x86 since 6.15); None if there is none
     """
 
     size: int
@@ -90,8 +90,8 @@ class PercpuSymbols:
 class GlobalSymbol(NamedTuple):
     """One symbol of .data or .bss; a tuple, since there are tens of thousands.
 
-    :param offset: bytes from the page where .data begins
-    :param size: bytes; None where the table has no sizes
+    :param offset: bytes from the first page of .data
+    :param size: bytes; None if the table has no sizes
     :param letter: nm's: "D" global, "d" static; "B" and "b" in .bss, "V" weak
     """
 
@@ -105,8 +105,8 @@ class GlobalSymbol(NamedTuple):
 class GlobalSymbols:
     """The kernel's .data and .bss.
 
-    :param size: bytes from the page where .data begins to the end of .bss
-    :param symbols: by offset from that page, then in the order of the file; aliases included
+    :param size: bytes from the first page of .data to the end of .bss
+    :param symbols: by offset from that page, then in file order; aliases included
     """
 
     size: int
@@ -114,7 +114,7 @@ class GlobalSymbols:
 
 
 def is_symbol_table(start: bytes) -> bool:
-    """Return whether a file that starts so is a System.map, nm's output, or kallsyms."""
+    """Return whether a file is a System.map, nm output or kallsyms, from its first bytes."""
     lines = start.decode("utf-8", "replace").split("\n")[:_LOOKED_AT_LINES]
     return any(_SYMBOL_LINE.match(line.partition("\t")[0]) for line in lines) or bool(
         _STUB.search(start[:_STUB_BYTES])
@@ -122,10 +122,10 @@ def is_symbol_table(start: bytes) -> bool:
 
 
 def parse_percpu_symbols(text: bytes, label: str) -> PercpuSymbols:
-    """Read the per-CPU section of a symbol table; the lines may be in any order.
+    """Parse the per-CPU section of a symbol table; the lines may be in any order.
 
-    :param label: names the source in messages: "System.map of base.tar"
-    :raises InputError: there is no per-CPU section, it is empty, or it makes no sense
+    :param label: name of the source in messages: "System.map of base.tar"
+    :raises InputError: the per-CPU section is missing, empty or invalid
     """
     low, high = _percpu_bounds(text, label)
     rows = _rows_between(text, [(low, high)], label)
@@ -133,13 +133,14 @@ def parse_percpu_symbols(text: bytes, label: str) -> PercpuSymbols:
 
 
 def percpu_symbols(rows: Sequence[SymbolRow], start: int, end: int, label: str) -> PercpuSymbols:
-    """Return the variables among the symbols that lie between two addresses.
+    """Return the per-CPU variables.
 
-    :raises InputError: they are more than a kernel has
+    :param rows: the symbols between ``start`` and ``end``
+    :raises InputError: more than ``MOST_SYMBOLS`` symbols
     """
     if len(rows) > MOST_SYMBOLS:
         raise InputError(
-            f"{label}: {len(rows)} per-CPU symbols, more than {MOST_SYMBOLS}; "
+            f"{label}: {len(rows)} per-CPU symbols (expected at most {MOST_SYMBOLS}); "
             "use the symbol table of a real kernel"
         )
     marks = {row[3]: row[0] - start for row in rows if row[3] in _MARKERS}
@@ -153,10 +154,10 @@ def percpu_symbols(rows: Sequence[SymbolRow], start: int, end: int, label: str) 
 
 
 def parse_global_symbols(text: bytes, label: str) -> GlobalSymbols:
-    """Read the variables of .data and .bss; the lines may be in any order.
+    """Parse the variables of .data and .bss; the lines may be in any order.
 
-    :param label: names the source in messages
-    :raises InputError: it is not said where they are, or that makes no sense
+    :param label: name of the source in messages
+    :raises InputError: the bounds of .data and .bss are missing or invalid
     """
 
     def find(name: str) -> bytes | None:
@@ -173,29 +174,30 @@ def parse_global_symbols(text: bytes, label: str) -> GlobalSymbols:
 
 
 def global_bounds(find: Callable[[str], int | None]) -> list[tuple[int, int]]:
-    """Return where .data and .bss begin and end.
+    """Return the bounds of .data and .bss.
 
     :param find: returns a symbol's address
     """
-    found = [(find(names[0]), find(names[1])) for names in (_DATA, _BSS)]
-    return [(low, high) for low, high in found if low is not None and high is not None]
+    pairs = [(find(names[0]), find(names[1])) for names in (_DATA, _BSS)]
+    return [(low, high) for low, high in pairs if low is not None and high is not None]
 
 
 def global_symbols(
     rows: Sequence[SymbolRow], bounds: Sequence[tuple[int, int]], label: str
 ) -> GlobalSymbols:
-    """Return the variables among the symbols that lie in these ranges of addresses.
+    """Return the variables of .data and .bss.
 
-    :raises InputError: there is no range, or there are more than a kernel has
+    :param rows: the symbols within ``bounds``
+    :raises InputError: no bounds, or more than ``MOST_GLOBALS`` symbols
     """
     if not any(low < high for low, high in bounds):
         raise InputError(
-            f"{label}: no _sdata, _edata, __bss_start or __bss_stop, as in kallsyms without "
-            "CONFIG_KALLSYMS_ALL; use System.map"
+            f"{label}: no _sdata, _edata, __bss_start or __bss_stop (missing in kallsyms "
+            "without CONFIG_KALLSYMS_ALL); use System.map"
         )
     if len(rows) > MOST_GLOBALS:
         raise InputError(
-            f"{label}: {len(rows)} symbols of .data and .bss, more than {MOST_GLOBALS}; "
+            f"{label}: {len(rows)} symbols of .data and .bss (expected at most {MOST_GLOBALS}); "
             "use the symbol table of a real kernel"
         )
     start = min(low for low, _ in bounds) // PAGE_BYTES * PAGE_BYTES
@@ -222,30 +224,31 @@ def _percpu_bounds(text: bytes, label: str) -> tuple[bytes, bytes]:
     if low is None and high is None:
         _refuse_hidden(text, (), label)
         raise InputError(
-            f"{label}: no per-CPU symbols, as in kallsyms without CONFIG_KALLSYMS_ALL; "
+            f"{label}: no per-CPU symbols (missing in kallsyms without CONFIG_KALLSYMS_ALL); "
             "use System.map or BTF"
         )
     if low is None or high is None:
         missing = "__per_cpu_start" if low is None else "__per_cpu_end"
-        raise InputError(f"{label}: no {missing}; use the whole file")
+        raise InputError(f"{label}: symbol {missing} is missing; use the complete file")
     if low == high:
         _refuse_hidden(text, (low,), label)
-        raise InputError(f"{label}: the per-CPU section is empty; the kernel is not SMP")
+        raise InputError(f"{label}: empty per-CPU section (the kernel is not SMP)")
     if len(low) != len(high) or low > high:
         raise InputError(
-            f"{label}: __per_cpu_start is {low.decode()} and __per_cpu_end is {high.decode()}; "
-            "use an undamaged file"
+            f"{label}: invalid per-CPU section: __per_cpu_start {low.decode()}, __per_cpu_end "
+            f"{high.decode()} (expected start < end, with the same number of digits); "
+            "copy the file again"
         )
     return low, high
 
 
 def _refuse_hidden(text: bytes, addresses: Sequence[bytes], label: str) -> None:
-    # Say why a table tells nothing: it names the real one, or shows no addresses to this user.
+    # Refuse stubs, and tables without addresses (kptr_restrict).
     stub = _STUB.search(text[:_STUB_BYTES])
     if stub:
         raise InputError(
-            f"{label}: is a stub; the real System.map is in the package "
-            f"{stub[1].decode('ascii', 'replace')}, so install that, or use BTF"
+            f"{label}: stub without symbols; install {stub[1].decode('ascii', 'replace')} for the "
+            "real System.map, or use BTF"
         )
     shown = any(address.strip(b"0") for address in addresses)
     if text and not shown and is_symbol_table(text) and _NONZERO_ADDRESS.search(text) is None:
@@ -253,7 +256,7 @@ def _refuse_hidden(text: bytes, addresses: Sequence[bytes], label: str) -> None:
 
 
 def _address_of(text: bytes, name: bytes) -> bytes | None:
-    # The space in front keeps out __kvm_nvhe___per_cpu_start, arm64's section for its hypervisor.
+    # The leading blank excludes __kvm_nvhe___per_cpu_start of arm64's hypervisor.
     end = text.find(b" " + name + b"\n")
     line = text[text.rfind(b"\n", 0, max(end, 0)) + 1 : max(end, 0)]
     match = re.fullmatch(rb"([0-9a-f]{8,16})(?: [0-9a-f]{8,16})? [A-Za-z]", line)
@@ -263,32 +266,32 @@ def _address_of(text: bytes, name: bytes) -> bytes | None:
 def _rows_between(
     text: bytes, ranges: Sequence[tuple[bytes, bytes]], label: str
 ) -> list[SymbolRow]:
-    # Addresses of one width order like text, which spares 130,000 conversions. Symbols of modules
-    # ("name\t[module]") belong to no section of the kernel.
+    # Addresses of equal width sort as text, which saves 130,000 conversions. Symbols of modules
+    # ("name\t[module]") are not in a section of the kernel.
     lines = split_lines(text, b"\n", label)
     inside: list[bytes] = []
     for low, high in ranges:
         width = len(low)
         inside += [line for line in lines if low <= line[:width] < high]
     kept = b"\n".join([line for line in inside if b"\t" not in line])
-    found = _SYMBOL_LINE.findall(kept.decode("utf-8", "replace"))
-    if kept and len(found) != kept.count(b"\n") + 1:
+    rows = _SYMBOL_LINE.findall(kept.decode("utf-8", "replace"))
+    if kept and len(rows) != kept.count(b"\n") + 1:
         _refuse_line(kept, label)
     return [
         (int(address, 16), int(size, 16) if size else None, letter, name)
-        for address, size, letter, name in found
+        for address, size, letter, name in rows
     ]
 
 
 def _refuse_line(lines: bytes, label: str) -> None:
     for line in lines.decode("utf-8", "replace").split("\n"):
         if not _SYMBOL_LINE.fullmatch(line):
-            raise InputError(f"{label}: not a symbol line: {line[:60]!r}; use an undamaged file")
+            raise InputError(f"{label}: invalid symbol {line[:60]!r}; copy the file again")
 
 
 def _without_absolute(rows: Sequence[SymbolRow]) -> Sequence[SymbolRow]:
-    # A linker constant (kexec_control_code_size) is an absolute symbol that only looks like a low
-    # offset. In kallsyms of a section linked at 0 it is the other way round: scripts/kallsyms.c
-    # drops the constants and marks every per-CPU variable absolute.
+    # Linker constants (kexec_control_code_size) are absolute symbols, not variables. But if the
+    # section is linked at 0, scripts/kallsyms.c drops the constants and marks all per-CPU
+    # variables as absolute.
     relative = [row for row in rows if row[2] not in "Aa"]
     return relative or rows

@@ -29,8 +29,8 @@ _LARGEST = 1 << 63
 class FileSymbols:
     """The functions of one file.
 
-    :param starts: offsets in the file, rising; shape (functions,)
-    :param ends: offsets behind the last byte of each
+    :param starts: file offsets, ascending; shape (functions,)
+    :param ends: file offset after the last byte of each function
     """
 
     starts: NDArray[np.uint64]
@@ -38,7 +38,7 @@ class FileSymbols:
     names: Sequence[str]
 
     def find(self, offsets: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Return for each offset an index into ``names``, or ``NO_SYMBOL``."""
+        """Return the index into ``names`` of each offset, or ``NO_SYMBOL``."""
         if not len(self.names):
             return np.full(len(offsets), NO_SYMBOL, np.int64)
         index = np.searchsorted(self.starts, offsets, side="right") - 1
@@ -47,15 +47,15 @@ class FileSymbols:
 
 
 def file_symbols(functions: Sequence[Function]) -> FileSymbols:
-    """Make a table of functions; one without a size ends where the next begins, as in perf.
+    """Return a table of functions; a function without a size ends at the next, as in perf.
 
-    :param functions: sorted by offset, one at each
+    :param functions: sorted by offset, one per offset
     """
-    starts = np.array([one.offset for one in functions], np.uint64)
-    sizes = np.array([one.size for one in functions], np.uint64)
+    starts = np.array([function.offset for function in functions], np.uint64)
+    sizes = np.array([function.size for function in functions], np.uint64)
     following = np.append(starts[1:], starts[-1:])
     ends = np.where(sizes == 0, following, starts + sizes)
-    return FileSymbols(starts, ends, tuple(one.name for one in functions))
+    return FileSymbols(starts, ends, tuple(function.name for function in functions))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,7 +63,7 @@ class _Head:
     """The first line of a ``.sym`` file.
 
     :param reason: why the file could not be read
-    :param functions: how many lines follow
+    :param functions: number of lines that follow
     """
 
     format: str
@@ -72,26 +72,31 @@ class _Head:
 
 
 def parse_user_symbols(content: bytes, label: str) -> FileSymbols:
-    """Read a ``.sym`` file.
+    """Parse a ``.sym`` file.
 
-    :param label: names it in messages
-    :raises InputError: it is none, is damaged, or says why the file could not be read
+    :param label: name of the file in messages
+    :raises InputError: it is not a ``.sym`` file, is damaged, or has only a reason
     """
     head, _, body = content.partition(b"\n")
     facts = decode(head, _Head, label)
     if facts.format != SYMBOLS_FORMAT:
-        raise InputError(f"{label}: format {facts.format[:40]!r}; only {SYMBOLS_FORMAT} is known")
+        raise InputError(
+            f"{label}: unknown format {facts.format[:40]!r} (expected {SYMBOLS_FORMAT}); "
+            "use a newer schedperf"
+        )
     if facts.reason is not None:
         raise InputError(f"{label}: {facts.reason}")
     lines = split_lines(body.decode("utf-8", "replace"), "\n", label)
     functions = [_parse_line(line, f"{label}:{at}") for at, line in enumerate(lines, start=2)]
     if len(functions) != facts.functions:
         raise InputError(
-            f"{label}: {len(functions)} functions, its first line says {facts.functions}; "
-            "use an undamaged file"
+            f"{label}: contains {len(functions)} functions (expected {facts.functions}, as in its "
+            "first line); copy the file again"
         )
-    if any(one.offset >= other.offset for one, other in pairwise(functions)):
-        raise InputError(f"{label}: its functions are not sorted; use an undamaged file")
+    if any(first.offset >= second.offset for first, second in pairwise(functions)):
+        raise InputError(
+            f"{label}: functions are not sorted (expected ascending offsets); copy the file again"
+        )
     return file_symbols(functions)
 
 
@@ -104,5 +109,5 @@ def _parse_line(line: str, where: str) -> Function:
         function = Function(-1, -1, "")
     is_bounded = 0 <= function.offset < _LARGEST and 0 <= function.size < _LARGEST
     if not is_bounded or not 0 < len(name) <= LONGEST_NAME:
-        raise InputError(f"{where}: not a function: {line[:60]!r}; use an undamaged file")
+        raise InputError(f"{where}: invalid function {line[:60]!r}; copy the file again")
     return function

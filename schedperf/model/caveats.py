@@ -1,49 +1,69 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Every caveat that a result can carry, and its text, in one place.
+"""Every caveat that a result can have, and its text, in one place.
 
-A result is never silently weak: what limits it travels with it as a
-:class:`Caveat`, into the terminal, the HTML page, the mail and the JSON alike.
+Each limitation of a result is recorded as a :class:`Caveat`, which the terminal, the HTML page, the
+mail and the JSON all print.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from string import Formatter
 from typing import ClassVar
 
-# One sentence each, lower case, no full stop; {names} are the caveat's numbers.
+# One sentence each, lower case, no full stop; {names} are the caveat's numbers. {count:run} writes
+# a count with its noun: "1 run", "2 runs".
 TEXTS: Mapping[str, str] = {
-    "one-boot": "one boot of {side}, so boot-to-boot variance is unknown: valid for this boot only",
+    "one-boot": "one boot of {side}, so boot-to-boot variance is unknown: the result is valid for "
+    "this boot only",
     "few-runs": "{side} has {n} of the {needed} {units} needed for a CI",
-    "failed-runs": "{failed} of {total} runs of {side} failed and are left out",
-    "unpaired": "{count} runs of {side} are left out: the other run of their pair is missing",
+    "failed-runs": "{failed} of {total:run} of {side} failed (excluded)",
+    "unpaired": "{count:run} of {side} excluded: the other run of the pair is missing",
     "incomplete": "the recording of {side} is incomplete: {reason}",
     "emulated": "timings come from an emulator ({how}) and do not predict real hardware",
     "blocks": "the sides were recorded one after the other, so drift confounds the comparison; "
     "`schedperf ab` interleaves them",
-    "looks": "{side} was recorded until a decision, with at most {max_runs} runs: p and the "
-    "equivalence test are corrected for group-sequential stopping",
-    "history": "the variance estimate uses {count} earlier recordings",
+    "looks": "{side} was recorded with --until-decided and at most {max_runs:run}: p and "
+    "the equivalence test are corrected for group-sequential stopping",
+    "history": "the variance estimate uses {count:earlier recording}",
     "modes": "bimodal: {base} runs of base and {new} of {side} were in the slower mode "
     "(p = {p:.2g}); within-mode change {within}",
     "spread": "{side} is {word} than base by a factor of {factor:.2g} (p = {p:.2g})",
     "serial": "autocorrelated noise (lag-1 correlation {correlation:.2g}); the CI accounts for it",
     "ranks-disagree": "the t test (p = {p:.2g}) and the rank test (p = {p_rank:.2g}) disagree",
-    "coarse": "the benchmark prints steps of {step:g} {unit}, {percent:.1f}% of the value",
+    "coarse": "the benchmark prints with a resolution of {step:g} {unit}, {percent:.1f}% of the "
+    "value",
     "damaged": "{bundle} is damaged; the readable part was used: {problem}",
     "rebuilt-manifest": "{bundle} has no usable manifest; it was rebuilt from the run.json files",
     "newer-format": "{bundle} has format {found}, newer than {known}: new fields are not read",
-    "unlisted-members": "{bundle} holds {count} files that its manifest does not list, "
-    "so they have no checksum; first: {first}",
-    "unfinished-runs": "{count} runs of {bundle} have no run.json and are left out; first: {first}",
+    "unlisted-members": "the manifest of {bundle} does not list {count:member} (no checksum to "
+    "verify); first: {first}",
+    "unfinished-runs": "{count:run} of {bundle} excluded: no run.json; first: {first}",
     "no-host": "{bundle} has no host.json for boot {boot}: its machine is unknown",
-    "failed-finding": "the finding rule {rule} failed, so its findings are missing: {problem}",
-    "bad-lines": "{count} lines of {label} could not be parsed; first: {problem}",
-    "claim": "the source states {claimed}, its own numbers give {actual}",
-    "claimed-mean": "the source states a mean of {claimed} for {side}, its own runs give {actual}",
+    "failed-finding": "the finding rule `{rule}` failed, so its findings are missing: {problem}",
+    "bad-lines": "{count:line} of {label} could not be parsed; first: {problem}",
+    "claim": "the source states a change of {claimed}, but its numbers yield {actual}",
+    "claimed-mean": "the source states a mean of {claimed} for {side}, but its runs yield {actual}",
     "other-commands": "background load of {percent:.0f}% of the busy time while {side} was sampled "
     "({names}); the profile includes it",
-    "no-number": "{count} runs of {side} printed no number that a benchmark parser or a --metric "
+    "no-number": "{count:run} of {side} printed no number that a benchmark parser or a --metric "
     "rule reads; first: {first}",
 }
+
+# A format spec that is a noun; those of numbers have a digit or one letter.
+_NOUN = re.compile("[a-z]{2,}(?: [a-z]+)*")
+
+
+class _Sentences(Formatter):
+    # Formats a count with a noun; all other values as str.format does.
+
+    def format_field(self, value: object, format_spec: str) -> str:
+        if isinstance(value, int) and _NOUN.fullmatch(format_spec):
+            return f"{value} {format_spec}{'' if value == 1 else 's'}"
+        return str(super().format_field(value, format_spec))
+
+
+_SENTENCES = _Sentences()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,7 +71,7 @@ class Caveat:
     """One weakness of one result.
 
     :param code: a key of ``TEXTS``
-    :param numbers: what the text names, JSON values only
+    :param numbers: the values in the text, JSON values only
     """
 
     derived: ClassVar[tuple[str, ...]] = ("text",)
@@ -61,8 +81,8 @@ class Caveat:
 
     @property
     def text(self) -> str:
-        """Say it in one sentence."""
-        return TEXTS[self.code].format(**self.numbers)
+        """Return the caveat as a sentence."""
+        return _SENTENCES.vformat(TEXTS[self.code], (), self.numbers)
 
 
 def caveat(code: str, **numbers: object) -> Caveat:

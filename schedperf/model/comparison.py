@@ -16,6 +16,10 @@ from schedperf.model.caveats import Caveat
 
 SCHEMA = "schedperf/compare/2"
 
+# Names of the first two sides.
+BASE = "base"
+FIRST_NEW = "new"
+
 # So many digits tell the rows of all comparisons of a site apart.
 KEY_DIGITS = 12
 
@@ -70,22 +74,22 @@ class GitSource:
     ref: Annotated[str | None, "branch or tag"]
     commit: str
     subject: str | None
-    author: Annotated[str | None, "name and address"]
+    author: Annotated[str | None, "name and e-mail address of the author"]
     committed: Annotated[str | None, "date of the commit, ISO 8601"]
-    describe: Annotated[str | None, "as git describe prints it"]
-    dirty: Annotated[bool, "had the work tree changes that are in no commit?"]
+    describe: Annotated[str | None, "output of git describe"]
+    dirty: Annotated[bool, "true if the work tree had uncommitted changes"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SideSummary:
-    """One bundle or table, as a reader must know it.
+    """One side of a comparison: a bundle or a table.
 
     :param name: "base", "new", then "new2", "new3" …
-    :param label: what the bundle calls itself
+    :param label: the label in the bundle
     :param path: the file's name as the user gave it
-    :param digest: SHA-256 over all captured members; equal digests are equal data
-    :param boots: None where a table of numbers does not say
-    :param runs_clean: None where a table of published means does not say
+    :param digest: SHA-256 over all captured members; equal if the data are equal
+    :param boots: None if a table of numbers does not record it
+    :param runs_clean: None if a table of published means does not record it
     :param host: the first boot's host.json, without its raw dumps
     """
 
@@ -101,11 +105,13 @@ class SideSummary:
     runs_failed: int
     host: Mapping[str, object]
     recorded_by: Annotated[
-        str | None, "program that recorded it, with its version; null where that is not recorded"
+        str | None, "name and version of the recording program; null if not recorded"
     ]
-    source: Annotated[GitSource | None, "null where not given to the recorder"] = None
+    source: Annotated[
+        GitSource | None, "commit of the kernel; null if not given to the recorder"
+    ] = None
     machine_class: Annotated[
-        str | None, "the same for machines whose results compare; null where no site names it"
+        str | None, "class of machines with comparable results, set by the site; null if not set"
     ] = None
 
 
@@ -129,7 +135,7 @@ class OptionDifference:
     """One option of the kernel's configuration that is not equal on two sides.
 
     :param name: ``CONFIG_PREEMPT``
-    :param base: as the file has it: ``y``, ``250``, ``"text"``; None where it is not set
+    :param base: as in the file: ``y``, ``250``, ``"text"``; None if not set
     """
 
     side: str
@@ -140,25 +146,28 @@ class OptionDifference:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Comparability:
-    """What the comparability gate found.
+    """Whether the sides are comparable, and their differences.
 
-    :param compared: how many fields were looked at
-    :param options: of the kernel's configuration, as far as the bundles hold it
+    :param compared: number of compared fields
+    :param options: differing options of the kernel's configuration, if the bundles contain it
+    :param equal: dotted paths of the fields of host.json that are equal on all sides; empty if a
+        side has no host.json
     """
 
     comparable: bool
     compared: int
     differences: tuple[Difference, ...]
     options: tuple[OptionDifference, ...] = ()
+    equal: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Source:
-    """Where a number was printed.
+    """The line of output that a number was read from.
 
-    :param member: of the bundle: "boots/0/runs/003/stdout"; of a table of numbers its file
-    :param line: counted from 1
-    :param text: the line as it was printed, a long one cut
+    :param member: member of the bundle: "boots/0/runs/003/stdout"; or the file of a table
+    :param line: line number, counted from 1
+    :param text: the printed line; a long line is cut
     """
 
     member: str
@@ -168,9 +177,9 @@ class Source:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunValue:
-    """One run's value of one metric; what a table of numbers does not say of it is None.
+    """One run's value of one metric; fields that a table of numbers does not record are None.
 
-    :param source: the last of the lines that it was made of; None where not recorded
+    :param source: the last of the lines that it was computed from; None if not recorded
     """
 
     boot: int | None
@@ -185,20 +194,20 @@ class RunValue:
 class RowNumbers:
     """The numbers and the verdict of one metric of one point, base against one new side.
 
-    :param n_base: independent values; None where a published mean does not say
-    :param base: geometric mean of the runs (arithmetic where a value is not positive), in ``unit``
-    :param ratio: new / base; None where it has no meaning
+    :param n_base: number of independent values; None if a published mean does not record it
+    :param base: geometric mean of the runs (arithmetic if a value is not positive), in ``unit``
+    :param ratio: new / base; None if undefined
     :param ci_low: lower end of the 95% CI of ``ratio``
-    :param q: p after the correction for all rows of the family in this comparison
-    :param mde: the smallest change, as a fraction, that as many runs find with 80% power
-    :param more_runs: how many more independent units per side would decide the row; None where it
-        is decided, or where that is unknown
+    :param q: p, corrected for all rows of the family in this comparison
+    :param mde: the smallest detectable change, as a fraction (80% power)
+    :param more_runs: how many more independent units per side would decide the row; None if it is
+        decided, or if the number is unknown
     :param method: the test by name: "Welch t on logs"
-    :param replication: what ``n_base`` and ``n_new`` count, the unit that is independent
+    :param replication: unit of replication: what ``n_base`` and ``n_new`` count
     :param icc: share of the variance that is between boots; None with one boot
-    :param design_effect: by how much runs of one boot repeat each other: 1 is not at all
-    :param p_rank: of the exact Mann-Whitney test; None with fewer than five a side
-    :param rank_ratio: Hodges and Lehmann's shift as a ratio, with its exact 95% CI
+    :param design_effect: variance inflation from runs of one boot being alike; 1 for none
+    :param p_rank: p of the exact Mann-Whitney test; None with fewer than five runs per side
+    :param rank_ratio: Hodges-Lehmann shift as a ratio, with its exact 95% CI
     """
 
     side: str
@@ -232,7 +241,7 @@ class RowNumbers:
 
     @property
     def question(self) -> tuple[str, str, str, str, str]:
-        """What is asked, whatever the side: workload, point, metric, unit and direction."""
+        """What is measured, on any side: workload, point, metric, unit and direction."""
         return self.workload, self.point, self.metric, self.unit, self.better
 
     def as_fields(self) -> dict[str, Any]:
@@ -245,11 +254,11 @@ class Row(RowNumbers):
     """One metric of one point, base against one new side.
 
     :param margin: half-width of the equivalence band as a fraction: 0.03
-    :param reason: one sentence that says why this verdict, with its numbers
-    :param reason_plain: the same without the row's numbers and the number of runs that it needs
-    :param reason_short: its first part, without advice
-    :param definition: one sentence: what the metric measures, and of what it is the mean, sum or
-        percentile; None where the benchmark's parser does not say
+    :param reason: why the row has this verdict, one sentence with its numbers
+    :param reason_plain: the reason without the row's numbers and without the runs needed
+    :param reason_short: the first part of the reason, without advice
+    :param definition: one sentence: what the metric measures, and which mean, sum or percentile it
+        is; None if the benchmark's parser does not define it
     """
 
     margin: float
@@ -264,7 +273,7 @@ class Row(RowNumbers):
 
     @property
     def key(self) -> str:
-        """Name what was measured, whatever the side: 12 hexadecimal digits of a SHA-256."""
+        """Return an identifier of what was measured, equal on all sides: 12 hexadecimal digits."""
         return digest_of([self.workload, self.point, self.metric])[:KEY_DIGITS]
 
 
@@ -273,8 +282,8 @@ class Sweep:
     """All points of one metric of one workload together.
 
     :param geomean_ratio: geometric mean of the rows' ratios, with its 95% CI
-    :param p: of the hypothesis that no point changed
-    :param shape: how the change goes with the parameter: "grows with groups"; None without one
+    :param p: p of the null hypothesis that no point changed
+    :param shape: how the change depends on the parameter: "grows with groups"; None if unknown
     :param first_point: the first point whose verdict is a change
     """
 
@@ -293,10 +302,10 @@ class Sweep:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FamilySummary:
-    """How many rows of a family got which verdict.
+    """How many rows of a family have each verdict.
 
-    :param tested: rows with a p; the correction is for so many
-    :param expected_false: how many of the rows called changed may be so by chance, at most
+    :param tested: number of rows with a p, for which p is corrected
+    :param expected_false: largest expected number of false positives among the changed rows
     """
 
     family: Family
@@ -309,16 +318,16 @@ class FamilySummary:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finding:
-    """One explained fact.
+    """One finding: a change that may explain the verdict.
 
-    :param evidence: what proves it: ``("layout#sd_llc_id",)``
-    :param value: size of the change in ``unit``; None where it is a yes-or-no fact
-    :param n: runs (or builds) on each side that it rests on
+    :param evidence: rows of the sections that support it: ``("layout#sd_llc_id",)``
+    :param value: size of the change in ``unit``; None for a finding without a size
+    :param n: number of runs (or builds) of each side
     :param replication: "5+5 runs", "1 build per side"
     :param attribution: how far it explains the verdict: "correlated; causation not shown"
-    :param edges: how many kinds of evidence of one thing moved together; 1 is one fact alone
-    :param bearing: "reason" may explain the verdict, "against" went the other way, and "unseen"
-        says what could not be looked at
+    :param edges: number of kinds of evidence that changed together; 1 for a single kind
+    :param bearing: "reason" may explain the verdict, "against" changed in the opposite direction,
+        and "unseen" is about what was not measured
     """
 
     id: str
@@ -339,7 +348,7 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SectionData:
-    """What one analysis found; each kind of evidence has a subclass in its ``record.py``.
+    """The data of one analysis; each kind of evidence has a subclass in its ``record.py``.
 
     :cvar section: name of the section in :attr:`Comparison.sections`
     :cvar version: last part of the name of its schema
@@ -356,7 +365,7 @@ class SectionData:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MissingSide:
-    """A side that a section has nothing of."""
+    """A side without data in a section, and the reason."""
 
     side: str
     reason: str
@@ -364,7 +373,7 @@ class MissingSide:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Section:
-    """The result of one analysis: what it found, or why there is nothing.
+    """The result of one analysis: its data, or why it has none.
 
     :param schema: ``schedperf/section/layout/1``
     :param reason: why it is absent or failed; None when ok
@@ -413,12 +422,12 @@ class Overall:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NextStep:
-    """What to do next, the most useful first.
+    """One suggested next step.
 
-    :param id: of the rule that advises it: "more-runs"
-    :param what: what it does, in a few words
-    :param why: what is missing without it
-    :param commands: for a shell, one each, quoted; words in capitals are for the reader to replace
+    :param id: name of the rule that suggests it: "more-runs"
+    :param what: what to do, in a few words
+    :param why: the reason
+    :param commands: shell commands, quoted; the reader replaces words in capitals
     """
 
     id: str
@@ -429,9 +438,9 @@ class NextStep:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Comparison:
-    """Everything that was found out about two or more bundles.
+    """The comparison of two or more bundles or tables.
 
-    :param command: the command line that makes this again, one word per item; () where unknown
+    :param command: command line that reproduces the comparison, one word per item; () if unknown
     """
 
     schema: str

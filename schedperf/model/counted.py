@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Counted evidence in the record: rates of two sides, and the same CPU by CPU or bin by bin.
+"""Counted evidence in the record: rates of two sides, in total, per CPU or per bin.
 
-What a run counts grows with its length and its work, so it is divided by both
-(:mod:`schedperf.stats.counted`). Each kind of evidence adds to these records what its own rows are
-about.
+Counts grow with the length and the work of a run, so they are divided by time and by operations
+(:mod:`schedperf.stats.counted`). Each kind of evidence adds fields that identify its rows.
 """
 
 from abc import ABC, abstractmethod
@@ -21,26 +20,32 @@ class Rate:
     """How often something happened on both sides, and how sure the change is."""
 
     unit: str
-    n_base: Annotated[int, "independent units: runs, boots or rounds"]
+    n_base: Annotated[int, "sample size of base, in units of `replication`"]
     n_new: int
-    replication: Annotated[Replication, "what n counts"]
+    replication: Annotated[Replication, "unit of replication: what `n_base` and `n_new` count"]
     base: Annotated[
-        float | None, "in unit; mean over runs: geometric, or arithmetic where a run has 0"
+        float | None,
+        "mean over the runs of base, in `unit`; geometric, or arithmetic if a run has the value 0",
     ]
     new: float | None
     ratio: Annotated[
-        float | None, "new / base; null where a run has 0 (p and changed are known all the same)"
+        float | None,
+        "new / base; null if a run has the value 0 (`p` and `changed` may still be set)",
     ]
-    ci_low: Annotated[float | None, "95% CI of the ratio"]
+    ci_low: Annotated[float | None, "lower end of the 95% CI of `ratio`; null if not available"]
     ci_high: float | None
     p: float | None
-    q: Annotated[float | None, "p, corrected for all rows of the same family and basis"]
+    q: Annotated[
+        float | None, "p, corrected for multiple testing over all rows of the same family and basis"
+    ]
     changed: Annotated[
         bool | None,
-        "is the change significant and beyond the margin? null: unknown, because there is "
-        "one run per side, the few runs never vary, or a difference may be drift",
+        "true if the change is significant and large enough to count; null if unknown: one run "
+        "per side, few runs without any variance, or drift may be the cause",
     ]
-    values_base: Annotated[tuple[float, ...], "one per run, in unit, in the order of the bundle"]
+    values_base: Annotated[
+        tuple[float, ...], "value of each run of base, in `unit`, in bundle order"
+    ]
     values_new: tuple[float, ...]
 
     def as_fields(self) -> dict[str, Any]:
@@ -52,74 +57,83 @@ class Rate:
 class RateRow(Rate, ABC):
     """One rate of one workload and point, base against a new side."""
 
-    row: Annotated[str, "names the row for findings and evidence"]
+    row: Annotated[str, "identifier of the row, to which findings refer"]
     side: str
     workload: str
     point: str
-    basis: Annotated[Basis, "what the count is divided by"]
+    basis: Annotated[Basis, "what the count is divided by: time, operations, or another count"]
 
     @property
     @abstractmethod
     def identity(self) -> tuple[Hashable, ...]:
-        """What the row is about, whatever it is divided by."""
+        """What the row counts, independent of the denominator."""
 
     @property
     def statistic(self) -> str:
-        """What the row says of a distribution: "p99", "max"; anything else is a mean."""
+        """The statistic of a distribution: "p99", "max"; "" for a mean."""
         return ""
 
     @property
     def why_invalid(self) -> str | None:
-        """Why the values must not be compared; None where they may."""
+        """Why the values must not be compared; None if they may."""
         return None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Places:
-    """What was counted at several places, such as CPUs, base against new."""
+    """Values per CPU or per bin, base against new."""
 
-    replication: Annotated[Replication, "what n counts"]
+    replication: Annotated[Replication, "unit of replication: what `n_base` and `n_new` count"]
     n_base: int
     n_new: int
-    base: Annotated[tuple[float | None, ...], "of each place; mean over runs"]
+    base: Annotated[
+        tuple[float | None, ...],
+        "value per CPU or bin, mean over the runs of base; null if not recorded",
+    ]
     new: tuple[float | None, ...]
-    ci_low: Annotated[tuple[float | None, ...], "95% CI of new - base, in the unit of the values"]
+    ci_low: Annotated[
+        tuple[float | None, ...],
+        "lower end of the 95% CI of `new` - `base` per CPU or bin, in the unit of `base`; null if "
+        "not available",
+    ]
     ci_high: tuple[float | None, ...]
     changed: Annotated[
         tuple[bool | None, ...],
-        "is the difference significant, corrected for all places of the entry? null: "
-        "unknown, because there is one run or no two runs differ",
+        "true if the difference is significant, corrected for all CPUs or bins of the row; null "
+        "if unknown (one run per side, or all runs equal)",
     ]
 
     def as_fields(self) -> dict[str, Any]:
-        """Return what was counted, of which a row is made."""
+        """Return the fields of these values, of which a row is made."""
         return {field.name: getattr(self, field.name) for field in fields(Places)}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CpuRow(Places):
-    """What each CPU counted."""
+    """One measure per CPU, base against a new side."""
 
     side: str
     workload: str
     point: str
     measure: str
-    unit: Annotated[str, "empty: a share of the CPU's time"]
+    unit: Annotated[str, "unit of the values; empty for a share of the CPU's time"]
     meaning: str
-    cpus: Annotated[tuple[int, ...], "numbers of the CPUs, the places"]
+    cpus: Annotated[tuple[int, ...], "CPU numbers, in the order of the values"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bins(Places):
-    """A histogram of each side: the share of the events that is in each bin."""
+    """A histogram of each side: the share of the events in each bin."""
 
-    low: Annotated[tuple[float, ...], "edge of each bin, the places"]
-    high: Annotated[tuple[float | None, ...], "null: the bin is open"]
-    events_base: Annotated[int, "of all runs"]
+    low: Annotated[tuple[float, ...], "lower edge of each bin"]
+    high: Annotated[
+        tuple[float | None, ...], "upper edge of each bin; null if the bin has no upper edge"
+    ]
+    events_base: Annotated[int, "number of events in all runs of base"]
     events_new: int
 
     def as_fields(self) -> dict[str, Any]:
-        """Return the histogram, of which a row is made."""
+        """Return the fields of the histogram, of which a row is made."""
         return {field.name: getattr(self, field.name) for field in fields(Bins)}
 
 

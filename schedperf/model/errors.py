@@ -48,7 +48,7 @@ class NotComparable(SchedperfError):
 class BadLine:
     """A line of a capture that should have held a number and did not.
 
-    :param problem: where, what was found: "hackbench:3: time is not a number: 'x'"
+    :param problem: where, what was found: "hackbench:3: time: invalid number 'x'"
     """
 
     problem: str

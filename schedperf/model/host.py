@@ -17,6 +17,8 @@ import msgspec
 MOST_CPUS = 8192
 # CONFIG_HZ is 100 to 1000, of old machines 24 to 1200.
 LARGEST_HZ = 10_000
+# Of host.json: why fields are null, and no field itself.
+REASONS_GROUP = "missing"
 
 Group = TypeVar("Group")
 
@@ -77,7 +79,7 @@ class Topology:
 
     def node_of_cpu(self) -> dict[int, int]:
         """Return the NUMA node of each CPU; empty where none is known."""
-        return {one.cpu: one.node for one in self.cpus if one.node is not None}
+        return {cpu.cpu: cpu.node for cpu in self.cpus if cpu.node is not None}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -145,6 +147,33 @@ def read_host(fields: Mapping[str, object]) -> Host:
     )
 
 
+def fields_of(host: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+    """Yield dotted path and value of each field, groups opened, reasons of null values left out."""
+    yield from _flatten("", {key: value for key, value in host.items() if key != REASONS_GROUP})
+
+
+def _flatten(prefix: str, group: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+    for key, value in group.items():
+        path = f"{prefix}{key}"
+        if isinstance(value, Mapping) and value:
+            yield from _flatten(f"{path}.", value)
+        else:
+            yield path, value
+
+
+def has_other_kernel(base: Mapping[str, object], new: Mapping[str, object]) -> bool:
+    """Say whether two hosts ran different kernels: another release, or another build of the same.
+
+    A fact that one host lacks is not compared.
+    """
+    kernels = [read_host(host).kernel for host in (base, new)]
+    pairs = [
+        [kernel.release for kernel in kernels],
+        [kernel.build_id for kernel in kernels],
+    ]
+    return any(None not in pair and pair[0] != pair[1] for pair in pairs)
+
+
 def _read_topology(value: object) -> Topology:
     group = value if isinstance(value, Mapping) else {}
     cpus, nodes = group.get("cpus"), group.get("nodes")
@@ -169,10 +198,10 @@ def _read(kind: type[Group], value: object) -> Group:
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError:
-        known = value if isinstance(value, Mapping) else {}
+        fields = value if isinstance(value, Mapping) else {}
         hints = get_type_hints(kind, include_extras=True)
-        usable = (name for name in hints if name in known and _fits(known[name], hints[name]))
-        return msgspec.convert({name: known[name] for name in usable}, kind)
+        usable = (name for name in hints if name in fields and _fits(fields[name], hints[name]))
+        return msgspec.convert({name: fields[name] for name in usable}, kind)
 
 
 def _fits(value: object, hint: object) -> bool:

@@ -4,6 +4,8 @@
 import json
 import re
 
+from schedperf.model.schema import to_plain
+
 
 def write_json(value: object) -> str:
     """Return JSON text for programs and people: one key a line, but a list of numbers on one.
@@ -15,3 +17,11 @@ def write_json(value: object) -> str:
     text = re.sub(r"(?<=,)\n +(?=[-\d]|null)", " ", text)
     text = re.sub(r"(?<=\[)\n +(?=[-\d]|null)", "", text)
     return re.sub(r"(?<=[\dl])\n +(?=\])", "", text) + "\n"
+
+
+def to_json(record: object) -> str:
+    """Return a record as JSON text.
+
+    It is ASCII: control characters in the names of a bundle do not reach a terminal.
+    """
+    return write_json(to_plain(record))

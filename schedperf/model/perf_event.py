@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""An event of perf: its name, its PMU, and what of the machine it is limited to.
+"""A perf event: its name, its PMU and its modifiers.
 
-Two events of one name are the same only where all of it is: ``cycles:k`` counts the kernel alone.
+Events are equal only if all three are equal: ``cycles:k`` counts the kernel only.
 
     >>> parse_event("cpu_core/cycles/uk")
     PerfEvent(name='cycles', pmu='cpu_core', modifiers='uk', host=None, guests=None)
@@ -11,8 +11,8 @@ import re
 from dataclasses import dataclass
 from typing import Annotated
 
-# Modifiers that say what is counted, in the order of `man perf-list`; those that say how (pinned,
-# exclusive, weak …) are left out.
+# Modifiers that limit what is counted, in the order of `man perf-list`; others (pinned, exclusive,
+# weak …) are dropped.
 LEVELS, IDLE, PRECISE = "ukh", "I", "pP"
 
 _WITH_PMU = re.compile(r"(?P<pmu>[\w.-]+)/(?P<name>[^/]*)/:?(?P<modifiers>[A-Za-z]*)")
@@ -22,28 +22,27 @@ _PLAIN = re.compile(r"(?P<name>.+?)(?::(?P<modifiers>[ukhIGHpPSDWebR]+))?", re.D
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PerfEvent:
-    """What perf was asked to count or to sample."""
+    """An event that perf counts or samples."""
 
-    name: Annotated[str, "without PMU and modifiers: `cycles`"]
-    pmu: Annotated[str | None, "which counts it: `cpu_core`; null: not recorded"]
+    name: Annotated[str, "event name without PMU and modifiers, e.g. `cycles`"]
+    pmu: Annotated[str | None, "PMU of the event, e.g. `cpu_core`; null if not recorded"]
     modifiers: Annotated[
         str,
-        "what is counted, in perf's letters: of user space (u), kernel (k) and hypervisor (h) "
-        "those that are named, or all where none is; I: not while idle; a p per precise level, P: "
-        "the highest that there is",
+        "perf event modifiers: u (user space), k (kernel) and h (hypervisor), no letter for all "
+        "three; I: not while idle; p, pp or ppp: precise level, P: highest precise level",
     ]
-    host: Annotated[bool | None, "is the host counted? null: not recorded"]
-    guests: Annotated[bool | None, "are guests counted? null: not recorded"]
+    host: Annotated[bool | None, "true if the host is counted; null if not recorded"]
+    guests: Annotated[bool | None, "true if guests are counted; null if not recorded"]
 
 
 def parse_event(text: str) -> PerfEvent:
     """Read an event as perf prints it: ``cycles:ppp``, ``cpu_core/cycles/u``."""
-    found = _WITH_PMU.fullmatch(text) or _PLAIN.fullmatch(text)
-    parts = found.groupdict(default="") if found else {"name": text}
+    match = _WITH_PMU.fullmatch(text) or _PLAIN.fullmatch(text)
+    parts = match.groupdict(default="") if match else {"name": text}
     letters = parts.get("modifiers", "")
     is_said = "G" in letters or "H" in letters
     return PerfEvent(
-        # A PMU with one event alone has no name for it: "ibs_op//".
+        # A PMU with a single event has no event name: "ibs_op//".
         name=parts["name"] or parts.get("pmu", ""),
         pmu=parts.get("pmu"),
         modifiers="".join(letter * letters.count(letter) for letter in (*LEVELS, *IDLE, *PRECISE)),

@@ -103,7 +103,7 @@ class SideOf(Generic[Content_co]):
 
     def by_point(self) -> dict[tuple[str, str], list[Captured[Content_co]]]:
         """Return the runs by workload and point."""
-        found: dict[tuple[str, str], list[Captured[Content_co]]] = {}
+        points: dict[tuple[str, str], list[Captured[Content_co]]] = {}
         for run in self.runs:
-            found.setdefault(run.key.at, []).append(run)
-        return found
+            points.setdefault(run.key.at, []).append(run)
+        return points

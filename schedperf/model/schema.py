@@ -96,7 +96,7 @@ def describe(annotation: object, definitions: dict[str, Schema]) -> Schema:  # n
         return _describe_array(arguments, definitions)
     if origin is Mapping:
         return _describe_mapping(arguments, definitions)
-    raise TypeError(f"{annotation} has no JSON form")
+    raise TypeError(f"{annotation}: type not supported in JSON")
 
 
 def schema_of(record: type) -> Schema:

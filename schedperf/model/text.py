@@ -62,8 +62,8 @@ def make_console(*, stderr: bool = False) -> "Console":
     context = click.get_current_context(silent=True)
     colour = None if context is None else context.color
     stream = sys.stderr if stderr else sys.stdout
-    wanted = os.environ.get("COLUMNS", "")
-    has_width = stream.isatty() or (wanted.isdecimal() and int(wanted) > 0)
+    columns = os.environ.get("COLUMNS", "")
+    has_width = stream.isatty() or (columns.isdecimal() and int(columns) > 0)
     return Console(
         stderr=stderr,
         force_terminal=colour,

@@ -23,6 +23,10 @@ RATE_DIGITS = 3
 SMALLEST_PLAIN_POWER = -4
 LARGEST_PLAIN_POWER = 6
 
+# Percentages from here on are printed with an exponent, and those below get a second decimal.
+LARGEST_PERCENT_IN_REASONS = 1e6
+SMALLEST_SHORT_PERCENT = 0.1
+
 # One nanosecond in the unit that times are scaled from.
 NANOSECOND_S = 1e-9
 
@@ -114,7 +118,29 @@ def cost_scale(unit: str, *values: float | None) -> Scale:
     """
     counted, _, operation = unit.partition(" per ")
     if counted == "ns":
-        found = scale_for("s", *(None if one is None else one * NANOSECOND_S for one in values))
-        return Scale(factor=found.factor / NANOSECOND_S, unit=f"{found.unit} per {operation}")
-    found = scale_for("count", *values)
-    return Scale(factor=found.factor, unit=f"{found.unit} {counted} per {operation}".lstrip())
+        scale = scale_for(
+            "s", *(None if value is None else value * NANOSECOND_S for value in values)
+        )
+        return Scale(factor=scale.factor / NANOSECOND_S, unit=f"{scale.unit} per {operation}")
+    scale = scale_for("count", *values)
+    return Scale(factor=scale.factor, unit=f"{scale.unit} {counted} per {operation}".lstrip())
+
+
+def percent(fraction: float) -> str:
+    """Write a fraction as a percentage: ``3%``, ``37.2%``, ``0.04%``, ``1.2e+09%``."""
+    value = 100.0 * fraction
+    if abs(value) >= LARGEST_PERCENT_IN_REASONS:
+        return f"{value:.3g}%"
+    digits = 1 if abs(value) >= SMALLEST_SHORT_PERCENT or value == 0.0 else 2
+    text = f"{value:.{digits}f}".removesuffix(".0")
+    return (text if float(text) else text.removeprefix("-")) + "%"
+
+
+def signed(fraction: float) -> str:
+    """Write a fraction as a percentage with its sign."""
+    return ("+" if fraction >= 0.0 else "") + percent(fraction)
+
+
+def interval_of(low: float, high: float) -> str:
+    """Write the ends of an interval, which are fractions: ``[+16.1%, +27.9%]``."""
+    return f"[{signed(low)}, {signed(high)}]"

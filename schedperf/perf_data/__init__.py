@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Read perf.data without perf: samples counted by event, CPU, task, address and call chain.
 
-No sample becomes an object: the walk over the records is plain Python, everything
-else works on columns of numbers, so that a file takes about as long as with
-``perf report -g none``. Files, pipes and folders of ``perf record`` from Linux 2.6.39 on
-are read, compressed or not, of both byte orders; what a newer perf adds is skipped
-and counted::
+The walk over the records is plain Python; everything else works on columns of numbers, not on one
+object per sample, so reading a file takes about as long as ``perf report -g none``. The reader
+supports files, pipes and directories of ``perf record`` since Linux 2.6.39, compressed or not, in
+either byte order. It skips and counts records of types that it does not support::
 
     recording = read_perf_data(Path("perf.data"), "perf.data")
     recording.samples.period.sum()
@@ -24,5 +23,5 @@ __all__ = [
     "read_perf_data",
 ]
 
-# A minute of 200 CPUs at 1 kHz with call chains of 15 addresses; it is read from a file.
+# One minute of 200 CPUs at 1 kHz with call chains of 15 addresses; read from a file.
 LARGEST_PERF_DATA_BYTES = 2 << 30

@@ -10,7 +10,7 @@ Bytes = bytes | mmap.mmap
 
 
 def words_of(data: Bytes, order: str, start: int, end: int) -> NDArray[np.uint64]:
-    """Return the whole 64-bit words between two offsets; nothing is copied."""
+    """Return the complete 64-bit words between two offsets, without copying."""
     count = max(0, min(end, len(data)) - start) // 8
     if not count:
         return np.zeros(0, np.uint64)
@@ -18,17 +18,17 @@ def words_of(data: Bytes, order: str, start: int, end: int) -> NDArray[np.uint64
 
 
 def low_half(words: NDArray[np.uint64], order: str) -> NDArray[np.uint64]:
-    """Return the 32-bit numbers that come first in each word of the file."""
+    """Return the first 32-bit number of each word, in file order."""
     return words & np.uint64(0xFFFFFFFF) if order == "<" else words >> np.uint64(32)
 
 
 def high_half(words: NDArray[np.uint64], order: str) -> NDArray[np.uint64]:
-    """Return the 32-bit numbers that come second in each word of the file."""
+    """Return the second 32-bit number of each word, in file order."""
     return words >> np.uint64(32) if order == "<" else words & np.uint64(0xFFFFFFFF)
 
 
 def release(data: Bytes, start: int, end: int) -> None:
-    """Give the pages between two offsets back: they come again when they are looked at."""
+    """Release the pages between two offsets; the kernel reads them again on the next access."""
     if isinstance(data, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
         first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
         last = min(end, len(data))

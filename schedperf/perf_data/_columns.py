@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Read the fields of samples as columns: those in front, values of a group, and the memory access.
+"""Read the fields of samples as columns: fixed fields, group values and memory accesses.
 
-What varies in size is stepped over for all samples at once. The order is that of
-``perf_output_sample`` of the kernel's ``kernel/events/core.c``.
+Fields of variable size are skipped in all samples at once. ``perf_output_sample`` in the kernel's
+``kernel/events/core.c`` defines the order of the fields.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -54,7 +54,7 @@ _BRANCH_HW_INDEX = 1 << 17
 _BRANCH_COUNTERS = 1 << 19
 # struct perf_branch_entry: from, to, flags.
 _BRANCH_WORDS = 3
-# PERF_SAMPLE_WEIGHT_STRUCT: the latency is the first 32 bits by value, in either byte order.
+# PERF_SAMPLE_WEIGHT_STRUCT: the latency is in the low 32 bits, in either byte order.
 _LATENCY_MASK = np.uint64(0xFFFFFFFF)
 
 
@@ -62,13 +62,13 @@ _LATENCY_MASK = np.uint64(0xFFFFFFFF)
 class Columns:
     """Samples of one layout; shape (samples,).
 
-    :param words: what ``at``, ``stop`` and ``chain`` are indices of
-    :param at: where the record starts
-    :param stop: where it ends
-    :param chain: the first word of the call chain
-    :param length: of the call chain, in words
-    :param when: time of the sample, else its place in the file
-    :param place: of the record in the file
+    :param words: words of the window
+    :param at: index of the first word of the record
+    :param stop: index after its last word
+    :param chain: index of the first word of the call chain
+    :param length: length of the call chain, in words
+    :param when: time of the sample; its offset in the file if samples have no time
+    :param offset: offset of the record in the file
     """
 
     layout: Layout
@@ -85,31 +85,34 @@ class Columns:
     when: Words
     ip: Words
     period: Integers
-    place: Integers
+    offset: Integers
 
     def take(self, rows: Integers, *, event: Integers, period: Integers) -> "Columns":
-        """Return some of the samples, or some of them twice, as others' with other periods."""
-        one_a_sample = (
-            "at", "stop", "chain", "length", "mode", "cpu", "pid", "tid", "when", "ip", "place"
+        """Return selected samples, with new events and periods.
+
+        :param rows: indices of the samples, which may repeat
+        """
+        per_sample = (
+            "at", "stop", "chain", "length", "mode", "cpu", "pid", "tid", "when", "ip", "offset"
         )  # fmt: skip
-        taken: dict[str, Any] = {name: getattr(self, name)[rows] for name in one_a_sample}
+        taken: dict[str, Any] = {name: getattr(self, name)[rows] for name in per_sample}
         return replace(self, event=event, period=period, **taken)
 
 
 class Splitter:
-    """Split the samples of windows into columns, one set for each layout and alignment."""
+    """Splits the samples of windows into columns, one set for each layout and alignment."""
 
     def __init__(self, events: Sequence[Event], *, timed: bool) -> None:
         self.events = events
         self.finder = EventFinder(events)
         self.layouts = tuple(dict.fromkeys(Layout.of(event) for event in events))
         self.layout_of = np.array([self.layouts.index(Layout.of(event)) for event in events])
-        # A missing period is the one that was asked for, as in perf report.
+        # A missing period is the requested one, as in perf report.
         self.rates = np.array([event.rate for event in events], np.uint64).view(np.int64)
         self.timed = timed
 
     def split(self, window: Window) -> tuple[list[Columns], int, int]:
-        """Return the columns, and how many samples have no event and how many are too short."""
+        """Return the columns, the number of samples without an event, and of invalid samples."""
         columns, unknown, short = [], 0, 0
         for view, at in _views(window):
             sizes = _sizes(view.words[at], view.order)
@@ -126,7 +129,7 @@ class Splitter:
     def _whole(
         self, view: "_View", layout: Layout, at: Integers, sizes: Integers, events: Integers
     ) -> Columns | None:
-        # The samples whose fields fit and can be, if there are any.
+        # The samples with valid fields; None if all samples are invalid.
         at, sizes, events = _chosen(sizes >= layout.fixed_words, at, sizes, events)
         if not len(at):
             return None
@@ -143,17 +146,17 @@ class Splitter:
         self, view: "_View", layout: Layout, at: Integers, sizes: Integers, events: Integers
     ) -> Columns:
         words, order = view.words, view.order
-        # All fields of a sample at once: each word by itself would come from memory again.
+        # Read all fields of a sample at once, to read each cache line only once.
         fields = sliding_window_view(words, layout.fixed_words)[at]
 
         def take(field: int) -> Words | None:
-            place = layout.place(field)
-            return None if place is None else fields[:, place]
+            index = layout.index(field)
+            return None if index is None else fields[:, index]
 
         none = np.zeros(len(at), np.uint64)
         task, cpu, period = take(TID), take(CPU), take(PERIOD)
         misc = fields[:, 0] >> np.uint64(32 if order == "<" else 16)
-        file_place = view.place + at * 8
+        file_offset = view.offset + at * 8
         time = take(TIME) if self.timed else None
         ip = take(IP)
         stop = at + sizes
@@ -170,29 +173,30 @@ class Splitter:
             cpu=none if cpu is None else low_half(cpu, order),
             pid=none if task is None else low_half(task, order),
             tid=none if task is None else high_half(task, order),
-            when=file_place.view(np.uint64) if time is None else time,
+            when=file_offset.view(np.uint64) if time is None else time,
             ip=none if ip is None else ip,
             period=self.rates[events] if period is None else period.view(np.int64),
-            place=file_place,
+            offset=file_offset,
         )
 
 
 def _chosen(flags: NDArray[np.bool_], *columns: Integers) -> tuple[Integers, ...]:
-    # Nearly always all of them.
+    # In most windows all samples are selected.
     return columns if flags.all() else tuple(column[flags] for column in columns)
 
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    # Bytes as words; ``place`` is that of the first of them in the recording.
+    """Bytes as words; ``offset`` is the offset of the first word in the recording."""
+
     words: Words
     order: str
-    place: int
+    offset: int
 
 
 def _views(window: Window) -> Iterator[tuple[_View, Integers]]:
-    # Records of odd sizes shift those behind them: one view for each alignment, and where in it
-    # samples start. Nearly always there is one.
+    # Records of odd sizes change the alignment of later records: yield one view per alignment, and
+    # the indices of its samples. Most windows have one alignment.
     stream = window.stream
     offsets = window.offsets.astype(np.int64)
     end = min(window.start + int(offsets[-1]) + RECORD_MOST_BYTES, stream.end)
@@ -213,7 +217,7 @@ def _sizes(headers: Words, order: str) -> Integers:
 def _chains(
     layout: Layout, words: Words, at: Integers, stop: Integers
 ) -> tuple[Integers, Integers]:
-    # Where the call chains start and how long they are; -1 where a sample is too short for it.
+    # Start and length of each call chain; length -1 if the sample is too short.
     chain = at + layout.fixed_words
     last = len(words) - 1
     if layout.sample_type & READ:
@@ -227,9 +231,9 @@ def _chains(
 
 
 def read_words(layout: Layout, words: Words, at: Integers, stop: Integers) -> Integers | int:
-    """Return how many words the values of the event or of its group take.
+    """Return the number of words of the READ field, per sample or for all.
 
-    :param at: where they start; shape (samples,)
+    :param at: index of its first word; shape (samples,)
     """
     asked = layout.read_format
     times = sum(bool(asked & bit) for bit in FORMAT_TIMES)
@@ -237,19 +241,19 @@ def read_words(layout: Layout, words: Words, at: Integers, stop: Integers) -> In
     if not asked & FORMAT_GROUP:
         return times + each
     members = words[np.minimum(at, len(words) - 1)]
-    # More than the record has room for is as bad as one more.
+    # Limit the count to the size of the record, which is then too short.
     room = np.maximum(stop - at, 0).view(np.uint64)
     counted: Integers = np.minimum(members, room).view(np.int64)
     return 1 + times + each * counted
 
 
 def is_memory_layout(layout: Layout) -> bool:
-    """Tell whether samples say what data they accessed."""
+    """Return whether samples have a data address and a data source."""
     return bool(layout.sample_type & ADDR and layout.sample_type & DATA_SRC)
 
 
 class _Behind:
-    # Steps over the fields behind the call chain, in all samples alike.
+    """Reads the fields after the call chain, one field of all samples at a time."""
 
     def __init__(self, columns: Columns, order: str) -> None:
         self.words, self.stop, self.order = columns.words, columns.stop, order
@@ -258,45 +262,45 @@ class _Behind:
         self.fits = self.at <= self.stop
 
     def word(self) -> Words:
-        """Return one word of each sample, 0 where there is none, and stay in front of it."""
+        """Return the next word of each sample without advancing; 0 after the end."""
         inside = self.fits & (self.at < self.stop)
         return np.where(inside, self.words[np.minimum(self.at, len(self.words) - 1)], np.uint64(0))
 
     def next(self) -> Words:
-        """Return one word of each sample and go behind it."""
+        """Return the next word of each sample and advance."""
         word = self.word()
         self.skip(1)
         return word
 
     def skip(self, count: Integers | int) -> None:
-        """Go on by some words."""
+        """Skip words."""
         self.at = np.minimum(self.at + count, self.stop + 1)
         self.fits &= self.at <= self.stop
 
     def limited(self, count: Words) -> Integers:
-        """Return a count from the file, at most one more than there is room for."""
+        """Return a count from the file, limited to one more than the remaining words."""
         room = np.maximum(self.stop - self.at, 0).view(np.uint64) + np.uint64(1)
         limited: Integers = np.minimum(count, room).view(np.int64)
         return limited
 
     def skip_raw(self) -> None:
-        """Go behind the bytes of a tracepoint: a 32-bit size, padded with them to words."""
+        """Skip raw data of a tracepoint: a 32-bit size and the data, padded to 8 bytes."""
         size = low_half(self.word(), self.order).view(np.int64)
         self.skip((size + 4 + 7) >> 3)
 
     def skip_branches(self) -> None:
-        """Go behind the last branches."""
+        """Skip the branch stack."""
         count = self.limited(self.next())
         asked = self.layout.branch_sample_type
         self.skip(bool(asked & _BRANCH_HW_INDEX))
         self.skip(count * (_BRANCH_WORDS + bool(asked & _BRANCH_COUNTERS)))
 
     def skip_registers(self, mask: int) -> None:
-        """Go behind registers: none where their number of bits is 0."""
+        """Skip registers; there are none if the ABI is 0 (PERF_SAMPLE_REGS_ABI_NONE)."""
         self.skip(np.where(self.next() == 0, 0, mask.bit_count()))
 
     def skip_stack(self) -> None:
-        """Go behind a copy of the stack, and how much of it was in use."""
+        """Skip the copy of the user stack and its dynamic size."""
         size = self.next()
         words = self.limited((size >> np.uint64(3)) + np.uint64(1))
         self.skip(np.where(size == 0, 0, words))
@@ -305,13 +309,13 @@ class _Behind:
 def memory_fields(columns: Columns, order: str) -> dict[str, Words | Integers]:
     """Return address, data source, weight and physical address; shape (samples,) each.
 
-    ``fits`` is false where a sample is too short for what it says that it has.
+    ``fits`` is 0 for samples that are shorter than their fields.
     """
     layout, behind = columns.layout, _Behind(columns, order)
     asked = layout.sample_type
-    place = layout.place(ADDR)
-    found: dict[str, Words | Integers] = {
-        "address": columns.words[columns.at + (place or 0)],
+    address = layout.index(ADDR) or 0
+    values: dict[str, Words | Integers] = {
+        "address": columns.words[columns.at + address],
         **dict.fromkeys(("data_src", "weight", "physical"), np.zeros(len(columns.at), np.uint64)),
     }
     steps: tuple[tuple[int, Callable[[], object]], ...] = (
@@ -319,53 +323,55 @@ def memory_fields(columns: Columns, order: str) -> dict[str, Words | Integers]:
         (BRANCH_STACK, behind.skip_branches),
         (REGS_USER, lambda: behind.skip_registers(layout.sample_regs_user)),
         (STACK_USER, behind.skip_stack),
-        (WEIGHT, lambda: found.update(weight=behind.next())),
-        (WEIGHT_STRUCT, lambda: found.update(weight=behind.next() & _LATENCY_MASK)),
-        (DATA_SRC, lambda: found.update(data_src=behind.next())),
+        (WEIGHT, lambda: values.update(weight=behind.next())),
+        (WEIGHT_STRUCT, lambda: values.update(weight=behind.next() & _LATENCY_MASK)),
+        (DATA_SRC, lambda: values.update(data_src=behind.next())),
         (TRANSACTION, lambda: behind.skip(1)),
         (REGS_INTR, lambda: behind.skip_registers(layout.sample_regs_intr)),
-        (PHYS_ADDR, lambda: found.update(physical=behind.next())),
+        (PHYS_ADDR, lambda: values.update(physical=behind.next())),
     )
     for field, step in steps:
         if asked & field:
             step()
-    return found | {"fits": behind.fits.astype(np.int64)}
+    return values | {"fits": behind.fits.astype(np.int64)}
 
 
 def has_members(layout: Layout) -> bool:
-    """Tell whether samples hold values and say whose they are."""
+    """Return whether samples have READ values with event ids."""
     return bool(layout.sample_type & READ and layout.read_format & FORMAT_ID)
 
 
 class Members:
-    """Make samples of the members of an event's group: one for each, as perf does.
+    """Makes a sample for each member of an event group, as perf does.
 
-    The leader fires, and the kernel reads all members. perf takes what each counted since the last
-    time as the period of a sample of its own, and drops it where that is nothing. Windows must
-    come in the order of the file.
+    When the leader overflows, the kernel reads all members. As in perf, the period of a member's
+    sample is its count since the previous sample; samples with period 0 are dropped. Windows must
+    be read in file order.
     """
 
     def __init__(self, events: Sequence[Event]) -> None:
         event_of = {number: index for index, event in enumerate(events) for number in event.ids}
         self.ids = np.array(sorted(event_of) or [0], np.uint64)
-        self.events = np.array([event_of.get(one, -1) for one in self.ids.tolist()], np.int64)
+        self.events = np.array(
+            [event_of.get(event_id, -1) for event_id in self.ids.tolist()], np.int64
+        )
         self.last = np.zeros(len(self.ids), np.uint64)
 
     def deliver(self, columns: Columns) -> tuple[Columns, int]:
-        """Return the members' samples, and how many belong to no event of the file."""
+        """Return the members' samples, and the number of values with unknown event ids."""
         sample, value_at, id_at = _members(columns)
         ids = columns.words[id_at]
         number = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
-        known = (self.ids[number] == ids) & (self.events[number] >= 0)
-        sample, number = sample[known], number[known]
-        period = self._differences(number, columns.words[value_at[known]])
+        has_event = (self.ids[number] == ids) & (self.events[number] >= 0)
+        sample, number = sample[has_event], number[has_event]
+        period = self._differences(number, columns.words[value_at[has_event]])
         counted = period != 0
         sample = sample[counted]
         delivered = columns.take(sample, event=self.events[number[counted]], period=period[counted])
-        return delivered, len(known) - int(np.count_nonzero(known))
+        return delivered, len(has_event) - int(np.count_nonzero(has_event))
 
     def _differences(self, number: Integers, values: np.ndarray) -> Integers:
-        # What each member counted since it was last read, here or in the window before.
+        # The count of each member since its previous value, here or in the previous window.
         order = np.argsort(number, kind="stable")
         number, values = number[order], values[order]
         before = np.empty_like(values)
@@ -380,7 +386,7 @@ class Members:
 
 
 def _members(columns: Columns) -> tuple[Integers, Integers, Integers]:
-    # For each member: the index of its sample, and where its value and its id are.
+    # For each member: the index of its sample, and the indices of its value and id.
     layout = columns.layout
     start = columns.at + layout.fixed_words
     times = sum(bool(layout.read_format & bit) for bit in FORMAT_TIMES)

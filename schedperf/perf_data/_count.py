@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Count samples: equal samples become one row with a count and a sum of periods.
 
-Rows are identified by a 64-bit number that is made of all that is kept apart, with
-random multipliers. Two different rows or call chains get the same one with a
-probability of at most 2**-58, and are then counted as one: for a million distinct chains,
-5e11 pairs, that happens in one recording of 500,000.
+A 64-bit hash with random multipliers identifies a row. Two different rows or call chains collide
+with a probability of at most 2**-58 and are then counted as one. With a million distinct chains
+(5e11 pairs) a collision happens in one of 500,000 recordings.
 """
 
 import os
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from schedperf.perf_data._columns import RECORD_MOST_BYTES, Columns, Integers, Words
 from schedperf.perf_data.recording import CONTEXT_USER
 
-# Words that are hashed at once: they and what is computed from them stay in the CPU's cache.
+# Words that are hashed at once; they and the intermediate results fit in the CPU's cache.
 _BLOCK_WORDS = 32 << 10
 _TABLE_WORDS = _BLOCK_WORDS + RECORD_MOST_BYTES // 8
 
@@ -26,7 +25,7 @@ _TABLE_WORDS = _BLOCK_WORDS + RECORD_MOST_BYTES // 8
 _MODE_SHIFT = np.uint64(32)
 _EVENT_SHIFT = np.uint64(35)
 _HALF = np.uint64(32)
-# How many random numbers a recording has.
+# Number of random multipliers.
 _SECRETS = 8
 
 
@@ -34,11 +33,11 @@ _SECRETS = 8
 class Rows:
     """Samples, counted or to be counted; shape (rows,).
 
-    :param key: equal where all that is kept apart is
-    :param where: event, mode and CPU
-    :param task: process id and number of its name, see ``_tasks``
-    :param chain_hash: 0 where there is no chain
-    :param chain_place: where the chain of the first of the samples is
+    :param key: hash of the row; rows with equal keys are merged
+    :param where: event, mode and CPU, packed
+    :param task: pid and number of its name, packed
+    :param chain_hash: hash of the call chain; 0: none
+    :param chain_offset: offset of the chain of the first sample
     """
 
     key: Words
@@ -47,7 +46,7 @@ class Rows:
     space: Integers
     ip: Words
     chain_hash: Words
-    chain_place: Integers
+    chain_offset: Integers
     chain_length: Integers
     count: Integers
     period: Integers
@@ -81,7 +80,7 @@ def concatenate(parts: Sequence[Rows]) -> Rows:
     return Rows(
         **{
             column.name: np.concatenate(
-                # Nothing at all has a type, too.
+                # An empty array gives the type if there are no parts.
                 [np.zeros(0, _type_of(column)), *(getattr(part, column.name) for part in parts)]
             )
             for column in fields(Rows)
@@ -90,7 +89,7 @@ def concatenate(parts: Sequence[Rows]) -> Rows:
 
 
 def merge(rows: Rows) -> Rows:
-    """Add rows of equal keys up, in the order in which each key comes first."""
+    """Merge rows with equal keys, in the order of the first row of each key."""
     if not len(rows):
         return rows
     order = _sorted(rows.key)
@@ -106,9 +105,9 @@ def merge(rows: Rows) -> Rows:
 
 
 def _sorted(key: Words) -> Integers:
-    # The order that brings equal keys together, first ones first. Numbers are sorted several times
-    # faster than indices of numbers, so the index takes the place of a key's lowest bits; should
-    # two keys be equal but for these, they are sorted as a whole.
+    # Return a stable sort order of the keys. Sorting numbers is several times faster than sorting
+    # indices, so the index replaces the lowest bits of each key. If two keys differ only in these
+    # bits, the full keys are sorted.
     index_mask = np.uint64((1 << len(key).bit_length()) - 1)
     packed = key & ~index_mask
     packed |= np.arange(len(key), dtype=np.uint64)
@@ -122,10 +121,10 @@ def _sorted(key: Words) -> Integers:
 
 
 class Hasher:
-    """Make the numbers that identify rows; the same ones in one recording only."""
+    """Computes the hashes of rows, with random multipliers for each recording."""
 
     def __init__(self) -> None:
-        # Not NumPy's generator: only to import it takes longer than a small file.
+        # Not NumPy's generator: its import takes longer than reading a small file.
         self.secrets = np.frombuffer(os.urandom(8 * _SECRETS), np.uint64) | np.uint64(1)
         base = int(self.secrets[-1])
         inverse = pow(base, -1, 1 << 64)
@@ -133,7 +132,7 @@ class Hasher:
         self.inverse_powers = _powers(inverse)
 
     def mix(self, key: Words, column: Words, secret: int) -> Words:
-        """Fold one more column into keys."""
+        """Return keys that also hash a column."""
         key = key ^ (column + self.secrets[secret])
         key *= self.secrets[secret + 1]
         key ^= key >> _HALF
@@ -141,11 +140,11 @@ class Hasher:
         return key
 
     def chains(self, columns: Columns) -> tuple[Words, NDArray[np.bool_]]:
-        """Return each chain's hash, 0 where there is none, and whether it has a user part.
+        """Return each chain's hash, 0 if there is none, and whether it has a user part.
 
-        A chain is the polynomial of its words at a random odd number, modulo 2**64. All words
-        of a stretch of the file are multiplied by ascending powers, so that the work goes
-        through memory in order; the power at which a chain starts is divided out again.
+        The hash is the polynomial of the chain's words at a random odd number, modulo 2**64. All
+        words of a block are multiplied by ascending powers, in memory order; the sum of a chain is
+        then divided by the power at its start.
         """
         hashes = np.zeros(len(columns.at), np.uint64)
         has_user = np.zeros(len(columns.at), bool)
@@ -171,7 +170,7 @@ class Hasher:
     ) -> None:
         ends = starts + lengths
         terms = np.empty(len(words) + 1, np.uint64)
-        # One more term, so that the end of the last chain is an index.
+        # One more term, so that the end of the last chain is a valid index.
         terms[-1] = 0
         inner = terms[:-1]
         np.multiply(words, self.secrets[0], out=inner)
@@ -179,7 +178,7 @@ class Hasher:
         inner *= self.powers[: len(inner)]
         bounds = np.stack((starts, ends), axis=1).ravel()
         sums = np.add.reduceat(terms, bounds)[::2] * self.inverse_powers[starts]
-        # The words 0 at the end of a chain add nothing; its length tells it apart.
+        # Words 0 at the end of a chain add nothing, so its length is hashed too.
         sums += lengths.view(np.uint64) * self.secrets[1]
         np.copyto(hashes, sums, where=lengths > 0)
         (marks,) = np.nonzero(words == CONTEXT_USER)
@@ -192,8 +191,8 @@ def count(
 ) -> Rows:
     """Count the samples of one window.
 
-    :param task: None: tasks are not kept apart
-    :param chain_hash: 0 where chains are not kept apart
+    :param task: None: do not distinguish tasks
+    :param chain_hash: 0: do not distinguish chains
     """
     where = columns.event.view(np.uint64) << _EVENT_SHIFT
     where |= columns.mode.view(np.uint64) << _MODE_SHIFT
@@ -212,7 +211,7 @@ def count(
             space=space,
             ip=columns.ip,
             chain_hash=chain_hash,
-            chain_place=columns.place + 8 * (columns.chain - columns.at),
+            chain_offset=columns.offset + 8 * (columns.chain - columns.at),
             chain_length=np.where(has_chain, columns.length, 0),
             count=np.ones(len(key), np.int64),
             period=columns.period,

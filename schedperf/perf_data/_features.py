@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Read the feature sections of perf.data: perf's description of the machine.
 
-They follow the records, one for each bit that is set in the header. The records can be read without
-them, so a damaged section only adds a note. Layouts are those of the ``write_*`` functions of the
-kernel tree's ``tools/perf/util/header.c``.
+The sections follow the records, one for each bit that is set in the header. The records can be read
+without them, so a damaged section only adds a note. The ``write_*`` functions in the kernel's
+``tools/perf/util/header.c`` define their layouts.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,16 +20,16 @@ from schedperf_collectors.perf_header import (
     text_until_nul,
 )
 
-# MAX_NUMNODES is 1024 where CONFIG_NODES_SHIFT is largest.
+# MAX_NUMNODES with the largest CONFIG_NODES_SHIFT.
 MAX_NODES = 1024
-# Far above what machines have: cache levels, PMUs.
+# More than any machine has: caches, PMUs.
 _MOST_ENTRIES = 1 << 16
 
 # struct perf_record_header_build_id: header 8, pid 4, build id 20, its size and 3 more, the name.
 _BUILD_ID_START = 12
 _BUILD_ID_BYTES = 20
 _BUILD_ID_NAME = 36
-# PERF_RECORD_MISC_BUILD_ID_SIZE: the byte behind the build id says how long it is.
+# PERF_RECORD_MISC_BUILD_ID_SIZE: the byte after the build id is its size.
 _MISC_BUILD_ID_SIZE = 1 << 15
 _KERNEL_NAMES = ("[kernel.kallsyms]", "[kernel.vmlinux]", "vmlinux")
 
@@ -39,7 +39,7 @@ class Cache:
     """One kind of cache.
 
     :param size: as the kernel prints it, ``32K``
-    :param cpus: that share one, as a list, ``0-1``
+    :param cpus: list of the CPUs that share it, ``0-1``
     """
 
     level: int
@@ -53,11 +53,11 @@ class Cache:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Features:
-    """What perf noted; None where the file does not say.
+    """perf's description of the machine; None if not recorded.
 
-    :param node_of_cpu: CPU number to NUMA node; empty where the file does not say
-    :param build_ids: path to hexadecimal; empty where the file does not say
-    :param pmus: names by the number that is an event's type
+    :param node_of_cpu: NUMA node by CPU; empty if not recorded
+    :param build_ids: hexadecimal build id by path; empty if not recorded
+    :param pmus: PMU names by event type
     """
 
     os_release: str | None = None
@@ -71,56 +71,63 @@ class Features:
 
     @property
     def kernel_build_id(self) -> str | None:
-        """The build id of the kernel that was recorded."""
+        """The build id of the recorded kernel."""
         return next(
-            (one for name, one in self.build_ids.items() if name.startswith(_KERNEL_NAMES)), None
+            (
+                build_id
+                for name, build_id in self.build_ids.items()
+                if name.startswith(_KERNEL_NAMES)
+            ),
+            None,
         )
 
     @property
     def line_bytes(self) -> int | None:
-        """The size of a line of the largest level of cache."""
+        """The line size of the highest cache level."""
         sizes = [(cache.level, cache.line_size) for cache in self.caches or ()]
         return max(sizes)[1] if sizes else None
 
 
 def section_cursors(data: Bytes, header: Header, label: str) -> tuple[dict[int, Cursor], list[str]]:
-    """Find the sections of a file.
+    """Locate the feature sections of a file.
 
-    :return: by number, and one sentence for each section that could not be found
+    :return: sections by number, and one note for each damaged section
     """
     cursors, notes = {}, []
-    for place, bit in enumerate(header.features):
+    for index, bit in enumerate(header.features):
         try:
-            cursors[bit] = open_section(data, header.order, header.end, place, label)
+            cursors[bit] = open_section(data, header.order, header.end, index, label)
         except BadPerfData as error:
             notes.append(_damaged(bit, error))
     return cursors, notes
 
 
 def read_sections(sections: Mapping[int, Cursor]) -> tuple[Features, list[str]]:
-    """Read the sections that are of use here.
+    """Parse the supported sections.
 
-    :return: what was read, and one sentence for each section that could not be
+    :return: the features, and one note for each damaged section
     """
-    found: dict[str, Any] = {}
+    features: dict[str, Any] = {}
     notes = []
     for bit, cursor in sorted(sections.items()):
         try:
             if bit in _READERS:
-                found |= _READERS[bit](cursor)
+                features |= _READERS[bit](cursor)
         except BadPerfData as error:
             notes.append(_damaged(bit, error))
-    return Features(**found), notes
+    return Features(**features), notes
 
 
 def _damaged(bit: int, error: BadPerfData) -> str:
     return f"header section {bit} is damaged: {error}"
 
 
-def _count(cursor: Cursor, what: str, most: int = _MOST_ENTRIES) -> int:
+def _count(cursor: Cursor, items: str, most: int = _MOST_ENTRIES) -> int:
     count = cursor.u32()
     if count > most:
-        raise BadPerfData(f"{cursor.label}: {count} {what}; record it again")
+        raise BadPerfData(
+            f"{cursor.label}: {count} {items} (expected at most {most}); record it again"
+        )
     return count
 
 
@@ -140,9 +147,9 @@ def _read_build_ids(cursor: Cursor) -> dict[str, Any]:
 
 
 def read_build_ids(cursor: Cursor) -> dict[str, str]:
-    """Read structs perf_record_header_build_id; return build ids by path."""
+    """Parse the ``perf_record_header_build_id`` structs; return build ids by path."""
     build_ids: dict[str, str] = {}
-    # A pipe's sections are padded.
+    # Sections of a pipe are padded.
     while cursor.end - cursor.offset >= _BUILD_ID_NAME:
         start = cursor.offset
         cursor.skip(4)  # The type is not always filled in.
@@ -164,10 +171,13 @@ def _read_nodes(cursor: Cursor) -> dict[str, Any]:
     node_of_cpu: dict[int, int] = {}
     for _ in range(_count(cursor, "nodes", MAX_NODES)):
         node = cursor.u32()
-        cursor.skip(16)  # Memory in all and free.
+        cursor.skip(16)  # Total and free memory.
         cpus = dict.fromkeys(_cpus(cursor, f"node {node}"), node)
         if not node_of_cpu.keys().isdisjoint(cpus):
-            raise BadPerfData(f"{cursor.label}: node {node} has another's CPUs; record it again")
+            raise BadPerfData(
+                f"{cursor.label}: a CPU of node {node} also belongs to another node; "
+                "record it again"
+            )
         node_of_cpu.update(cpus)
     return {"node_of_cpu": node_of_cpu}
 
@@ -179,7 +189,10 @@ def _read_pmus(cursor: Cursor) -> dict[str, Any]:
 def _read_caches(cursor: Cursor) -> dict[str, Any]:
     version = cursor.u32()
     if version != 1:
-        raise BadPerfData(f"{cursor.label}: caches of version {version}; use a newer schedperf")
+        raise BadPerfData(
+            f"{cursor.label}: unknown version {version} of the cache section (expected 1); "
+            "use a newer schedperf"
+        )
     return {
         "caches": tuple(
             Cache(

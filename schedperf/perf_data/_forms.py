@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Open all forms of perf.data: a file, a pipe's bytes, a folder, compressed or not.
+"""Open all forms of perf.data: a file, the output of a pipe, a directory, compressed or not.
 
-All of them become streams of records, and what perf says about them.
+Each becomes streams of records, and the description of the machine from perf's header.
 """
 
 import mmap
@@ -37,30 +37,30 @@ from schedperf_collectors.perf_header import (
     text_until_nul,
 )
 
-# The file with the header, as perf names it and as its documentation does.
+# Name of the file with the header: in perf's code, and in its documentation.
 _MAIN_FILES = ("data", "header")
 _DATA_FILE = re.compile(r"data\.[0-9]{1,6}")
-# How much may come out. perf prints ratios of 5 to 40; a few kB that claim gigabytes are no
-# recording.
+# Limits on the decompressed size. perf reports ratios of 5 to 40; a much higher ratio is a
+# decompression bomb.
 _MOST_RATIO = 256
 _ALWAYS_ALLOWED = 64 << 20
-# What libzstd itself accepts without being told.
+# libzstd's own default.
 _WINDOW_LIMIT = 1 << 27
 _PIECE_BYTES = 1 << 20
-# PERF_RECORD_* of tools/lib/perf/include/perf/event.h; those that perf makes itself start at 64.
+# PERF_RECORD_* of tools/lib/perf/include/perf/event.h; records that perf itself writes start at 64.
 _FIRST_OF_PERF = 64
 _HEADER_ATTR, _HEADER_BUILD_ID, _EVENT_UPDATE, _HEADER_FEATURE = 64, 67, 78, 80
 # PERF_EVENT_UPDATE__NAME.
 _UPDATE_NAME = 2
-# A reader learns nothing from more of them, and a hostile pipe may have millions.
+# An untrusted pipe may have millions of damaged records.
 _MOST_NOTES = 10
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Opened:
-    """A perf.data of any form, its records found but not read.
+    """A perf.data of any form, with its records located but not parsed.
 
-    :param streams: each with what was found in it
+    :param streams: each stream with its records
     """
 
     order: str
@@ -71,9 +71,9 @@ class Opened:
 
 
 def open_perf_data(source: Path | bytes, label: str) -> Opened:
-    """Find all records of a perf.data.
+    """Locate all records of a perf.data.
 
-    :raises BadPerfData: nothing of it can be read
+    :raises BadPerfData: no part of it can be read
     :raises OSError: a file cannot be opened
     """
     if isinstance(source, Path) and source.is_dir():
@@ -89,7 +89,10 @@ def _open_folder(folder: Path, label: str) -> Opened:
     names = {path.name: path for path in folder.iterdir()}
     main = next((names[name] for name in _MAIN_FILES if name in names), None)
     if main is None:
-        raise BadPerfData(f"{label}: a folder without a file `data`; give one of perf record")
+        raise BadPerfData(
+            f"{label}: directory without a file `data` (expected a directory written by "
+            "perf record --threads)"
+        )
     parts = {
         name: _map_member(names[name], f"{label}: {name}")
         for name in sorted(filter(_DATA_FILE.fullmatch, names), key=lambda name: int(name[5:]))
@@ -98,24 +101,29 @@ def _open_folder(folder: Path, label: str) -> Opened:
     # perf numbers them from 0; how many there were is written nowhere.
     last = max((int(name[5:]) for name in parts), default=-1)
     if absent := last + 1 - len(parts):
-        note = f"{absent} of {last + 1} files of the folder are missing, with their samples"
+        note = (
+            f"{absent} of {last + 1} data files in the directory are missing; "
+            "their samples are unknown"
+        )
         return replace(opened, notes=(note, *opened.notes))
     return opened
 
 
 def _map_member(path: Path, label: str) -> Bytes:
-    # In a folder that somebody else made, a link may lead anywhere.
+    # The directory is untrusted: a link in it may point to any file.
     if not stat.S_ISREG(path.lstat().st_mode):
-        raise BadPerfData(f"{label}: a link or a device; give a folder of perf record --threads")
-    # A thread that saw nothing leaves an empty file.
+        raise BadPerfData(
+            f"{label}: not a regular file (expected a file written by perf record --threads)"
+        )
+    # A thread without samples writes an empty file.
     return _map(path, label) if path.lstat().st_size else b""
 
 
 def _map(path: Path, label: str) -> Bytes:
     if not stat.S_ISREG(path.stat().st_mode):
-        raise BadPerfData(f"{label}: no regular file; give one of perf record")
+        raise BadPerfData(f"{label}: not a regular file (expected a perf.data file)")
     if not path.stat().st_size:
-        raise BadPerfData(f"{label}: empty; record it again")
+        raise BadPerfData(f"{label}: empty file; record it again")
     with path.open("rb") as file:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
@@ -127,7 +135,10 @@ def _open_file(data: Bytes, label: str, parts: Mapping[str, Bytes]) -> Opened:
     features, damaged = read_sections(cursors)
     notes += more + damaged
     if DIR_FORMAT in header.features and not parts:
-        notes.append("one file of a folder: the samples in its other files are missing")
+        notes.append(
+            "one of several data files of `perf record --threads`; samples of the other files are "
+            "missing"
+        )
     streams = _Streams(header.order, label, zstd=header.compressed)
     streams.add(data, header.start, header.end, cut=header.cut)
     for part in parts.values():
@@ -143,7 +154,7 @@ def _open_file(data: Bytes, label: str, parts: Mapping[str, Bytes]) -> Opened:
 
 def _open_pipe(data: Bytes, order: str, label: str) -> Opened:
     streams = _Streams(order, label, zstd=_announces_compression(data, order))
-    # A pipe does not say where it ends.
+    # A pipe has no end marker.
     streams.add(data, PIPE_HEADER_BYTES, len(data), cut=True)
     stream, walked = streams.found[0]
     header = _read_pipe_header(stream, walked.others)
@@ -158,7 +169,7 @@ def _open_pipe(data: Bytes, order: str, label: str) -> Opened:
 
 
 class _Streams:
-    # The streams of a recording: those of its files, and what was compressed in each.
+    """The streams of a recording: its files, and the decompressed contents of each."""
 
     def __init__(self, order: str, label: str, *, zstd: bool) -> None:
         self.order = order
@@ -173,7 +184,7 @@ class _Streams:
         inner, notes = _decompress(stream, walked.others)
         self.notes += notes
         if inner:
-            # perf cuts its compressed records where it likes, so a damaged one is a cut as well.
+            # perf splits records across compressed records, so damage also cuts off a record.
             self._walk(inner, 0, len(inner), cut=cut or bool(notes))
 
     def _walk(self, data: Bytes, start: int, end: int, *, cut: bool) -> tuple[Stream, Walked]:
@@ -199,7 +210,7 @@ class _TooMuch(Exception):
 
 
 class _Limited:
-    # A file that takes so many bytes and no more.
+    """A file that accepts a limited number of bytes."""
 
     def __init__(self, file: IO[bytes], limit: int) -> None:
         self.file = file
@@ -213,11 +224,10 @@ class _Limited:
 
 
 def _decompress(stream: Stream, offsets: list[int]) -> tuple[Bytes, list[str]]:
-    """Decompress the compressed records among those at some offsets of a stream.
+    """Decompress the compressed records of a stream, up to the first damage.
 
-    What is damaged ends the stream; what came before it stays.
-
-    :return: the records in them, in a file without a name, and a note on what is missing
+    :param offsets: offsets of records, compressed or not
+    :return: the decompressed records, in an unlinked file, and a note if records are missing
     """
     import zstandard  # noqa: PLC0415 # few recordings are compressed
 
@@ -225,7 +235,7 @@ def _decompress(stream: Stream, offsets: list[int]) -> tuple[Bytes, list[str]]:
     with tempfile.TemporaryFile() as file:
         limited = _Limited(file, _ALWAYS_ALLOWED + _MOST_RATIO * (stream.end - stream.start))
         context = zstandard.ZstdDecompressor(max_window_size=_WINDOW_LIMIT)
-        # It only ever calls write().
+        # The writer only calls write().
         writer = context.stream_writer(cast(IO[bytes], limited), write_size=_PIECE_BYTES)
         at = stream.start
         try:
@@ -236,7 +246,7 @@ def _decompress(stream: Stream, offsets: list[int]) -> tuple[Bytes, list[str]]:
             notes.append(f"the compressed record at offset {at:#x} is damaged")
         except _TooMuch:
             notes.append(
-                f"the compressed record at offset {at:#x} goes on for more than "
+                f"the compressed record at offset {at:#x} expands to more than "
                 f"{_MOST_RATIO} times its size"
             )
         file.flush()
@@ -246,7 +256,7 @@ def _decompress(stream: Stream, offsets: list[int]) -> tuple[Bytes, list[str]]:
 
 
 def _payloads(stream: Stream, offsets: list[int]) -> Iterator[tuple[int, int, int]]:
-    # The record, and where its compressed bytes start and end.
+    """Yield the offset of each compressed record, and start and end of its compressed bytes."""
     for offset in offsets:
         kind, _, size = struct.unpack_from(f"{stream.order}IHH", stream.data, offset)
         start = offset + RECORD_HEADER_BYTES
@@ -259,11 +269,11 @@ def _payloads(stream: Stream, offsets: list[int]) -> Iterator[tuple[int, int, in
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _PipeHeader:
-    """What the records say that a file has in its header.
+    """The contents of a file's header, from the records of a pipe.
 
-    :param sections: feature sections by their number
-    :param build_ids: by path
-    :param notes: one sentence for each thing that could not be read
+    :param sections: feature sections by number
+    :param build_ids: build ids by path
+    :param notes: one note for each damaged record
     """
 
     events: tuple[Event, ...]
@@ -273,7 +283,7 @@ class _PipeHeader:
 
 
 def _announces_compression(data: Bytes, order: str) -> bool:
-    """Tell whether the records in front say that others are compressed."""
+    """Return whether the first records announce compressed records."""
     offset = PIPE_HEADER_BYTES
     while offset + RECORD_HEADER_BYTES + 8 <= len(data):
         kind, _, size = struct.unpack_from(f"{order}IHH", data, offset)
@@ -287,10 +297,10 @@ def _announces_compression(data: Bytes, order: str) -> bool:
 
 
 def _read_pipe_header(stream: Stream, offsets: Sequence[int]) -> _PipeHeader:
-    """Read events and features.
+    """Parse events and features.
 
-    :param offsets: of the records that are no samples
-    :raises BadPerfData: there is no event
+    :param offsets: offsets of the records that are not samples
+    :raises BadPerfData: the pipe has no event
     """
     events: list[Event] = []
     names: dict[int, str] = {}
@@ -318,11 +328,11 @@ def _read_pipe_header(stream: Stream, offsets: Sequence[int]) -> _PipeHeader:
         except BadPerfData as error:
             damaged += 1
             if damaged <= _MOST_NOTES:
-                notes.append(f"record {kind} at offset {offset:#x} is damaged: {error}")
+                notes.append(f"record of type {kind} at offset {offset:#x} is damaged: {error}")
     if not events:
         raise BadPerfData(f"{stream.label}: no events; record it again")
     if damaged > _MOST_NOTES:
-        notes.append(f"further damaged records of the header: {damaged - _MOST_NOTES}")
+        notes.append(f"{damaged - _MOST_NOTES} more header records are damaged")
     return _PipeHeader(
         events=tuple(_named(events, names, sections)),
         sections=sections,
@@ -334,10 +344,12 @@ def _read_pipe_header(stream: Stream, offsets: Sequence[int]) -> _PipeHeader:
 def _read_event(body: Cursor, ids_left: int) -> Event:
     at = body.skip(8)
     (attr_bytes,) = struct.unpack_from(f"{body.order}I", body.data, at + 4)
-    # The first kernels with perf left the size out: it is that of the first version.
+    # The first kernels with perf write no size; it is that of the first version of the struct.
     attr_bytes = attr_bytes or ATTR_LEAST_BYTES
     if attr_bytes < ATTR_LEAST_BYTES:
-        raise BadPerfData(f"attribute of {attr_bytes} bytes")
+        raise BadPerfData(
+            f"perf_event_attr has {attr_bytes} bytes (expected at least {ATTR_LEAST_BYTES})"
+        )
     body.skip(attr_bytes - 8)
     count = (body.end - body.offset) // 8
     if count > ids_left:
@@ -349,7 +361,7 @@ def _read_event(body: Cursor, ids_left: int) -> Event:
 def _named(
     events: Sequence[Event], names: Mapping[int, str], sections: Mapping[int, Cursor]
 ) -> list[Event]:
-    # Some perfs send the names with the events' ids, some in the section that files have.
+    # Depending on its version, perf writes the names as EVENT_UPDATE records or as EVENT_DESC.
     described: list[str] = []
     if EVENT_DESC in sections:
         try:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Locate the fields of a sample record, for each combination an event may request.
+"""Locate the fields of a sample record, for each ``sample_type`` of an event.
 
-The order is that of ``perf_output_sample`` of the kernel's ``kernel/events/core.c``.
+``perf_output_sample`` in the kernel's ``kernel/events/core.c`` defines their order.
 """
 
 from collections.abc import Sequence
@@ -18,12 +18,12 @@ from schedperf_collectors.perf_header import Event
     REGS_USER, STACK_USER, WEIGHT, DATA_SRC, IDENTIFIER, TRANSACTION, REGS_INTR, PHYS_ADDR,
 ) = (1 << bit for bit in range(20))  # fmt: skip
 WEIGHT_STRUCT = 1 << 24
-# In the order in which the kernel writes them; each takes one word of 64 bits.
+# In the order in which the kernel writes them; one 64-bit word each.
 _FIXED = (IDENTIFIER, IP, TID, TIME, ADDR, ID, STREAM_ID, CPU, PERIOD)
-# The same at the end of records that are no samples.
+# The fields at the end of records that are not samples, in order.
 _TRAILER = (TID, TIME, ID, STREAM_ID, CPU, IDENTIFIER)
 
-# PERF_FORMAT_*: what the READ field holds.
+# PERF_FORMAT_*: the contents of the READ field.
 FORMAT_TIMES = (1 << 0, 1 << 1)
 FORMAT_ID = 1 << 2
 FORMAT_GROUP = 1 << 3
@@ -34,9 +34,9 @@ _NO_EVENT = -1
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How to find the fields in one event's samples, counted in words of 64 bits.
+    """Layout of the samples of an event, in 64-bit words.
 
-    Events whose samples are laid out alike have equal layouts.
+    Events with the same sample format have equal layouts.
     """
 
     sample_type: int
@@ -56,68 +56,70 @@ class Layout:
             event.sample_regs_intr,
         )
 
-    def place(self, field: int) -> int | None:
-        """Return the index of a field from the start of the record; None: not asked for."""
+    def index(self, field: int) -> int | None:
+        """Return the index of a field from the start of a sample; None if not requested."""
         if not self.sample_type & field:
             return None
         before = _FIXED[: _FIXED.index(field)]
-        return 1 + sum(bool(self.sample_type & other) for other in before)
+        return 1 + sum(bool(self.sample_type & bit) for bit in before)
 
     @property
     def fixed_words(self) -> int:
-        """Return how many words a sample has in front of the first field of varying size."""
+        """Return the number of words before the first field of variable size."""
         return 1 + sum(bool(self.sample_type & field) for field in _FIXED)
 
     @property
-    def id_place(self) -> int | None:
+    def id_index(self) -> int | None:
         """Return the index of the event's id in a sample."""
-        return self.place(IDENTIFIER) or self.place(ID)
+        return self.index(IDENTIFIER) or self.index(ID)
 
-    def place_from_end(self, field: int) -> int | None:
-        """Return the index of a field from the end of a record that is not a sample."""
+    def index_from_end(self, field: int) -> int | None:
+        """Return the index of a field from the end of other records; None if not requested."""
         if not self.sample_type & field:
             return None
-        behind = _TRAILER[_TRAILER.index(field) :]
-        return sum(bool(self.sample_type & other) for other in behind)
+        after = _TRAILER[_TRAILER.index(field) :]
+        return sum(bool(self.sample_type & bit) for bit in after)
 
 
 class EventFinder:
-    """Find the event of each sample, by the id in it."""
+    """Looks up the event of each sample by its id."""
 
     def __init__(self, events: Sequence[Event]) -> None:
         self.single = len(events) == 1
         layouts = [Layout.of(event) for event in events]
-        places = sorted({layout.id_place for layout in layouts if layout.id_place is not None})
+        indices = sorted({layout.id_index for layout in layouts if layout.id_index is not None})
         self.tables = [
-            (place, *_id_table(events, layouts, place, zero_is_first=layouts[0].id_place == place))
-            for place in places
+            (index, *_id_table(events, layouts, index, zero_is_first=layouts[0].id_index == index))
+            for index in indices
         ]
 
     def find(
         self, words: NDArray[np.uint64], at: NDArray[np.int64], sizes: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Return the index of each sample's event, -1 where the file does not say.
+        """Return the index of each sample's event, -1 if unknown.
 
         :param at: indices of the records in ``words``; ``sizes`` in words; shape (samples,)
         """
         if self.single or not self.tables:
             return np.zeros(len(at), np.int64)
-        found = np.full(len(at), _NO_EVENT)
-        for place, ids, events in self.tables:
-            (open_,) = np.nonzero((found == _NO_EVENT) & (sizes > place))
-            wanted = words[at[open_] + place]
-            nearest = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
-            found[open_] = np.where(ids[nearest] == wanted, events[nearest], _NO_EVENT)
-        return found
+        event = np.full(len(at), _NO_EVENT)
+        for index, ids, events in self.tables:
+            (open_,) = np.nonzero((event == _NO_EVENT) & (sizes > index))
+            sample_ids = words[at[open_] + index]
+            nearest = np.minimum(np.searchsorted(ids, sample_ids), len(ids) - 1)
+            event[open_] = np.where(ids[nearest] == sample_ids, events[nearest], _NO_EVENT)
+        return event
 
 
 def _id_table(
-    events: Sequence[Event], layouts: Sequence[Layout], place: int, *, zero_is_first: bool
+    events: Sequence[Event], layouts: Sequence[Layout], index: int, *, zero_is_first: bool
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    # Like perf: id 0 belongs to the first event.
+    # As in perf, id 0 is the first event.
     by_id = {0: 0} if zero_is_first else {}
-    for index, (event, layout) in enumerate(zip(events, layouts, strict=True)):
-        if layout.id_place == place:
-            by_id |= dict.fromkeys(event.ids, index)
+    for number, (event, layout) in enumerate(zip(events, layouts, strict=True)):
+        if layout.id_index == index:
+            by_id |= dict.fromkeys(event.ids, number)
     ids = sorted(by_id) or [0]
-    return np.array(ids, np.uint64), np.array([by_id.get(one, _NO_EVENT) for one in ids], np.int64)
+    return np.array(ids, np.uint64), np.array(
+        [by_id.get(event_id, _NO_EVENT) for event_id in ids], np.int64
+    )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Put a recording together: walk, side-band, counted samples, and the columns that others see."""
+"""Build a :class:`Recording`: walk the records, read side-band records, count samples."""
 
 import os
 from collections import Counter
@@ -48,9 +48,9 @@ from schedperf.perf_data.recording import (
 )
 from schedperf_collectors.perf_header import RECORD_LOST, RECORD_LOST_SAMPLES, BadPerfData, Event
 
-# In a row's task: the thread has no name that is known, and the lower bits are its id.
+# In a row's task: the thread's name is unknown, and the lower bits are its tid.
 _NAMELESS = 1 << 31
-# Far above PID_MAX_LIMIT of a 64-bit kernel (include/linux/threads.h): what is beyond is negative.
+# More than PID_MAX_LIMIT of a 64-bit kernel (include/linux/threads.h): larger tids are negative.
 _LARGEST_TID = 1 << 30
 _HALF = 32
 
@@ -58,16 +58,16 @@ _Column = Words | Integers
 
 
 class Keep(Enum):
-    """What distinguishes rows, besides event, CPU, mode and address."""
+    """What distinguishes rows, in addition to event, CPU, mode and address."""
 
     TASK = "task"
     CHAIN = "chain"
     MEMORY = "memory"
 
 
-# Rows that wait to be added up: at most as many as those that already are, and these.
+# Waiting rows are merged when there are more than this, and more than merged rows.
 _MOST_WAITING = 1 << 20
-# Below it two threads cost more than they save.
+# For less data, two threads cost more than they save.
 _LEAST_PARALLEL_BYTES = 32 << 20
 
 
@@ -80,20 +80,22 @@ def read_perf_data(
 ) -> Recording:
     """Read a whole perf.data of any form and count its samples.
 
-    What is damaged or cut off is read up to there, and ``notes`` say so.
+    A damaged or truncated file is read up to the damage; ``notes`` describe it.
 
-    :param source: a file, a folder of ``perf record --threads``, or a file's bytes
-    :param label: names the file in messages
-    :param processes: on how many CPUs to work; None: on as many as there are, where the file is
-        large
-    :raises InputError: no perf.data, of a kind that is not read, or nothing of it can be read
+    :param source: a file, a directory of ``perf record --threads``, or a file's bytes
+    :param label: name of the file in messages
+    :param processes: number of threads for large files; None: one per CPU
+    :raises InputError: not a perf.data, of an unsupported kind, or no part of it can be read
     """
     try:
         opened = open_perf_data(source, label)
     except BadPerfData as error:
         raise InputError(str(error)) from None
     except OSError as error:
-        raise InputError(f"{label}: {error.strerror}; give a file that can be read") from None
+        raise InputError(
+            f"{label}: cannot be read: {(error.strerror or str(error)).lower()} "
+            "(expected a perf.data file)"
+        ) from None
     return _Reader(opened, keep).read(processes or os.cpu_count() or 1)
 
 
@@ -130,7 +132,7 @@ class _Reader:
         memory: list[dict[str, _Column]] = []
         unknown = short = waiting = merged = 0
         if any(map(has_members, self.splitter.layouts)):
-            # What a member counted is known only after the windows before.
+            # The count of a group member is its difference from the previous window.
             workers = 1
         for counted in _each(self.count_window, windows, workers):
             parts += counted.rows
@@ -150,9 +152,9 @@ class _Reader:
         opened, side, events = self.opened, self.side, self.opened.events
         notes = [*opened.notes, *side.notes]
         if unknown:
-            notes.append(f"samples that belong to no event of the file: {unknown}")
+            notes.append(f"samples with an unknown event id: {unknown}")
         if short:
-            notes.append(f"samples with fields that do not fit or cannot be: {short}")
+            notes.append(f"samples with invalid or truncated fields: {short}")
         codes = [part["task"].view(np.uint64) for part in memory]
         if Keep.TASK in self.keep:
             codes.append(rows.task)
@@ -180,8 +182,8 @@ class _Reader:
         for _, walked in self.opened.streams:
             skipped += walked.skipped
         records, samples = self.side.lost[RECORD_LOST], self.side.lost[RECORD_LOST_SAMPLES]
-        # Where perf asks each event at the end how many samples it lost, it writes a second time
-        # what the kernel has written already.
+        # With PERF_FORMAT_LOST perf reads the number of lost samples of each event at the end and
+        # writes it, in addition to the kernel's records.
         counted_twice = any(event.read_format & FORMAT_LOST for event in self.opened.events)
         return Losses(
             records=max(records, samples) if counted_twice else records + samples,
@@ -196,8 +198,8 @@ class _Reader:
         rows, memory = [], []
         for part in columns:
             if has_members(part.layout):
-                part, strangers = self.members.deliver(part)  # noqa: PLW2901 # perf's own samples.
-                unknown += strangers
+                part, unknown_ids = self.members.deliver(part)  # noqa: PLW2901 # one per member
+                unknown += unknown_ids
             rows.append(self.count_columns(part))
             if Keep.MEMORY in self.keep and is_memory_layout(part.layout):
                 memory.append(self.memory_of(part, window.stream.order))
@@ -217,7 +219,7 @@ class _Reader:
 
     def spaces_of(self, columns: Columns, has_user: NDArray[np.bool_]) -> Integers:
         spaces = np.full(len(columns.at), KERNEL_SPACE)
-        # What a guest has mapped where the host does not know.
+        # The host does not know the mappings of guests.
         spaces[columns.mode >= MODE_GUEST_KERNEL] = UNKNOWN_LINE
         (rows,) = np.nonzero((columns.mode == MODE_USER) | has_user)
         spaces[rows] = self.side.spaces_of.find(columns.pid[rows], columns.when[rows])
@@ -241,7 +243,7 @@ class _Reader:
             "ip": columns.ip,
             "period": columns.period,
             "time": columns.when if self.timed else np.zeros(len(columns.at), np.uint64),
-            "place": columns.place,
+            "offset": columns.offset,
         }
         whole = fields.pop("fits") != 0
         return {name: column[whole] for name, column in fields.items()}
@@ -250,8 +252,7 @@ class _Reader:
 def _each(
     function: Callable[[Window], _Counted], windows: Sequence[Window], workers: int
 ) -> Iterator[_Counted]:
-    # In order. Threads, not processes: NumPy lets go of the interpreter's lock while it works, and
-    # nothing has to be copied from one to the other.
+    # In order. Threads, not processes: NumPy releases the GIL, and no data has to be copied.
     size = sum(int(window.offsets[-1]) for window in windows)
     if workers == 1 or size < _LEAST_PARALLEL_BYTES:
         yield from map(function, windows)
@@ -261,20 +262,20 @@ def _each(
 
 
 def _cpus_of(events: Sequence[Event], event: Integers, cpu: Words) -> Integers:
-    """Return the CPUs, ``NO_CPU`` where the event's samples do not say."""
-    says = np.array([bool(one.sample_type & CPU) for one in events])
-    return np.where(says[event], cpu.view(np.int64), NO_CPU)
+    """Return the CPUs, ``NO_CPU`` if the event does not record it."""
+    has_cpu = np.array([bool(event_attr.sample_type & CPU) for event_attr in events])
+    return np.where(has_cpu[event], cpu.view(np.int64), NO_CPU)
 
 
 class _TaskTable:
-    """Number the tasks of rows in the order of process and name."""
+    """Numbers the tasks of rows in the order of pid and name."""
 
     def __init__(self, codes: Sequence[Words], comms: Sequence[str]) -> None:
         self.codes = np.unique(np.concatenate([np.zeros(0, np.uint64), *codes]))
         self.tasks = tuple(_task(code, comms) for code in self.codes.tolist())
 
     def find(self, codes: Words) -> Integers:
-        """Return the indices of tasks by what stands for them in rows."""
+        """Return the indices of tasks by their codes in rows."""
         return np.searchsorted(self.codes, codes)
 
 
@@ -284,7 +285,7 @@ def _task(code: int, comms: Sequence[str]) -> Task:
 
 
 def _name_unknown(name: int) -> str:
-    # perf's own way to show a thread that it does not know; one that is just exiting has tid -1.
+    # As perf prints unknown threads; an exiting thread has tid -1.
     tid = name & ~_NAMELESS
     return f":{tid - _NAMELESS if tid > _LARGEST_TID else tid}"
 
@@ -292,7 +293,7 @@ def _name_unknown(name: int) -> str:
 def _make_samples(
     rows: Rows, events: Sequence[Event], tasks: _TaskTable | None, chain: Integers
 ) -> Samples:
-    """Return the rows as others see them."""
+    """Return the public columns of the rows."""
     event = rows.events()
     return Samples(
         event=event,
@@ -308,13 +309,13 @@ def _make_samples(
 
 
 def _make_chains(rows: Rows, streams: Sequence[Stream]) -> tuple[Chains, Integers]:
-    """Read each distinct chain once; return them and the index of each row's chain."""
+    """Read each distinct chain once; return the chains and the index of each row's chain."""
     index = np.full(len(rows), NO_CHAIN)
     (with_chain,) = np.nonzero(rows.chain_hash)
     _, first, inverse = np.unique(
         rows.chain_hash[with_chain], return_index=True, return_inverse=True
     )
-    # Numbered in the order of the rows, whatever the hashes are this time.
+    # Number the chains in the order of the rows, because hashes are random.
     by_row = np.argsort(first)
     number = np.empty_like(by_row)
     number[by_row] = np.arange(len(by_row))
@@ -322,16 +323,16 @@ def _make_chains(rows: Rows, streams: Sequence[Stream]) -> tuple[Chains, Integer
     chosen = with_chain[first[by_row]]
     lengths = rows.chain_length[chosen]
     starts = np.concatenate(([0], np.cumsum(lengths)))
-    words = _gather(streams, rows.chain_place[chosen], lengths, starts)
+    words = _gather(streams, rows.chain_offset[chosen], lengths, starts)
     return Chains(words=words, starts=starts), index
 
 
 def _gather(
-    streams: Sequence[Stream], places: Integers, lengths: Integers, starts: Integers
+    streams: Sequence[Stream], chain_offsets: Integers, lengths: Integers, starts: Integers
 ) -> Addresses:
     words = np.empty(int(starts[-1]), np.uint64)
     for stream in streams:
-        offsets = places - stream.base
+        offsets = chain_offsets - stream.base
         inside = (offsets >= 0) & (offsets < len(stream.data))
         for alignment in range(8):
             (mine,) = np.nonzero(inside & (offsets & 7 == alignment))
@@ -348,16 +349,16 @@ def _gather(
 def _make_memory(
     parts: Sequence[Mapping[str, _Column]], events: Sequence[Event], tasks: _TaskTable
 ) -> MemorySamples:
-    """Return the memory samples of all windows in the order of the file."""
+    """Return the memory samples of all windows, in file order."""
 
     def column(name: str) -> _Column:
-        found: _Column = np.concatenate(
+        values: _Column = np.concatenate(
             [np.zeros(0, np.uint64), *(part[name].view(np.uint64) for part in parts)]
         )
-        return found[order]
+        return values[order]
 
     order = np.argsort(
-        np.concatenate([np.zeros(0, np.uint64), *(part["place"] for part in parts)]), kind="stable"
+        np.concatenate([np.zeros(0, np.uint64), *(part["offset"] for part in parts)]), kind="stable"
     )
     event = column("event").view(np.int64)
     return MemorySamples(

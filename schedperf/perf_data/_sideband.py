@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Read perf's side-band records: which task ran, what was mapped, what was lost.
+"""Read perf's side-band records: tasks, mappings and lost records.
 
-The records are taken in the order of their times. Only then is a process's child
-known before its samples are looked at, whichever CPU's buffer perf emptied first.
+Records are sorted by time, because perf writes the buffers of the CPUs one after the other: the
+fork of a process may come after its samples in the file.
 """
 
 import struct
@@ -43,8 +43,8 @@ from schedperf_collectors.perf_header import (
 
 # PERF_RECORD_* of include/uapi/linux/perf_event.h.
 _MMAP, _COMM, _EXIT, _THROTTLE, _FORK, _MMAP2, _KSYMBOL = 1, 3, 4, 5, 7, 10, 17
-# PERF_RECORD_MISC_COMM_EXEC: the name came with a new program; PERF_RECORD_MISC_FORK_EXEC: perf
-# made the record itself and all of the child's mappings follow.
+# PERF_RECORD_MISC_COMM_EXEC: the name is that of a new program; PERF_RECORD_MISC_FORK_EXEC: perf
+# synthesized the record, and all of the child's mappings follow.
 _MISC_EXEC = 1 << 13
 _MISC_MMAP_BUILD_ID = 1 << 14
 # Offset of the file's name in a record.
@@ -52,39 +52,39 @@ _NAME_OFFSETS = {_MMAP: 40, _MMAP2: 72}
 _BUILD_ID_OFFSET = 40
 _BUILD_ID_MOST_BYTES = 20
 
-# The pid of what the kernel itself maps: its text and its modules.
+# The pid in mappings of the kernel: its text and modules.
 _KERNEL_PID = 0xFFFFFFFF
-# The pid of every process outside of the recorder's pid namespace; the idle task maps nothing.
+# The pid of all processes outside of the recorder's pid namespace; the idle task has no mappings.
 _FOREIGN_PID = 0
 _KERNEL_MAP = "[kernel.kallsyms]"
 _GUEST_MAP = "[guest.kernel.kallsyms"
 _LAST_ADDRESS = (1 << 64) - 1
 _IDLE_COMM = "swapper"
 UNKNOWN_COMM = -1
-# PID_MAX_LIMIT of the kernel's include/linux/threads.h: real ids are smaller.
+# PID_MAX_LIMIT of the kernel's include/linux/threads.h: all valid ids are smaller.
 _ID_LIMIT = 1 << 22
 
 
 class _Timelines:
-    """One value for each id, from one change to the next.
+    """The value of each id over time.
 
-    :param changes: (id, time, value), in the order in which they came about
-    :param unknown: the value of ids that never had one
+    :param changes: (id, time, value), in the order of the changes
+    :param unknown: value of ids without changes
     """
 
     def __init__(self, changes: Sequence[tuple[int, int, int]], unknown: int) -> None:
         self.unknown = unknown
-        ids = np.array([one[0] for one in changes], np.uint64)
-        times = np.array([one[1] for one in changes], np.uint64)
-        values = np.array([one[2] for one in changes], np.int64)
+        ids = np.array([change[0] for change in changes], np.uint64)
+        times = np.array([change[1] for change in changes], np.uint64)
+        values = np.array([change[2] for change in changes], np.int64)
         order = np.lexsort((times, ids))
         ids, self.values = ids[order], values[order]
         self.times, ranks = np.unique(times[order], return_inverse=True)
         self.ids, self.first, numbers = np.unique(ids, return_index=True, return_inverse=True)
-        # A change is known by its id's number and the rank of its time.
+        # The key of a change: the number of its id and the rank of its time.
         self.stride = np.int64(len(self.times) + 1)
         self.keys = numbers * self.stride + ranks
-        # What most ids have: one value, always. Found without a search.
+        # Most ids have one value that never changes, which needs no search.
         counts = np.diff(np.append(self.first, len(ids)))
         small = self.ids[self.ids < _ID_LIMIT]
         self.number_of = np.full(int(small[-1]) + 1 if len(small) else 0, -1, np.int32)
@@ -92,23 +92,23 @@ class _Timelines:
         self.changes_often = counts > 1
 
     def find(self, ids: NDArray[np.uint64], times: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Return the value that each id had at each time.
+        """Return the value of each id at each time.
 
-        Before its first change an id has its first value: the kernel reports a change a little
-        after it.
+        Before its first change an id has its first value, because the kernel reports a change a
+        little later than it happens.
         """
         if not len(self.ids):
             return np.full(len(ids), self.unknown)
         numbers = self._numbers(ids)
-        found = np.where(numbers < 0, self.unknown, self.values[self.first[numbers]])
+        values = np.where(numbers < 0, self.unknown, self.values[self.first[numbers]])
         (rows,) = np.nonzero((numbers >= 0) & self.changes_often[numbers])
         if len(rows):
             number = numbers[rows]
             rank = np.searchsorted(self.times, times[rows], side="right") - 1
             key = number * self.stride + rank
             last = np.searchsorted(self.keys, key, side="right") - 1
-            found[rows] = self.values[np.maximum(last, self.first[number])]
-        return found
+            values[rows] = self.values[np.maximum(last, self.first[number])]
+        return values
 
     def _numbers(self, ids: NDArray[np.uint64]) -> NDArray[np.int64]:
         if (ids < len(self.number_of)).all():
@@ -119,11 +119,11 @@ class _Timelines:
 
 @dataclass(kw_only=True, slots=True)
 class SideBand:
-    """What the records say that are no samples.
+    """The contents of the records that are not samples.
 
-    :param lost: sums of LOST and of LOST_SAMPLES
-    :param spaces_of: space of a process at a time
-    :param comms_of: index into ``comms`` of a thread at a time, ``UNKNOWN_COMM`` if unknown
+    :param lost: number of lost records by type, LOST and LOST_SAMPLES
+    :param spaces_of: address space of a process over time
+    :param comms_of: index into ``comms`` of a thread over time, ``UNKNOWN_COMM`` if unknown
     """
 
     kernel: KernelText | None
@@ -154,11 +154,11 @@ def read_side_band(
     *,
     timed: bool,
 ) -> SideBand:
-    """Read the records that are no samples.
+    """Read the records that are not samples.
 
-    :param streams: each with the offsets of its records
-    :param build_ids: of files whose mappings do not say
-    :param timed: whether records say when they were made; else their place in the file counts
+    :param streams: each stream with the offsets of its records
+    :param build_ids: build ids of files whose mappings have none
+    :param timed: whether records have timestamps; otherwise their order in the file is used
     """
     clock = _Clock(events) if timed else None
     reader = _Reader(build_ids)
@@ -170,9 +170,9 @@ def read_side_band(
 def _records(
     streams: Sequence[tuple[Stream, Sequence[int]]], clock: "_Clock | None"
 ) -> Iterator[_Record]:
-    # In the order of their times. A compressed file of a few kB may hold millions, so that until
-    # it is a record's turn only numbers are kept of it.
-    times, owners, places = array("Q"), array("L"), array("Q")
+    # In time order. A compressed file of a few kB may have millions of records, so only times and
+    # offsets are kept of each before it is parsed.
+    times, owners, starts = array("Q"), array("L"), array("Q")
     for owner, (stream, offsets) in enumerate(streams):
         unpack = struct.Struct(f"{stream.order}IHH").unpack_from
         for offset in offsets:
@@ -184,9 +184,9 @@ def _records(
                     else clock.time(stream.data, stream.order, offset, offset + size)
                 )
                 owners.append(owner)
-                places.append(offset)
+                starts.append(offset)
     for index in np.argsort(np.asarray(times), kind="stable"):
-        stream, offset = streams[owners[index]][0], places[index]
+        stream, offset = streams[owners[index]][0], starts[index]
         kind, misc, size = struct.unpack_from(f"{stream.order}IHH", stream.data, offset)
         start, stop = offset + RECORD_HEADER_BYTES, offset + size
         body = Cursor(stream.data, stream.order, start, stop, stream.label)
@@ -194,28 +194,28 @@ def _records(
 
 
 class _Clock:
-    # When a record that is not a sample was made, from the fields at its end.
+    """Reads the timestamps of records that are not samples, from the fields at their end."""
 
     def __init__(self, events: Sequence[Event]) -> None:
         layouts = [Layout.of(event) for event in events]
-        self.first = layouts[0].place_from_end(TIME) or 0
-        places = {layout.place_from_end(TIME) or 0 for layout in layouts}
+        self.first = layouts[0].index_from_end(TIME) or 0
+        indices = {layout.index_from_end(TIME) or 0 for layout in layouts}
         has_ids = all(layout.sample_type & IDENTIFIER for layout in layouts)
         self.by_id: dict[int, int] = {}
-        if len(places) > 1 and has_ids:
+        if len(indices) > 1 and has_ids:
             for event, layout in zip(events, layouts, strict=True):
-                self.by_id |= dict.fromkeys(event.ids, layout.place_from_end(TIME) or 0)
+                self.by_id |= dict.fromkeys(event.ids, layout.index_from_end(TIME) or 0)
 
     def time(self, data: Bytes, order: str, offset: int, stop: int) -> int:
-        place = self.first
+        index = self.first
         if self.by_id and stop - 8 >= offset + RECORD_HEADER_BYTES:
             (number,) = struct.unpack_from(f"{order}Q", data, stop - 8)
-            place = self.by_id.get(number, place)
-        at = stop - 8 * place
-        if not place or at < offset + RECORD_HEADER_BYTES:
+            index = self.by_id.get(number, index)
+        at = stop - 8 * index
+        if not index or at < offset + RECORD_HEADER_BYTES:
             return 0
         (time,) = struct.unpack_from(f"{order}Q", data, at)
-        # perf takes records without a time as they come; all ones mean the same.
+        # perf treats records without a time, and those with all bits set, as having time 0.
         return 0 if time == _LAST_ADDRESS else int(time)
 
 
@@ -231,7 +231,7 @@ class _Reader:
         self.maps: list[tuple[int, int, int, int, int]] = []
         self.map_times: list[tuple[int, int]] = []
         self.line_of: dict[int, int] = {}
-        # How many processes share a line.
+        # Number of processes that share each line.
         self.sharers: defaultdict[int, int] = defaultdict(int)
         self.attached: list[tuple[int, int, int, int]] = []
         self.comms: dict[str, int] = {_IDLE_COMM: 0}
@@ -249,7 +249,7 @@ class _Reader:
             self.damaged += 1
 
     def attach(self, pid: int, line: int, time: int) -> None:
-        """Give a process a line, from a time on."""
+        """Assign a line to a process, from a time on."""
         if pid in self.line_of:
             self.sharers[self.line_of[pid]] -= 1
         self.line_of[pid] = line
@@ -266,12 +266,12 @@ class _Reader:
         pid, _ = body.u32(), body.u32()
         start, length, page_offset = body.u64(), body.u64(), body.u64()
         name = text_until_nul(body.data[offset + _NAME_OFFSETS[record.kind] : body.end])
-        # An address of a foreign process would be looked up in the files of all of them.
+        # All foreign processes have this pid, so their mappings cannot be distinguished.
         if not length or pid == _FOREIGN_PID or name.startswith(_GUEST_MAP):
             return
         line = KERNEL_LINE if pid == _KERNEL_PID else self.own_line(pid, record.time)
         if line == KERNEL_LINE and name.startswith(_KERNEL_MAP):
-            # Here perf stores an address instead of the offset in a file.
+            # For the kernel perf stores an address instead of a file offset.
             if self.kernel is None or page_offset:
                 self.kernel = KernelText(symbol=name.removeprefix(_KERNEL_MAP), address=page_offset)
             page_offset = (start - page_offset) & _LAST_ADDRESS
@@ -281,7 +281,7 @@ class _Reader:
         self.map_times.append((pid, record.time))
 
     def own_line(self, pid: int, time: int) -> int:
-        """Return the line of a process that maps a file, and no other process's."""
+        """Return a line that only this process uses, for a new mapping."""
         line = self.line_of.get(pid)
         if line is None or self.sharers[line] > 1:
             line = self.new_line(-1 if line is None else line)
@@ -308,7 +308,7 @@ class _Reader:
         if comm is not None:
             self.comm_of[thread] = comm
             self.named.append((thread, record.time, comm))
-        # A new thread has its process's mappings.
+        # A new thread shares the mappings of its process.
         if child == parent:
             return
         self.parents[child] = parent
@@ -321,7 +321,7 @@ class _Reader:
     def read_exit(self, record: _Record) -> None:
         pid, _, thread = (record.body.u32() for _ in range(3))
         if pid == thread and pid in self.line_of:
-            # What it shared is no longer shared with it; late samples still find it.
+            # The process no longer shares its line; its late samples still find the line.
             self.sharers[self.line_of.pop(pid)] -= 1
 
     def read_symbol(self, record: _Record) -> None:
@@ -347,7 +347,7 @@ class _Reader:
             np.array(columns[4], np.uint64),
         )
         spaces = SpaceTable(self.lines, maps)
-        notes = [f"records that end too early: {self.damaged}"] if self.damaged else []
+        notes = [f"truncated records: {self.damaged}"] if self.damaged else []
         return SideBand(
             kernel=self.kernel,
             runtime_symbols=tuple(self.symbols),
@@ -363,10 +363,10 @@ class _Reader:
         )
 
     def timelines_of_spaces(self, spaces: SpaceTable) -> _Timelines:
-        """Return which space each process had when: as it got a line, and as spaces began."""
+        """Return the space of each process over time: at each new line, and at each new space."""
         numbers = np.flatnonzero(spaces.starts_space)
-        lines = np.array([one[2] for one in self.attached], np.int64)
-        counts = np.array([one[3] for one in self.attached], np.int64)
+        lines = np.array([entry[2] for entry in self.attached], np.int64)
+        counts = np.array([entry[3] for entry in self.attached], np.int64)
         got = spaces.space_at(lines, counts).tolist()
         begun = spaces.space_at(spaces.maps.line[numbers], numbers + 1).tolist()
         changes = [

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Track address spaces: which file was mapped where, and when.
+"""Track address spaces: which file was mapped at which address, and when.
 
-A space is what a process had mapped, from one time on. Mappings are only added:
-the kernel reports no munmap, and a later mapping covers an earlier one. A new space
-begins only where a mapping covers a part of another one. Whatever is mapped
-elsewhere joins the space, so that a compiler at run time with its 100,000 mappings
-stays one space, and its samples can be counted together.
+A space is the set of mappings of a process from one time on. Mappings are only added, because the
+kernel reports no munmap; a later mapping covers an earlier one. A new space begins only if a
+mapping overlaps another one. All other mappings are added to the current space, so that a JIT
+compiler with 100,000 mappings has one space, and its samples are counted together.
 """
 
 from bisect import bisect_left, bisect_right
@@ -17,22 +16,22 @@ from numpy.typing import NDArray
 
 from schedperf.perf_data.recording import KERNEL_SPACE, NO_FILE, Addresses, Integers
 
-# The kernel's line, and that of all processes of which nothing is known.
+# The kernel's line, and the line of all processes without known mappings.
 KERNEL_LINE = KERNEL_SPACE
 UNKNOWN_LINE = 1
-# A shell's child's child … inherits what it has not mapped itself; real lines are short.
+# A limit on the levels of inheritance (fork without exec); real processes have few.
 _MOST_ANCESTORS = 64
-# Never: behind the last mapping of all.
+# Later than the last mapping.
 _NEVER = np.iinfo(np.int64).max
 _LINE_SHIFT = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What one process mapped, and its children until they map something of their own.
+    """Mappings of one process, and of its children until their first own mapping.
 
-    :param parent: line that it goes on where it has nothing itself; -1: none
-    :param since: number of the first mapping of all that ``parent`` does not give it
+    :param parent: line that it inherits mappings from; -1: none
+    :param since: number of the first mapping of ``parent`` that it does not inherit
     """
 
     parent: int
@@ -41,7 +40,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Maps:
-    """All mappings in the order of time; shape (maps,). The index is a mapping's number."""
+    """All mappings in time order; shape (maps,). The index of a mapping is its number."""
 
     line: Integers
     start: Addresses
@@ -51,9 +50,9 @@ class Maps:
 
 
 class SpaceTable:
-    """The spaces of all lines, and what is mapped in them.
+    """The spaces of all lines, and their mappings.
 
-    :ivar starts_space: whether a space begins with a mapping; shape (maps,)
+    :ivar starts_space: whether a new space begins with the mapping; shape (maps,)
     """
 
     def __init__(self, lines: Sequence[Line], maps: Maps) -> None:
@@ -68,7 +67,7 @@ class SpaceTable:
         keys = np.concatenate(
             (np.arange(len(lines)) << _LINE_SHIFT, maps.line[numbers] << _LINE_SHIFT | numbers)
         )
-        # Spaces 0 and 1 must be those of the first two lines: the kernel's never changes.
+        # Spaces 0 and 1 must be those of the first two lines; the kernel's space never changes.
         self.keys = np.sort(keys)
         self.line_of = self.keys >> _LINE_SHIFT
         following = np.append(self.keys[1:], -1)
@@ -78,7 +77,7 @@ class SpaceTable:
         self._index(group)
 
     def space_at(self, line: Integers, number: Integers) -> Integers:
-        """Return the space of a line just before the mapping of a number."""
+        """Return the space of a line just before a mapping, given by its number."""
         key = line << _LINE_SHIFT | np.maximum(number, 1)
         return self.same_as[np.searchsorted(self.keys, key) - 1]
 
@@ -94,7 +93,7 @@ class SpaceTable:
         return np.cumsum(begins) - 1
 
     def _changes(self, group: Integers) -> NDArray[np.bool_]:
-        # A mapping that repeats the one before in its group changes nothing.
+        # A mapping that repeats the previous one of its group starts no space.
         maps = self.maps
         by_time = np.lexsort((self.by_start, group))
         ordered, groups = self.by_start[by_time], group[by_time]
@@ -109,8 +108,8 @@ class SpaceTable:
         return changes
 
     def _same_spaces(self) -> Integers:
-        # For each space the first one with the same content: a program that is run again and
-        # again without address randomisation has one. Lines that inherit are not compared.
+        # For each space, the first one with the same mappings: without address randomisation all
+        # runs of a program have the same. Lines that inherit are not compared.
         maps, order = self.maps, self.by_start
         same = np.arange(len(self.keys))
         ends = np.searchsorted(maps.line[order], np.arange(len(self.lines)), side="right").tolist()
@@ -131,33 +130,33 @@ class SpaceTable:
         self.stride = np.int64(len(self.points) + 1)
         first = np.flatnonzero(np.diff(group, prepend=-1))
         sizes = np.diff(np.append(first, len(order)))
-        # Mappings that overlap no other are found by one search for all queries.
+        # Mappings that do not overlap others need one search for all queries.
         self.group_keys = maps.line[order][first] * self.stride + ranks[first]
         self.group_first = first
         self.is_single = sizes == 1
         self.trees: dict[int, _Tree] = {}
-        for one in np.flatnonzero(sizes > 1).tolist():
-            members = np.sort(order[first[one] : first[one] + sizes[one]])
-            self.trees[one] = _Tree(members, maps.start[members], maps.end[members])
+        for number in np.flatnonzero(sizes > 1).tolist():
+            members = np.sort(order[first[number] : first[number] + sizes[number]])
+            self.trees[number] = _Tree(members, maps.start[members], maps.end[members])
 
     def find(self, spaces: Integers, addresses: Addresses) -> tuple[Integers, Addresses]:
-        """See :class:`schedperf.perf_data.recording.Spaces`."""
-        found = np.full(len(spaces), -1)
+        """Return file and offset of each address, as ``recording.Spaces.find`` does."""
+        mapping = np.full(len(spaces), -1)
         line, limit = self.line_of[spaces], self.limit_of[spaces]
-        left = np.arange(len(spaces)) if len(self.maps.line) else np.zeros(0, np.int64)
+        rows = np.arange(len(spaces)) if len(self.maps.line) else np.zeros(0, np.int64)
         for _ in range(_MOST_ANCESTORS):
-            if not len(left):
+            if not len(rows):
                 break
-            found[left] = self._find_own(line[left], limit[left], addresses[left])
-            left = left[found[left] < 0]
-            limit[left] = np.minimum(limit[left], self.since[line[left]])
-            line[left] = self.parents[line[left]]
-            left = left[line[left] >= 0]
+            mapping[rows] = self._find_own(line[rows], limit[rows], addresses[rows])
+            rows = rows[mapping[rows] < 0]
+            limit[rows] = np.minimum(limit[rows], self.since[line[rows]])
+            line[rows] = self.parents[line[rows]]
+            rows = rows[line[rows] >= 0]
         maps = self.maps
-        known = found >= 0
+        is_mapped = mapping >= 0
         files, offsets = np.full(len(spaces), NO_FILE), addresses.copy()
-        files[known] = maps.file[found[known]]
-        offsets[known] += maps.offset[found[known]] - maps.start[found[known]]
+        files[is_mapped] = maps.file[mapping[is_mapped]]
+        offsets[is_mapped] += maps.offset[mapping[is_mapped]] - maps.start[mapping[is_mapped]]
         return files, offsets
 
     def _find_own(self, line: Integers, limit: Integers, addresses: Addresses) -> Integers:
@@ -169,16 +168,18 @@ class SpaceTable:
         usable &= self.maps.line[number] == line
         single = usable & self.is_single[group] & (number < limit)
         inside = (addresses >= self.maps.start[number]) & (addresses < self.maps.end[number])
-        found = np.where(single & inside, number, -1)
-        for one in np.flatnonzero(usable & ~self.is_single[group]).tolist():
-            found[one] = self.trees[group[one]].find(int(addresses[one]), int(limit[one]))
-        return found
+        mapping = np.where(single & inside, number, -1)
+        for row in np.flatnonzero(usable & ~self.is_single[group]).tolist():
+            mapping[row] = self.trees[group[row]].find(int(addresses[row]), int(limit[row]))
+        return mapping
 
 
 class _Tree:
-    # Mappings of one line that overlap: a segment tree over their borders, each node with the
-    # numbers of the mappings that cover it, ascending. The last one in front of a limit is then
-    # found in O(log n) steps of a binary search each, however deep the mappings are stacked.
+    """Overlapping mappings of one line, as a segment tree.
+
+    Each node has the numbers of the mappings that cover it, ascending. Finding the last mapping
+    before a limit takes O(log n) binary searches, at any depth of overlap.
+    """
 
     def __init__(self, numbers: Integers, starts: Addresses, ends: Addresses) -> None:
         borders = np.unique(np.concatenate((starts, ends)))
@@ -201,9 +202,9 @@ class _Tree:
             high >>= 1
 
     def find(self, address: int, limit: int) -> int:
-        """Return the number of the last mapping in front of a limit; -1: there is none."""
-        place = bisect_right(self.borders, address) - 1
-        node = place + len(self.borders) if place >= 0 else 0
+        """Return the number of the last mapping of an address before a limit; -1: none."""
+        index = bisect_right(self.borders, address) - 1
+        node = index + len(self.borders) if index >= 0 else 0
         last = -1
         while node:
             numbers = self.nodes.get(node, ())
@@ -215,9 +216,9 @@ class _Tree:
 
 
 def _running_maximum(line: Integers, end: Addresses) -> Addresses:
-    # The highest end so far within each line: ends by their rank, lines one above the other.
+    # The highest end so far within each line, from keys of line and rank of the end.
     ranks = np.unique(end, return_inverse=True)
     keys = line * np.int64(len(ranks[0]) + 1) + ranks[1]
     highest = np.maximum.accumulate(keys) - line * np.int64(len(ranks[0]) + 1)
-    found: Addresses = ranks[0][np.maximum(highest, 0)]
-    return found
+    ends: Addresses = ranks[0][np.maximum(highest, 0)]
+    return ends

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Find where the records of a perf.data are: a walk over their headers and nothing else.
+"""Locate the records of a perf.data by a walk over their headers.
 
-A record only says how long it is, so the walk is one step after the other. Over short
-spans it takes as little as it can from each record in plain Python, 16 bits. What it walked over is
-looked at with NumPy, a window at a time.
+Only its header gives the size of a record, so the walk is sequential. Over short spans it reads
+only the 16-bit sizes, in plain Python; NumPy then sorts the records of each window by type.
 
-Over long spans it walks in *lanes*: what looks like the header of a sample and is followed by
-another header is nearly always one. So every 16 KiB such a place is guessed, all of them are walked
-on from together, one NumPy operation a step, and a guess counts only if the walk from the one
-before ends exactly there: what is returned is never guessed.
+Over long spans it walks in parallel *lanes* of 16 KiB. A word that looks like the header of a
+sample and is followed by another header nearly always is one, so each lane starts at such a word,
+and all lanes advance together, with one NumPy operation per step. The records of a lane are used
+only if the previous lane ends exactly at its start, so a wrong guess cannot change the result.
 """
 
 import functools
@@ -33,20 +32,20 @@ RECORD_COMPRESSED, RECORD_COMPRESSED2 = 81, 83
 
 # Samples are counted a window at a time, so that memory stays bounded.
 WINDOW_BYTES = 16 << 20
-# How far to walk before looking back for a record whose size is not in its header. What was
-# walked without effect is at most as long as what was not, and this.
+# Bytes to walk before checking for records whose size is not in the header. Doubled after each
+# span without them.
 _LEAST_SPAN = 4 << 10
-# From here on stepping from many places at once is faster.
+# For longer spans, walking in lanes is faster.
 _LANES_SPAN = 256 << 10
-# No window spans more bytes than this that are no record, but many a few of them.
+# A record with a longer payload ends the window.
 _MOST_SPANNED_BYTES = 1 << 16
-# After a record that the fast walk cannot step over come more of them, as a rule.
+# Records to step over one by one after a record that the fast walk cannot step over.
 _STEPS = 256
 
 # PERF_RECORD_* of include/uapi/linux/perf_event.h and of tools/lib/perf/include/perf/event.h,
 # up to CALLCHAIN_DEFERRED and up to SCHEDSTAT_DOMAIN.
 _KNOWN = frozenset(range(1, 23)) | frozenset(range(64, 87))
-# The records that are of use here beside samples: MMAP, LOST, COMM, EXIT, THROTTLE, FORK, MMAP2,
+# The records that are read, in addition to samples: MMAP, LOST, COMM, EXIT, THROTTLE, FORK, MMAP2,
 # LOST_SAMPLES, KSYMBOL, HEADER_ATTR, EVENT_UPDATE, HEADER_FEATURE and the compressed ones.
 _OF_USE = frozenset(
     (1, 2, 3, 4, 5, 7, 10, 13, 17, 64, 67, 78, 80, RECORD_COMPRESSED, RECORD_COMPRESSED2)
@@ -54,33 +53,33 @@ _OF_USE = frozenset(
 _USE_TABLE = np.zeros(256, bool)
 _USE_TABLE[sorted(_OF_USE)] = True
 _Words = NDArray[np.uint64]
-_Places = NDArray[np.int64]
+_Indices = NDArray[np.int64]
 
-# From one guess to the next. Shorter lanes are more guesses, longer ones are more steps.
+# Words per lane. Shorter lanes need more guesses, longer lanes more steps.
 _LANE_WORDS = 2048
-# How far to look for a sample: most are shorter than this, so that one starts in it.
+# Words to search for a sample: most samples are shorter.
 _GUESS_WORDS = 128
 
-# Byte order to the shift of a header's size and what must be in the header of a sample: its type;
-# nothing in the bits of ``misc`` that no sample has; a size that is a multiple of 8.
+# By byte order: the shift of a header's size, and the mask and value of a sample's header (its
+# type, 0 in the bits of ``misc`` that samples do not use, and a size that is a multiple of 8).
 _SIZE_SHIFT = {"<": 48, ">": 0}
 _SAMPLE_MASK = {"<": 0x0007_0FF8_FFFF_FFFF, ">": 0xFFFF_FFFF_0FF8_0007}
 _SAMPLE = {"<": RECORD_SAMPLE, ">": RECORD_SAMPLE << 32}
 _KIND_SHIFT = {"<": 0, ">": 32}
-# Above all types of records.
+# Larger than all record types.
 _KIND_END = 1 << 8
-# No lane takes more where it is as long as it should be and records have two words or more. One
-# long lane of small records would otherwise cost the memory of as many steps of all lanes.
+# Enough for a lane of normal length, because records have two words or more. Without the limit a
+# long lane of small records would allocate that many steps for all lanes.
 _MOST_STEPS = _LANE_WORDS // 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Stream:
-    """Bytes that hold one record after the other.
+    """A sequence of records.
 
-    :param base: added to offsets, so that those of different streams are different
-    :param cut: it is known that the end is missing
-    :param zstd: records of type 83 are compressed ones, not those of ``perf sched stats``
+    :param base: added to offsets, so that offsets in different streams differ
+    :param cut: whether the end is known to be missing
+    :param zstd: whether records of type 83 are compressed data, not of ``perf sched stats``
     """
 
     data: Bytes
@@ -95,10 +94,10 @@ class Stream:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Window:
-    """Samples that lie near each other.
+    """Samples of a contiguous part of a stream.
 
     :param start: offset in the stream
-    :param offsets: of the samples, from ``start``; shape (samples,)
+    :param offsets: offsets of the samples from ``start``; shape (samples,)
     """
 
     stream: Stream
@@ -108,10 +107,10 @@ class Window:
 
 @dataclass(kw_only=True, slots=True)
 class Walked:
-    """What a walk found.
+    """The records of a stream.
 
-    :param others: offsets in the stream of the records of use that are no samples
-    :param skipped: how many records of each unknown type
+    :param others: offsets in the stream of the other supported records
+    :param skipped: number of records of each unknown type
     """
 
     windows: list[Window] = field(default_factory=list)
@@ -121,7 +120,7 @@ class Walked:
 
 
 def walk(stream: Stream) -> Walked:
-    """Find all records of a stream, up to its end or to where it is damaged."""
+    """Locate all records of a stream, up to its end or the first damage."""
     walker = _Walker(stream)
     walker.run()
     return walker.walked
@@ -129,8 +128,8 @@ def walk(stream: Stream) -> Walked:
 
 @functools.cache
 def _half_sizes(order: str) -> list[int | None]:
-    # Half a record's size by its 16 bits as this machine reads them; None where the fast walk
-    # must stop, which costs it nothing: sizes that cannot be, and those that break the alignment.
+    # Half a record's size, by its 16 bits in this machine's byte order; None for sizes where the
+    # fast walk must stop: impossible ones, and those that break the alignment.
     sizes = np.arange(RECORD_HEADER_BYTES, 1 << 16, 8, dtype=np.uint16)
     read = sizes.astype(f"{order}u2").view(np.uint16)
     halves: list[int | None] = [None] * (1 << 16)
@@ -140,14 +139,14 @@ def _half_sizes(order: str) -> list[int | None]:
 
 
 def _steps(halves: memoryview, half_sizes: list[int | None]) -> list[int]:
-    # Half the sizes of the records from the first on, as far as they can be walked over.
+    # Half the sizes of the records, up to the first one that the fast walk cannot step over.
     steps: list[int] = []
     append = steps.append
-    place = RECORD_HEADER_BYTES // 2 - 1
+    index = RECORD_HEADER_BYTES // 2 - 1
     try:
         while True:
-            step = half_sizes[halves[place]]
-            place += step  # type: ignore[operator] # None ends the walk.
+            step = half_sizes[halves[index]]
+            index += step  # type: ignore[operator] # None ends the walk.
             append(step)  # type: ignore[arg-type] # It is not None here.
     except (IndexError, TypeError):
         return steps
@@ -186,19 +185,19 @@ class _Walker:
         self.close_window(stream.end)
 
     def bounds(self, offset: int, stop: int) -> NDArray[np.int64]:
-        """Walk over the records of a span; return the bounds between them, from ``offset``."""
+        """Walk over the records of a span; return their bounds, relative to ``offset``."""
         stream = self.stream
         if stop - offset >= _LANES_SPAN:
-            places = walk_lanes(words_of(stream.data, stream.order, offset, stop), stream.order)
-            if places is not None:
-                return places * 8
+            indices = walk_lanes(words_of(stream.data, stream.order, offset, stop), stream.order)
+            if indices is not None:
+                return indices * 8
         view = memoryview(stream.data)
         halves = view[offset : stop - (stop - offset) % 2].cast("H")
         steps = _steps(halves, self.half_sizes)
         return np.cumsum(np.fromiter([0, *steps], np.int64, len(steps) + 1)) * 2
 
     def look_back(self, offset: int, bounds: NDArray[np.int64]) -> int:
-        """Sort the records that were walked over, and return where the first other one is."""
+        """Classify the records between bounds; return the offset of the first remaining record."""
         stream = self.stream
         if offset + bounds[-1] > stream.end:
             bounds = bounds[:-1]
@@ -230,7 +229,7 @@ class _Walker:
                 self.walked.skipped[kind] += count
 
     def step(self, offset: int, steps: int) -> int:
-        """Go over some records one by one; return where the next one is, or -1 at the end."""
+        """Step over some records one by one; return the offset of the next one, -1 at the end."""
         stream = self.stream
         samples = []
         for _ in range(steps):
@@ -263,7 +262,7 @@ class _Walker:
     def end_of_record(self, kind: int, offset: int, size: int) -> int:
         stream, body = self.stream, offset + RECORD_HEADER_BYTES
         if kind == RECORD_COMPRESSED2 and stream.zstd:
-            # The 16 bits of the header may have overflown; perf pads the data to whole words.
+            # The header's 16-bit size may have overflowed; perf pads the data to 8 bytes.
             if body + 8 > stream.end:
                 return body + 8
             (data_size,) = struct.unpack_from(f"{stream.order}Q", stream.data, body)
@@ -284,78 +283,83 @@ class _Walker:
         self.window_start = next_start
 
     def stop_early(self, offset: int, *, is_impossible: bool) -> None:
-        """Note where the records cannot be read on."""
+        """Note the offset at which reading stops, and why."""
         stream = self.stream
         left = stream.end - offset
         if stream.cut and not is_impossible:
-            self.walked.notes.append(f"the last {left} bytes are not a whole record")
+            self.walked.notes.append(
+                f"the last record is truncated: only its first {left} bytes are present"
+            )
         else:
             self.walked.notes.append(
-                f"the record at offset {offset:#x} has an impossible size, "
-                f"it and what follows is not read: {left} bytes"
+                f"the record at offset {offset:#x} has an invalid size; "
+                f"the {left} bytes from there on were skipped"
             )
 
 
-def walk_lanes(words: _Words, order: str) -> _Places | None:
-    """Walk over the records that follow each other from the first word on.
+def walk_lanes(words: _Words, order: str) -> _Indices | None:
+    """Walk over consecutive records, in lanes.
 
-    :param order: "<" or ">", of the words
-    :return: where they start, and where the walk ended: behind the last word, at a record that
-        has no size to step over or is behind a wrong guess, or after as many steps as are taken;
-        None where nothing could be guessed
+    :param words: words of the stream; a record starts at the first
+    :param order: byte order of the words, "<" or ">"
+    :return: indices of the first words of the records, and of the word where the walk ended: after
+        the last word, at a record without a valid size, after a wrong guess, or at the limit of
+        steps; None if no lane could be guessed
     """
     entries = _guess(words, order)
     if not len(entries):
         return None
     starts = np.concatenate(([0], entries))
     limits = np.concatenate((entries, [len(words)]))
-    places, exits = _step(words, order, starts, limits)
+    indices, exits = _step(words, order, starts, limits)
     (broken,) = np.nonzero(exits[:-1] != entries)
     last = int(broken[0]) if len(broken) else len(exits) - 1
-    walked = places[: last + 1]
+    walked = indices[: last + 1]
     return np.append(walked[walked >= 0], exits[last])
 
 
-def _sizes(headers: _Words, order: str) -> _Places:
-    # In words; 0 where there is no size to step over.
+def _sizes(headers: _Words, order: str) -> _Indices:
+    # In words; 0 if the size is invalid.
     size = headers >> np.uint64(_SIZE_SHIFT[order]) & np.uint64(0xFFFF)
     in_words = (size >> np.uint64(3)).view(np.int64)
     in_words[size & np.uint64(7) != 0] = 0
     return in_words
 
 
-def _guess(words: _Words, order: str) -> _Places:
+def _guess(words: _Words, order: str) -> _Indices:
     lanes = len(words) // _LANE_WORDS
     heads = words[: lanes * _LANE_WORDS].reshape(lanes, _LANE_WORDS)[1:, :_GUESS_WORDS]
     is_sample = heads & np.uint64(_SAMPLE_MASK[order]) == np.uint64(_SAMPLE[order])
     lane, offset = np.nonzero(is_sample)
-    places = (lane + 1) * _LANE_WORDS + offset
-    sizes = _sizes(words[places], order)
-    following = places + sizes
+    indices = (lane + 1) * _LANE_WORDS + offset
+    sizes = _sizes(words[indices], order)
+    following = indices + sizes
     inside = (sizes > 0) & (following < len(words))
-    lane, places = lane[inside], places[inside]
+    lane, indices = lane[inside], indices[inside]
     headers = words[following[inside]]
     kinds = headers >> np.uint64(_KIND_SHIFT[order]) & np.uint64(0xFFFFFFFF)
     is_header = (kinds < _KIND_END) & (kinds > 0) & (_sizes(headers, order) > 0)
     _, first = np.unique(lane[is_header], return_index=True)
-    guessed: _Places = places[is_header][first]
+    guessed: _Indices = indices[is_header][first]
     return guessed
 
 
-def _step(words: _Words, order: str, starts: _Places, limits: _Places) -> tuple[_Places, _Places]:
-    # Where the records of each lane start, -1 behind the last one, shape (lanes, steps); and where
-    # each lane's walk ended.
-    lane, place = np.arange(len(starts)), starts
+def _step(
+    words: _Words, order: str, starts: _Indices, limits: _Indices
+) -> tuple[_Indices, _Indices]:
+    # First words of the records of each lane, -1 after the last one, shape (lanes, steps); and the
+    # end of each lane's walk.
+    lane, index = np.arange(len(starts)), starts
     exits = starts.copy()
-    rows: list[_Places] = []
+    rows: list[_Indices] = []
     while len(lane) and len(rows) < _MOST_STEPS:
-        sizes = _sizes(words[place], order)
+        sizes = _sizes(words[index], order)
         row = np.full(len(starts), -1)
-        row[lane] = np.where(sizes > 0, place, -1)
+        row[lane] = np.where(sizes > 0, index, -1)
         rows.append(row)
-        place = place + sizes
-        exits[lane] = place
-        goes_on = (sizes > 0) & (place < limits[lane])
+        index = index + sizes
+        exits[lane] = index
+        goes_on = (sizes > 0) & (index < limits[lane])
         if not goes_on.all():
-            lane, place = lane[goes_on], place[goes_on]
+            lane, index = lane[goes_on], index[goes_on]
     return np.stack(rows, axis=1), exits

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Which event a perf.data holds, from the attributes that the kernel was given."""
+"""Identify the event of a perf.data from its ``perf_event_attr``."""
 
 from collections.abc import Mapping
 
 from schedperf.model.perf_event import IDLE, LEVELS, PRECISE, PerfEvent, parse_event
 from schedperf_collectors.perf_header import TYPE_HARDWARE, Event
 
-# Hybrid CPUs keep the number of the PMU in the upper half of a hardware event's config.
+# On hybrid CPUs the upper half of a hardware event's config is the type of its PMU.
 _PMU_SHIFT = 32
 _LEVELS = dict(zip(LEVELS, ("user", "kernel", "hv"), strict=True))
 
 
 def identify_event(event: Event, pmus: Mapping[int, str] | None) -> PerfEvent:
-    """Return the event as the kernel was asked for it.
+    """Return name, PMU and modifiers of an event.
 
-    :param pmus: names of the machine's PMUs by the number that is an event's type; None: unknown
+    :param pmus: names of the machine's PMUs by event type; None if not recorded
     """
     is_of_core = event.type == TYPE_HARDWARE
     number = event.config >> _PMU_SHIFT if is_of_core else event.type

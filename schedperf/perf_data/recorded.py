@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""perf.data in a bundle: which runs have one, why none has, and how one is read."""
+"""Find and read the perf.data files of a bundle."""
 
 import tempfile
 from collections.abc import Collection, Iterator
@@ -11,22 +11,22 @@ from schedperf.perf_data.recording import Recording
 
 
 def recorded_runs(bundle: Bundle, *collectors: str) -> Iterator[tuple[Boot, Run, str]]:
-    """Yield the instrumented runs that count and have a perf.data, boot by boot, and its member.
+    """Yield boot, run and member of each perf.data of a successful instrumented run.
 
-    :param collectors: that write one; of several in one run the first
+    :param collectors: collectors that write a perf.data; of each run, use the first that did
     """
     for boot in bundle.boots:
         for run in boot.runs:
             if run.kind != "instrumented" or run.warmup or not run.succeeded:
                 continue
             members = (f"{run.folder}/{collector}/perf.data" for collector in collectors)
-            found = next((name for name in members if bundle.size(name) is not None), None)
-            if found is not None:
-                yield boot, run, found
+            member = next((name for name in members if bundle.size(name) is not None), None)
+            if member is not None:
+                yield boot, run, member
 
 
 def why_not_recorded(bundle: Bundle, *collectors: str) -> str:
-    """Say why a bundle has no perf.data of these collectors."""
+    """Return the reason why a bundle has no perf.data of these collectors."""
     for entry in bundle.captures:
         if entry.collector in collectors and entry.reason:
             return f"{entry.collector} was {entry.status}: {entry.reason}"
@@ -36,11 +36,11 @@ def why_not_recorded(bundle: Bundle, *collectors: str) -> str:
 def read_recorded(bundle: Bundle, member: str, label: str, keep: Collection[Keep]) -> Recording:
     """Read a perf.data of a bundle.
 
-    :param label: what errors call it
-    :param keep: what is kept apart
+    :param label: name of the file in errors
+    :param keep: what distinguishes rows
     :raises InputError: it cannot be read
     """
-    # It may be gigabytes, so it is read from a file and not from memory.
+    # It may have gigabytes, so read it from a file, not from memory.
     with tempfile.TemporaryDirectory(prefix="schedperf-") as folder:
         path = bundle.extract(member, Path(folder), LARGEST_PERF_DATA_BYTES)
         return read_perf_data(path, label, keep=frozenset(keep))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Define the contents of one perf.data: columns of numbers, and what they refer to.
+"""Define the contents of one perf.data: columns of numbers, and the tables that they index.
 
-No sample is an object. :class:`Samples` has one row for each distinct combination of
-what the reader was asked to keep apart; its columns are arrays of equal length.
+:class:`Samples` has one row for each distinct combination of event, CPU, mode and address, and of
+the properties in ``keep``; its columns are arrays of equal length.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,20 +15,20 @@ from numpy.typing import NDArray
 from schedperf.perf_data._features import Features
 from schedperf_collectors.perf_header import Event
 
-# PERF_RECORD_MISC_*: where the CPU was.
+# PERF_RECORD_MISC_*: the mode of the CPU.
 MODE_UNKNOWN, MODE_KERNEL, MODE_USER, MODE_HYPERVISOR, MODE_GUEST_KERNEL, MODE_GUEST_USER = range(6)
 
-# What a row does not say, because the recording or the caller did not ask for it.
+# Not recorded, or not requested by the caller.
 NO_CPU = -1
 NO_TASK = -1
 NO_CHAIN = -1
-# Where the kernel and its modules are mapped; every other space is a process's.
+# The address space of the kernel and its modules; all other spaces are those of processes.
 KERNEL_SPACE = 0
-# An address that lies in no mapped file.
+# The address is outside of all mapped files.
 NO_FILE = -1
 
-# From this value on a word of a call chain is not an address but says whose addresses follow:
-# PERF_CONTEXT_MAX of include/uapi/linux/perf_event.h.
+# Words of a call chain from this value on are context markers, not addresses: PERF_CONTEXT_MAX of
+# include/uapi/linux/perf_event.h.
 CONTEXT_MAX = (1 << 64) - 4095
 CONTEXT_KERNEL = (1 << 64) - 128
 CONTEXT_USER = (1 << 64) - 512
@@ -38,9 +38,9 @@ Addresses = NDArray[np.uint64]
 
 
 class Task(NamedTuple):
-    """A process under one name.
+    """A process and its name.
 
-    :param comm: the name that it had when it was sampled
+    :param comm: its name at the time of the sample
     """
 
     pid: int
@@ -48,11 +48,11 @@ class Task(NamedTuple):
 
 
 class MappedFile(NamedTuple):
-    """A file that a process, or the kernel, had mapped.
+    """A file that a process or the kernel mapped.
 
     :param path: as perf wrote it: ``/usr/lib/libc.so.6``, ``[vdso]``, ``//anon``,
         ``[kernel.kallsyms]_text``, ``/lib/modules/…/nf_conntrack.ko``
-    :param build_id: hexadecimal, lower case; None where neither the mapping nor the header has it
+    :param build_id: hexadecimal, lower case; None if not recorded
     """
 
     path: str
@@ -67,10 +67,10 @@ class Samples:
     :param mode: ``MODE_*``
     :param cpu: or ``NO_CPU``
     :param task: index into :attr:`Recording.tasks`, or ``NO_TASK``
-    :param space: of the sampled task, for user addresses; see :attr:`Recording.spaces`
+    :param space: address space of the task, for user addresses; see :attr:`Recording.spaces`
     :param ip: the sampled instruction
     :param chain: index into :attr:`Recording.chains`, or ``NO_CHAIN``
-    :param count: how many samples
+    :param count: number of samples
     :param period: sum of their periods
     """
 
@@ -90,14 +90,14 @@ class Samples:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MemorySamples:
-    """Samples with a data address, one row a sample, in the order of the file; shape (rows,).
+    """Samples with a data address, one row per sample, in file order; shape (rows,).
 
     :param address: data address that the instruction accessed
-    :param physical: its physical address; 0 where it was not asked for
-    :param data_src: ``union perf_mem_data_src`` with its bits in the order of little-endian files
-    :param weight: latency in cycles or what the PMU counts; 0 where it was not asked for
-    :param tid: thread
-    :param time: in ns of the recording's clock; 0 where it was not asked for
+    :param physical: its physical address; 0 if not recorded
+    :param data_src: ``union perf_mem_data_src`` with the bit order of little-endian files
+    :param weight: latency in cycles, or the PMU's weight; 0 if not recorded
+    :param tid: thread id
+    :param time: in ns of the recording's clock; 0 if not recorded
     """
 
     event: Integers
@@ -122,7 +122,7 @@ class MemorySamples:
 class Chains:
     """Distinct call chains, innermost address first, with the kernel's context markers.
 
-    :param words: all of them one after the other, in this machine's byte order
+    :param words: all chains, concatenated, in this machine's byte order
     :param starts: chain i is ``words[starts[i]:starts[i + 1]]``; shape (chains + 1,)
     """
 
@@ -138,21 +138,21 @@ class Chains:
 
 
 class Spaces(Protocol):
-    """Who had which file mapped where, and when."""
+    """Address spaces: which file was mapped at which address, and when."""
 
     def find(self, spaces: Integers, addresses: Addresses) -> tuple[Integers, Addresses]:
         """Return, for each pair, an index into ``Recording.files`` and the offset in that file.
 
-        The index is ``NO_FILE`` where nothing is known to be mapped; the offset is then the
-        address itself. ``KERNEL_SPACE`` finds the kernel and its modules.
+        The index is ``NO_FILE`` if no mapping is known; the offset is then the address itself.
+        ``KERNEL_SPACE`` is the space of the kernel and its modules.
         """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KernelText:
-    """Where the running kernel was.
+    """Address of the recorded kernel.
 
-    :param symbol: the symbol that perf measured the address of: ``_text`` or ``_stext``
+    :param symbol: its reference symbol: ``_text`` or ``_stext``
     :param address: its address at run time
     """
 
@@ -161,7 +161,7 @@ class KernelText:
 
 
 class RuntimeSymbol(NamedTuple):
-    """Code that the kernel made while it was recorded: a BPF program, a trampoline.
+    """Code that the kernel generated during the recording: a BPF program, a trampoline.
 
     :param kind: PERF_RECORD_KSYMBOL_TYPE_*: 1 BPF, 2 out of line (ftrace, kprobes)
     """
@@ -174,12 +174,12 @@ class RuntimeSymbol(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Processes:
-    """Who started whom while it was recorded, or before, as far as perf was told.
+    """Parents, starts and programs of processes, as far as perf recorded them.
 
-    :param parents: process by process, the one that made it
-    :param born: process by process, when it was made, in ns of the recording's clock
-    :param executed: by a program's name the processes that executed it meanwhile, and when each did
-        so first
+    :param parents: parent pid by pid
+    :param born: time of the fork by pid, in ns of the recording's clock
+    :param executed: by a program's name, the pids that executed it during the recording, each with
+        the time of its first exec
     """
 
     parents: Mapping[int, int]
@@ -189,13 +189,13 @@ class Processes:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Losses:
-    """What the file does not hold.
+    """Records and samples that are missing from the file, or could not be read.
 
-    :param records: records of any kind that the kernel could not deliver
-    :param samples: samples among them, as far as the file counts them apart
-    :param throttled: how often the kernel paused an event because it fired too often
-    :param skipped: records of types that are not known here, by type
-    :param unknown_ids: samples that belong to no event of the file
+    :param records: lost records of all types
+    :param samples: lost samples, if the file counts them separately
+    :param throttled: number of times that the kernel throttled an event
+    :param skipped: number of records of unknown types, by type
+    :param unknown_ids: samples with an unknown event id
     """
 
     records: int
@@ -207,11 +207,11 @@ class Losses:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recording:
-    """All that was read from one perf.data.
+    """The contents of one perf.data.
 
-    :param byte_order: "<" or ">", of the machine that recorded
-    :param memory: None unless the reader was asked for memory samples
-    :param notes: one sentence for each thing that could not be read
+    :param byte_order: "<" or ">", of the recording machine
+    :param memory: None if memory samples were not requested
+    :param notes: one note for each part that could not be read
     """
 
     byte_order: str

@@ -22,37 +22,37 @@ def load_captured(
 ) -> list[SideOf[Content]]:
     """Read what a collector captured around the runs of all sides.
 
-    Clean runs are preferred, since instruments disturb what is counted, and the two kinds are
-    never mixed, neither in a side nor between sides. A run whose capture cannot be read is left
-    out, and its side has a note; so has a side that has runs of the other kind alone, and one
-    whose instrumented runs were not recorded with what those of the first side were.
+    Clean runs are preferred, because collectors slow down instrumented runs; the two kinds are
+    never mixed. Runs without a readable capture are left out. A side gets a note if a capture
+    cannot be read, if it has only runs of the other kind, or if its instrumented runs were recorded
+    with other collectors than those of the first side.
 
-    :param collector: whose folder is below each run's
+    :param collector: whose directory is below each run's
     :param read: parses one capture; may raise InputError
     """
     moments = place_in_time(sides)
-    found = [_captured_runs(side.bundle, collector) for side in sides]
-    kind = _common_kind(found)
+    runs_of_sides = [_captured_runs(side.bundle, collector) for side in sides]
+    kind = _common_kind(runs_of_sides)
     loaded: list[SideOf[Content]] = []
-    for side, runs in zip(sides, found, strict=True):
+    for side, runs in zip(sides, runs_of_sides, strict=True):
         chosen = [run for run in runs if run.kind == kind]
-        one = _load_side(side, kind, chosen, read, moments)
+        captured = _load_side(side, kind, chosen, read, moments)
         if runs and not chosen:
-            note = f"{side.name}: {collector} was recorded in {runs[0].kind} runs alone, and "
-            one = replace(one, notes=(f"{note}{kind} runs are compared",))
+            note = f"{side.name}: {collector} was recorded in {runs[0].kind} runs only, but "
+            captured = replace(captured, notes=(f"{note}{kind} runs are compared",))
         elif kind == "instrumented" and loaded:
-            others = _other_instruments((sides[0], loaded[0]), (side, one))
-            one = replace(one, notes=(*one.notes, *others))
-        loaded.append(one)
+            others = _other_instruments((sides[0], loaded[0]), (side, captured))
+            captured = replace(captured, notes=(*captured.notes, *others))
+        loaded.append(captured)
     return loaded
 
 
 def _common_kind(sides: Sequence[Sequence[Run]]) -> Kind:
-    """Return the kind of run that all sides have, clean if possible, else one of base's."""
+    """Return the kind of run that all sides have, preferably clean; without one, a kind of base."""
     kinds = [{run.kind for run in runs} for runs in sides if runs]
     both: tuple[Kind, Kind] = ("clean", "instrumented")
     for kind in both:
-        if all(kind in one for one in kinds):
+        if all(kind in kinds_of_side for kinds_of_side in kinds):
             return kind
     return "clean" if "clean" in kinds[0] else "instrumented"
 
@@ -60,7 +60,7 @@ def _common_kind(sides: Sequence[Sequence[Run]]) -> Kind:
 def _other_instruments(
     base: tuple[Side, SideOf[Content]], new: tuple[Side, SideOf[Content]]
 ) -> Iterator[str]:
-    """Say which collectors a different part of the runs had: what they cost is a difference."""
+    """Yield a note for each collector whose share of the runs differs between the sides."""
     runs_base, runs_new = len(base[1].runs), len(new[1].runs)
     if not runs_base or not runs_new:
         return
@@ -69,19 +69,19 @@ def _other_instruments(
         n_base, n_new = of_base[collector], of_new[collector]
         if n_base * runs_new != n_new * runs_base:
             yield (
-                f"{new[1].name}: {collector} recorded in {n_new} of {runs_new} runs, and in "
-                f"{n_base} of {runs_base} of {base[1].name}: what it costs differs, too"
+                f"{new[1].name}: {collector} was recorded in {n_new} of {runs_new} runs, but in "
+                f"{n_base} of {runs_base} runs of {base[1].name}: collector overhead differs"
             )
 
 
 def _instruments(side: Side, loaded: SideOf[Content]) -> Counter[str]:
-    # By the folders of the runs, each of which is a collector's.
-    found = Counter[str]()
+    # By the directories of the runs, each of which is a collector's.
+    collectors = Counter[str]()
     for run in loaded.runs:
         folder = f"{run_folder(run.key.boot, run.key.run)}/"
         inside = (name.removeprefix(folder) for name in side.bundle.names(folder))
-        found.update({name.partition("/")[0] for name in inside if "/" in name})
-    return found
+        collectors.update({name.partition("/")[0] for name in inside if "/" in name})
+    return collectors
 
 
 def _load_side(
@@ -139,7 +139,7 @@ def _captured_runs(bundle: Bundle, collector: str) -> list[Run]:
 
 
 def why_nothing(side: Side, collector: str) -> str:
-    """Say why a bundle has no run with this capture."""
+    """Return why a bundle has no run with this capture."""
     for entry in side.bundle.captures:
         if entry.collector == collector and entry.reason:
             return f"{collector} of {side.name}: {entry.reason}"

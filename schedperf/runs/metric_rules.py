@@ -57,7 +57,7 @@ def parse_rules(
 ) -> Iterator[Measurement | BadLine]:
     """Apply each rule to the whole text; a rule that matches nothing yields nothing.
 
-    :param allowance: of the bundle that the rules come from; what they take is taken from it
+    :param allowance: remaining time of the bundle's rules; reduced by the time used
     """
     allowance.left_s += ALLOWANCE_PER_TEXT_S
     for rule in rules:
@@ -69,7 +69,8 @@ def parse_rules(
         if match is None:
             continue
         if match.re.groups == 0:
-            yield BadLine(problem=f"{label}: rule {rule.name!r}: the expression has no group")
+            problem = "no capture group in the regular expression (expected one around the number)"
+            yield BadLine(problem=f"{label}: rule {rule.name!r}: {problem}")
             continue
         yield _measure(rule, match, text, label)
 
@@ -78,12 +79,12 @@ def _last_match(rule: MetricRule, text: str, allowance: Allowance) -> regex.Matc
     if len(rule.regex) > LONGEST_REGEX:
         raise regex.error(f"longer than {LONGEST_REGEX} characters")
     if _repeats(rule.regex) > MOST_REPEATS:
-        raise regex.error(f"counted repeats multiply to more than {MOST_REPEATS}")
+        raise regex.error(f"product of repeat counts exceeds {MOST_REPEATS}")
     pattern = regex.compile(rule.regex, regex.MULTILINE)
     limit_s = min(TIME_LIMIT_S, allowance.left_s)
     if limit_s <= 0.0:
         raise TimeoutError
-    # As the timeout itself is: what others do on a busy machine is not the expression's.
+    # CPU time, like the timeout: load from other processes does not count.
     began_s = time.process_time()
     try:
         matches = deque(pattern.finditer(text, timeout=limit_s), maxlen=1)
@@ -102,8 +103,8 @@ def _repeats(expression: str) -> int:
 
 def _describe(error: Exception) -> str:
     if isinstance(error, TimeoutError):
-        return f"no answer within {TIME_LIMIT_S:g} s; write a simpler expression"
-    return f"not a regular expression: {' '.join(str(error).split())}; mend the rule"
+        return f"timeout after {TIME_LIMIT_S:g} s; simplify the regular expression"
+    return f"invalid regular expression: {' '.join(str(error).split())}; fix the rule"
 
 
 def _shown(expression: str) -> str:
@@ -120,7 +121,7 @@ def _measure(
         unit=unit,
         better=rule.better,
         family="primary",
-        definition=f"The last number in the output that --metric found with {_shown(rule.regex)}.",
+        definition=f"The last number in the output that matches --metric {_shown(rule.regex)}.",
     )
     # An expression can match lines before the one with the number.
     start = max(match.start(), match.start(1))

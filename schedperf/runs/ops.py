@@ -46,12 +46,12 @@ def count_printed(text: str) -> Operations | None:
     A script that runs the benchmark several times did the sum of all. Several benchmarks in
     one text have nothing in common to divide by.
     """
-    found = [
+    counters = [
         Operations(count=total, unit=unit, exact=True)
         for unit, count in _COUNTERS.items()
         if 0.0 < (total := math.fsum(count(text))) < LARGEST_COUNT
     ]
-    return found[0] if len(found) == 1 else None
+    return counters[0] if len(counters) == 1 else None
 
 
 # Counts of up to 15 digits are exact as floating-point numbers.
@@ -82,9 +82,9 @@ def _messages(text: str) -> Iterator[float]:
 
 def _bogo_operations(text: str) -> Iterator[float]:
     # What one stressor counts as an operation is nothing to another.
-    found = _STRESS_NG.findall(text)
-    if len({stressor for stressor, _ in found}) == 1:
-        yield from (float(count) for _, count in found)
+    counts = _STRESS_NG.findall(text)
+    if len({stressor for stressor, _ in counts}) == 1:
+        yield from (float(count) for _, count in counts)
 
 
 def _events(text: str) -> Iterator[float]:
@@ -105,7 +105,7 @@ _COUNTERS: dict[str, Callable[[str], Iterator[float]]] = {
 }
 
 
-def count_measured(found: Sequence[Measurement], wall_s: float | None) -> Operations | None:
+def count_measured(results: Sequence[Measurement], wall_s: float | None) -> Operations | None:
     """Return the count that a run's results imply; None where they do not.
 
     :param wall_s: from fork to exit; None where that is unknown
@@ -113,7 +113,7 @@ def count_measured(found: Sequence[Measurement], wall_s: float | None) -> Operat
     # What decides is what the run did. Several results are several benchmarks, and none of them
     # alone is what it did; where a latency decides, the one rate beside it counts.
     for family in ("primary", "secondary"):
-        of_family = [item for item in found if item.metric.family == family]
+        of_family = [item for item in results if item.metric.family == family]
         rates = [item for item in of_family if item.metric.unit in RATES]
         if rates:
             return _of_rate(rates, wall_s)

@@ -81,16 +81,21 @@ class _Texts:
             name = f"{run.folder}/{stream}"
             size = self._bundle.size(name)
             if size is not None and size > LARGEST_TEXT_BYTES:
-                problems.append(f"{name}: has {size} bytes, which no benchmark prints")
+                problems.append(
+                    f"{name}: {size} bytes of output (expected at most {LARGEST_TEXT_BYTES})"
+                )
             elif size is not None:
                 texts[name] = self._bundle.read_text(name)
-        found = list(self._parsed(run, texts))
-        measured = [(name, item) for name, item in found if isinstance(item, Measurement)]
+        parsed = list(self._parsed(run, texts))
+        measured = [(name, item) for name, item in parsed if isinstance(item, Measurement)]
         counts = (count_printed(text) for text in texts.values())
         counted = next((count for count in counts if count is not None), None)
         return Printed(
             numbers=_values_of(measured),
-            problems=(*problems, *(one.problem for _, one in found if isinstance(one, BadLine))),
+            problems=(
+                *problems,
+                *(bad_line.problem for _, bad_line in parsed if isinstance(bad_line, BadLine)),
+            ),
             ops=counted or count_measured([item for _, item in measured], run.wall_s),
         )
 

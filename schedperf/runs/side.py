@@ -6,11 +6,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
 from schedperf.bundle.open import Bundle
-from schedperf.model.comparison import SideSummary
-from schedperf.model.host import read_host
-
-BASE = "base"
-FIRST_NEW = "new"
+from schedperf.model.comparison import BASE, FIRST_NEW
 
 Content = TypeVar("Content")
 
@@ -44,22 +40,9 @@ class Side:
 
 def side_name(index: int) -> str:
     """Return the role of the bundle that the user named at this place, counted from 0."""
-    return ("base", "new")[index] if index < 2 else f"new{index}"  # noqa: PLR2004 # base and new
+    return (BASE, FIRST_NEW)[index] if index < 2 else f"new{index}"  # noqa: PLR2004 # base and new
 
 
 def name_sides(bundles: Sequence[Bundle]) -> tuple[Side, ...]:
     """Give each bundle its role, in the order in which the user named them."""
     return tuple(Side(name=side_name(index), bundle=bundle) for index, bundle in enumerate(bundles))
-
-
-def has_other_kernel(base: SideSummary, new: SideSummary) -> bool:
-    """Say whether two sides ran different kernels: another release, or another build of the same.
-
-    A fact that one side lacks is not compared.
-    """
-    kernels = [read_host(side.host).kernel for side in (base, new)]
-    pairs = [
-        [kernel.release for kernel in kernels],
-        [kernel.build_id for kernel in kernels],
-    ]
-    return any(None not in pair and pair[0] != pair[1] for pair in pairs)

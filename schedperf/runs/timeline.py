@@ -22,7 +22,7 @@ class Moment:
 
 
 def place_in_time(sides: Sequence[Side]) -> Mapping[tuple[str, str], Moment]:
-    """Return the moment of each run that is not a warm-up, by side and folder."""
+    """Return the moment of each run that is not a warm-up, by side and directory."""
     runs = [
         (number, side.name, run)
         for number, side in enumerate(sides)
@@ -53,8 +53,10 @@ def place_in_time(sides: Sequence[Side]) -> Mapping[tuple[str, str], Moment]:
 
 
 def _shared_sessions(sides: Sequence[Side]) -> set[str | None]:
-    found = Counter(session for side in sides for session in {r.session for r in side.bundle.runs})
-    return {session for session, count in found.items() if session is not None and count > 1}
+    sessions = Counter(
+        session for side in sides for session in {r.session for r in side.bundle.runs}
+    )
+    return {session for session, count in sessions.items() if session is not None and count > 1}
 
 
 def _takes_turns(run: Run, shared: set[str | None]) -> bool:

@@ -73,7 +73,7 @@ def df_run_values(sides: Sequence[Side]) -> RunValues:
             bad += printed.problems
             values = printed.numbers
             if len(values) > MOST_METRICS:
-                bad.append(f"{run.folder}: {len(values)} metrics, more than {MOST_METRICS}")
+                bad.append(f"{run.folder}: {len(values)} metrics (expected at most {MOST_METRICS})")
                 values = {}
             rows += [{**common, **_measured(metric, value)} for metric, value in values.items()]
             if not values:
@@ -83,8 +83,8 @@ def df_run_values(sides: Sequence[Side]) -> RunValues:
 
 
 def _runs_in_order(bundle: Bundle) -> list[Run]:
-    workloads = {workload: place for place, workload in enumerate(bundle.workload)}
-    points = {point: place for place, point in enumerate(bundle.points)}
+    workloads = {workload: index for index, workload in enumerate(bundle.workload)}
+    points = {point: index for index, point in enumerate(bundle.points)}
 
     def place(run: Run) -> tuple[int, int, int, int]:
         workload = workloads.get(run.workload, len(workloads))
@@ -107,16 +107,16 @@ def _describe(side: Side, run: Run, moment: Moment) -> dict[str, object]:
     }
 
 
-def _measured(metric: Metric, found: Value) -> dict[str, object]:
+def _measured(metric: Metric, value: Value) -> dict[str, object]:
     return {
         "metric": metric.name,
         "unit": metric.unit,
         "better": metric.better,
         "family": metric.family,
-        "value": found.value,
-        "resolution": found.resolution,
+        "value": value.value,
+        "resolution": value.resolution,
         "definition": metric.definition,
-        "source": found.source,
+        "source": value.source,
     }
 
 

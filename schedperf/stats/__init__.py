@@ -16,6 +16,7 @@ import pandas as pd
 
 from schedperf.model.comparison import Sweep
 from schedperf.model.errors import InputError
+from schedperf.model.verdict import MARGIN
 from schedperf.stats._columns import Columns, compare_columns
 from schedperf.stats._counts import ComparedCounts, compare_counts
 from schedperf.stats._engine import Findings, analyse
@@ -23,7 +24,7 @@ from schedperf.stats._failures import failure_rows
 from schedperf.stats._judge import judge
 from schedperf.stats._rows import KEY, Rows, complete, form_rows
 from schedperf.stats._sweeps import SweepPoint, describe_sweep
-from schedperf.stats.verdicts import MARGIN, JudgedRow
+from schedperf.stats.verdicts import JudgedRow
 from schedperf.stats.welch import Difference, welch_difference
 from schedperf.tables.consistency import find_contradictions
 
@@ -79,37 +80,38 @@ def compare_runs(
         * ``status``: only "ok" counts; anything else is a run that failed, and needs no value
         * ``claimed``: the change that a source prints beside its numbers: "-10.7%"
         * ``claimed_mean``: the mean that a source prints beside its runs
-        * ``comparison``: a table can hold many comparisons; each has corrections of its own
+        * ``comparison``: a table can contain many comparisons; each is corrected separately
     :param base: name of the side that the others are compared with
-    :param new: names of the other sides, where one of them may have no run; else those in ``runs``
-    :param margin: half-width of the equivalence band, as a fraction of the value; 3% unless said
-    :param history: tables like ``runs``, one an earlier bundle of the same machine: how much their
-        runs varied makes the variances of few runs firmer
-    :param looks: sides whose recording was stopped by what was seen, with the largest number of
-        runs it could have had; their p values are corrected for the looks
-    :raises InputError: a column is missing; or a row, which is named, holds a value that is not a
-        number up to 1e150, a summary that cannot be, or a word or claim that is not known
+    :param new: names of the other sides, including sides without runs [default: those in ``runs``]
+    :param margin: half-width of the equivalence band, as a fraction of the value [default: 0.03]
+    :param history: tables like ``runs``, one per earlier bundle of the same machine; used for
+        variance shrinkage
+    :param looks: sides that were recorded with group-sequential stopping, with the largest number
+        of runs; their p values are corrected for the looks
+    :raises InputError: a column is missing; or a row, which is named, has a value that is not a
+        number up to 1e150, an invalid summary, or an unknown word or claim
     """
     table = complete(runs)
     if new is None and len(table) and base not in set(table["side"]):
-        raise InputError(f"runs: no side {base}; there is {', '.join(table['side'].unique()[:9])}")
+        sides_present = ", ".join(table["side"].unique()[:9])
+        raise InputError(f"runs: unknown side {base} (expected one of {sides_present})")
     if not 0.0 < margin < 1.0:
         raise InputError(f"margin: {margin:g} is out of range (expected 0 to 1, e.g. 0.03 for 3%)")
     sides = (
         [str(side) for side in table["side"].unique() if side != base] if new is None else [*new]
     )
     rows = form_rows(table[table["status"] == "ok"], base=base, new=sides)
-    found = analyse(rows, looks=looks or {}, history=[complete(past) for past in history])
-    judged = judge(rows, found, margin, find_contradictions(table, base=base))
+    analysis = analyse(rows, looks=looks or {}, history=[complete(past) for past in history])
+    judged = judge(rows, analysis, margin, find_contradictions(table, base=base))
     failed = failure_rows(table, base=base, new=sides)
-    return Result(rows=(*judged, *failed), sweeps=tuple(_sweeps(rows, found, judged)))
+    return Result(rows=(*judged, *failed), sweeps=tuple(_sweeps(rows, analysis, judged)))
 
 
 def _sweeps(
-    rows: Rows, found: Findings, judged: Sequence[JudgedRow]
+    rows: Rows, analysis: Findings, judged: Sequence[JudgedRow]
 ) -> Iterator[tuple[object, Sweep]]:
     points: dict[tuple[object, str, str, str, str, str], list[SweepPoint]] = {}
-    effect, se, df = (getattr(found.whole, name).tolist() for name in ("effect", "se", "df"))
+    effect, se, df = (getattr(analysis.whole, name).tolist() for name in ("effect", "se", "df"))
     for index, row in enumerate(judged):
         point = SweepPoint(
             point=row.point,

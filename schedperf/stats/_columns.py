@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Many quantities of the same runs, compared at once: shares of symbols, frames, lines.
+"""Compare many quantities of the same runs: shares of symbols, frames and cache lines.
 
 ::
 
@@ -20,12 +20,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy import optimize
 
+from schedperf.model.verdict import CONFIDENCE, FEWEST_RUNS
 from schedperf.stats._correction import false_discovery
 from schedperf.stats._estimates import Estimates, estimate_block
 from schedperf.stats._moderation import moderate_variances
 from schedperf.stats._rows import Block, Flags, Floats, Integers
 from schedperf.stats.verdicts import FEWEST_POINTS
-from schedperf.stats.welch import CONFIDENCE, FEWEST_RUNS
 
 # Steps towards the trend; each weighs the columns by the trend of the step before.
 TREND_STEPS = 10
@@ -77,48 +77,50 @@ def compare_columns(
         value that is missing in that run
     :param new: the same columns, shape (runs of new, columns)
     :param tested: which columns get a p and count in the correction, shape (columns,); they may be
-        chosen by what does not depend on the difference, like the mean over all runs of both
-        sides. All of them unless said; the others have NaN
-    :param alike: flags, shape (columns,): those that have it help each other, and those that have
-        it not, each other. What was sampled once in a few runs varies by other laws than what is
-        hot, so a profile with both must tell them apart. Unless said it is ``tested``
-    :raises ValueError: the two have different columns
+        chosen by a value independent of the difference, such as the mean over the runs of both
+        sides; p of the others is NaN. [default: all columns]
+    :param alike: flags, shape (columns,): the variances of columns with the same flag are shrunk
+        together. Columns with few samples have another distribution than hot ones, so a profile
+        must separate them. [default: ``tested``]
+    :raises ValueError: the sides have different numbers of columns
     """
     of_base, of_new = (np.atleast_2d(np.asarray(side, dtype=np.float64)) for side in (base, new))
     if of_base.shape[1] != of_new.shape[1]:
-        raise ValueError(f"{of_base.shape[1]} and {of_new.shape[1]} columns: they must be the same")
+        raise ValueError(
+            f"new has {of_new.shape[1]} columns (expected {of_base.shape[1]}, as base has)"
+        )
     columns = of_base.shape[1]
-    found = Estimates(count=columns)
+    estimates = Estimates(count=columns)
     numbers = np.column_stack([(~np.isnan(side)).sum(axis=0) for side in (of_base, of_new)])
     for block in _blocks_of(of_base, of_new, numbers):
-        estimate_block(found, block)
+        estimate_block(estimates, block)
     # One run has no variance of its own, and another side's is none.
-    found.se[(numbers < FEWEST_RUNS).any(axis=1)] = np.nan
+    estimates.se[(numbers < FEWEST_RUNS).any(axis=1)] = np.nan
     base_mean, new_mean = _means_of(of_base, numbers[:, 0]), _means_of(of_new, numbers[:, 1])
     is_tested = np.ones(columns, np.bool_) if tested is None else np.asarray(tested, np.bool_)
     group = is_tested if alike is None else np.asarray(alike, np.bool_)
-    _moderate(found, np.abs(base_mean) + np.abs(new_mean), group.astype(np.intp))
-    half = np.where(found.se > 0.0, found.half_width(CONFIDENCE), np.nan)
-    p = np.where(is_tested, found.p, np.nan)
+    _moderate(estimates, np.abs(base_mean) + np.abs(new_mean), group.astype(np.intp))
+    half = np.where(estimates.se > 0.0, estimates.half_width(CONFIDENCE), np.nan)
+    p = np.where(is_tested, estimates.p, np.nan)
     return Columns(
         base=base_mean,
         new=new_mean,
-        difference=found.effect,
-        ci_low=found.effect - half,
-        ci_high=found.effect + half,
+        difference=estimates.effect,
+        ci_low=estimates.effect - half,
+        ci_high=estimates.effect + half,
         p=p,
         q=false_discovery(p, np.zeros(columns, dtype=np.intp)),
         n_base=numbers[:, 0],
         n_new=numbers[:, 1],
-        df=found.df,
+        df=estimates.df,
     )
 
 
 def _blocks_of(base: Floats, new: Floats, numbers: Integers) -> Iterator[Block]:
     # Columns with equally many values per side together: what is there, in front of what is not.
     shapes, places = np.unique(numbers, axis=0, return_inverse=True)
-    for place, (n_base, n_new) in enumerate(shapes):
-        members = np.flatnonzero(places.ravel() == place)
+    for index, (n_base, n_new) in enumerate(shapes):
+        members = np.flatnonzero(places.ravel() == index)
         if not n_base or not n_new:
             continue
         yield Block(
@@ -143,23 +145,23 @@ def _means_of(values: Floats, numbers: Integers) -> Floats:
         return np.asarray(np.nansum(values, axis=0) / np.where(numbers > 0, numbers, np.nan))
 
 
-def _moderate(found: Estimates, size: Floats, group: Integers) -> None:
-    usable: Flags = (found.variance > 0.0) & (found.inner_df >= 1.0) & found.is_even
-    usable &= (size > 0.0) & ~np.isnan(found.se)
-    trend = np.ones(len(found.variance))
-    for one in np.unique(group):
-        members = np.flatnonzero(usable & (group == one))
+def _moderate(estimates: Estimates, size: Floats, group: Integers) -> None:
+    usable: Flags = (estimates.variance > 0.0) & (estimates.inner_df >= 1.0) & estimates.is_even
+    usable &= (size > 0.0) & ~np.isnan(estimates.se)
+    trend = np.ones(len(estimates.variance))
+    for label in np.unique(group):
+        members = np.flatnonzero(usable & (group == label))
         if len(members) < FEWEST_POINTS:
             usable[members] = False
         else:
-            trend[members] = _trend_of(found.variance[members], size[members])
+            trend[members] = _trend_of(estimates.variance[members], size[members])
     members = np.flatnonzero(usable)
     if not len(members):
         return
-    own, own_df = moderate_variances(found.variance / trend, found.inner_df, members, group)
-    found.se[members] = np.sqrt(own * trend[members] * found.factor[members])
-    found.df[members] = own_df
-    found.is_moderated[members] = True
+    own, own_df = moderate_variances(estimates.variance / trend, estimates.inner_df, members, group)
+    estimates.se[members] = np.sqrt(own * trend[members] * estimates.factor[members])
+    estimates.df[members] = own_df
+    estimates.is_moderated[members] = True
 
 
 def _trend_of(variance: Floats, size: Floats) -> Floats:

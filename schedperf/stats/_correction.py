@@ -4,8 +4,8 @@
 import numpy as np
 import pandas as pd
 
+from schedperf.model.verdict import FALSE_DISCOVERY_RATE
 from schedperf.stats._rows import Floats, Integers
-from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE
 
 
 def holm(p: Floats, question: Integers) -> Floats:
@@ -29,8 +29,8 @@ def false_discovery(p: Floats, family: Integers) -> Floats:
 
     Benjamini & Hochberg, "Controlling the false discovery rate", J. R. Stat. Soc. B 57
     (1995), in the adaptive form of Benjamini, Krieger & Yekutieli, Biometrika 93 (2006),
-    definition 6: a first pass at 0.05 / 1.05 tells how many rows did not change, and only
-    those need to be paid for. Where nothing changed, that is the level of all rows.
+    definition 6: a first pass at 0.05 / 1.05 estimates the number of unchanged rows, and the
+    correction is for this number. If no row changed, 0.05 / 1.05 is the level of all rows.
 
     :param p: NaN where nothing was tested; those stay and do not count
     :param family: rows are corrected for those of their own family

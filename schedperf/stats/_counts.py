@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Rates of rare events: counts of runs over their exposure, compared line by line.
+"""Compare the rates of rare events, such as samples of a cache line, between two sides.
 
-A count of samples scatters at least as Poisson says, and more where runs differ from each other:
+The variance of a count of samples is at least that of Poisson, and larger if runs differ:
 the variance of a count with mean m is m (1 + phi m), that of a negative binomial. One phi is
-estimated from all lines together (:func:`_overdispersion`); how far single lines scatter more than
-that is averaged over prior degrees of freedom as for the variances of a sweep, after Lund,
+estimated from all lines together (:func:`_overdispersion`); the additional variance of single lines
+is averaged over prior degrees of freedom as for the variances of a sweep, after Lund,
 Nettleton, McCarthy and Smyth, "Detecting differential expression in RNA-sequence data using
 quasi-likelihood with shrunken dispersion estimates", Stat. Appl. Genet. Mol. Biol. 11 (2012).
 
 Given the sum of both sides, the count of new is binomial (Przyborowski and Wilenski, Biometrika 31,
-1940). A count that scatters k times as much as Poisson tells as much as one k times smaller, so
+1940). A count whose variance is k times that of Poisson is as precise as one k times smaller, so
 counts and exposures are divided by k. The mid-p form is used (Lancaster, J. Am. Stat. Assoc. 56,
-1961): with counts of 0 to 5 the exact one would be far too cautious. Where k is estimated,
+1961): with counts of 0 to 5 the exact test would be too conservative. Where k is estimated,
 quantiles of t stand for those of the normal distribution.
 """
 
@@ -30,7 +30,7 @@ from schedperf.stats._rows import Floats
 # equal exposures the mid-p is 0.03, of 4 it is 0.06. The sum does not depend on the change, so it
 # may choose what is tested (Bourgon, Gentleman and Huber, PNAS 107, 2010).
 FEWEST_SAMPLES = 5
-# Samples a run from which the scatter of one line tells something that Poisson does not drown.
+# Samples per run from which the overdispersion of a line can be separated from Poisson noise.
 FEWEST_FOR_SCATTER = 3.0
 # Pearson's statistic of equal counts is 0, of which no logarithm can be taken.
 SMALLEST_SCATTER = 0.05
@@ -126,7 +126,11 @@ def compare_counts(
     """
     sides = (_checked(base, base_exposure), _checked(new, new_exposure))
     if sides[0].counts.shape[1] != sides[1].counts.shape[1]:
-        raise ValueError("both sides need the same lines")
+        lines = [side.counts.shape[1] for side in sides]
+        raise ValueError(
+            f"different numbers of lines: {lines[0]} in base, {lines[1]} in new "
+            "(expected the same number)"
+        )
     df = sum(len(side.exposure) for side in sides) - 2.0
     phi = _overdispersion(sides) if df > 0.0 else np.nan
     scatter, line_df = _moderated_scatter(sides, phi, df)
@@ -137,9 +141,14 @@ def _checked(counts: Floats, exposure: Floats) -> _Counts:
     numbers = np.asarray(counts, dtype=np.float64)
     exposures = np.asarray(exposure, dtype=np.float64)
     if numbers.ndim != 2 or exposures.shape != numbers.shape[:1] or not len(exposures):  # noqa: PLR2004 # runs and lines
-        raise ValueError("counts need the shape (runs, lines), exposures (runs,), and a run")
+        raise ValueError(
+            "invalid shape (expected counts of shape (runs, lines), exposures of shape (runs,), "
+            "and at least 1 run)"
+        )
     if not (np.isfinite(exposures).all() and (exposures > 0.0).all() and (numbers >= 0.0).all()):
-        raise ValueError("counts must not be negative, and exposures must be positive")
+        raise ValueError(
+            "invalid count or exposure (expected counts >= 0, and finite exposures > 0)"
+        )
     return _Counts(counts=numbers, exposure=exposures)
 
 
@@ -175,17 +184,18 @@ def _moderated_scatter(
     # Where runs scatter as Poisson says there is no estimate that could be wrong.
     most_df = np.inf if phi == 0.0 else df * _independent_lines(sides, phi)
     means = np.vstack([side.means for side in sides]).mean(axis=0)
-    tells = means >= FEWEST_FOR_SCATTER
-    scatter, found_df = np.ones(lines), np.full(lines, most_df)
-    if tells.any():
-        seen = np.maximum(_squares(sides, phi)[tells] / df, SMALLEST_SCATTER)
-        scatter[tells], found_df[tells] = _drawn_to_one(seen, df, most_df)
-    return np.maximum(scatter, 1.0), found_df
+    is_estimable = means >= FEWEST_FOR_SCATTER
+    scatter, scatter_df = np.ones(lines), np.full(lines, most_df)
+    if is_estimable.any():
+        observed = np.maximum(_squares(sides, phi)[is_estimable] / df, SMALLEST_SCATTER)
+        shrunk = _drawn_to_one(observed, df, most_df)
+        scatter[is_estimable], scatter_df[is_estimable] = shrunk
+    return np.maximum(scatter, 1.0), scatter_df
 
 
 def _drawn_to_one(seen: Floats, df: float, most_df: float) -> tuple[Floats, float]:
     # All answers of PRIOR_DF, and that all lines scatter alike, are weighted by how well they
-    # explain what was seen: scatters follow F with df and the prior's degrees of freedom.
+    # explain the observed values: scatters follow F with df and the prior's degrees of freedom.
     priors = np.array([*PRIOR_DF, np.inf])
     logs = np.array([_explain(seen, df, prior) for prior in priors])
     weights = np.exp(logs - logs.max())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""All tests of all rows, in their order."""
+"""Run all tests on all rows: effects, ranks, modes, drift, and multiple-testing correction."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from schedperf.model.verdict import FALSE_DISCOVERY_RATE
 from schedperf.stats._correction import false_discovery, holm
 from schedperf.stats._estimates import Estimates, estimate
 from schedperf.stats._moderation import moderate, past_variances, sweeps_of
@@ -15,7 +16,6 @@ from schedperf.stats._rows import QUESTION, Block, Floats, Rows, blocks_of, coun
 from schedperf.stats._spread import Modes, boot_shares, compare_spread, find_modes
 from schedperf.stats._time_order import Drift, find_drift, widen
 from schedperf.stats.sequential import equality_level, nominal_level
-from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE
 
 # Two one-sided tests at 5% each are one 90% interval: Schuirmann, "A comparison of the two
 # one-sided tests procedure and the power approach", J. Pharmacokin. Biopharm. 15 (1987).
@@ -26,7 +26,7 @@ RANKS = ("p", "shift", "low", "high", "is_tied", "is_outlying")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Findings:
-    """All that was found out of the rows; arrays of shape (rows,) unless it says otherwise.
+    """The results of all tests; arrays of shape (rows,) if no other shape is given.
 
     :param numbers: independent values per side, shape (rows, 2), NaN where unknown
     :param whole: estimates of the mean shift
@@ -64,8 +64,8 @@ class Findings:
 def analyse(rows: Rows, *, looks: Mapping[str, int], history: Sequence[pd.DataFrame]) -> Findings:
     """Run all tests.
 
-    :param looks: largest number of runs for the sides that were looked at while they grew
-    :param history: completed tables of earlier runs of the same machine, one a bundle
+    :param looks: largest number of runs of each side recorded with group-sequential stopping
+    :param history: completed tables of earlier runs of the same machine, one per bundle
     """
     blocks = list(blocks_of(rows))
     whole = estimate(rows, blocks)
@@ -75,7 +75,9 @@ def analyse(rows: Rows, *, looks: Mapping[str, int], history: Sequence[pd.DataFr
     correlation = widen(whole, blocks, sweep, drift.is_blocked)
     ranks = _rank_all(len(rows), blocks)
     modes = {
-        int(row): (found, at) for found in _modes_of(blocks) for at, row in enumerate(found.rows)
+        int(row): (block_modes, at)
+        for block_modes in _modes_of(blocks)
+        for at, row in enumerate(block_modes.rows)
     }
     p, deciding = _judged_by(whole, ranks, modes)
     p = np.minimum(p * _by_side(rows, looks, _price_of_looks, 1.0), 1.0)
@@ -103,18 +105,18 @@ def analyse(rows: Rows, *, looks: Mapping[str, int], history: Sequence[pd.DataFr
 def _rank_all(count: int, blocks: Sequence[Block]) -> dict[str, Floats]:
     columns = {name: np.full(count, np.nan) for name in RANKS}
     for block in blocks:
-        found = rank(block)
-        if found is not None:
+        ranks = rank(block)
+        if ranks is not None:
             for name in RANKS:
-                columns[name][block.rows] = getattr(found, name)
+                columns[name][block.rows] = getattr(ranks, name)
     # Where the t test's assumptions are in doubt, both have to see the change.
     columns["is_confirmed"] = (columns["is_tied"] == 1.0) | (columns["is_outlying"] == 1.0)
     return columns
 
 
 def _modes_of(blocks: Sequence[Block]) -> list[Modes]:
-    found = [find_modes(block) for block in blocks]
-    return [modes for modes in found if modes is not None]
+    candidates = [find_modes(block) for block in blocks]
+    return [modes for modes in candidates if modes is not None]
 
 
 def _judged_by(
@@ -125,12 +127,12 @@ def _judged_by(
     # What is exact (NaN) needs no confirmation.
     p = np.where(ranks["is_confirmed"], np.maximum(p, ranks["p"]), p)
     effect = whole.effect.copy()
-    for row, (found, at) in modes.items():
+    for row, (block_modes, at) in modes.items():
         # Two questions are asked where there are two modes, so the clearer answer counts double.
-        within, occupancy = float(found.p_within[at]), float(found.p_occupancy[at])
+        within, occupancy = float(block_modes.p_within[at]), float(block_modes.p_occupancy[at])
         p[row] = min(2.0 * np.fmin(within, occupancy), 1.0)
         if within <= occupancy:
-            effect[row] = found.effect[at]
+            effect[row] = block_modes.effect[at]
     return p, effect
 
 
@@ -140,11 +142,11 @@ def _price_of_looks(max_runs: int) -> float:
 
 
 def _by_side(
-    rows: Rows, looks: Mapping[str, int], value_of: Callable[[int], float], other: float
+    rows: Rows, looks: Mapping[str, int], value_of: Callable[[int], float], default: float
 ) -> Floats:
     # What the largest number of runs costs the sides that were looked at, for each row.
     values = {side: value_of(max_runs) for side, max_runs in looks.items()}
-    return np.array([values.get(side, other) for side in rows.table["side"]], dtype=np.float64)
+    return np.array([values.get(side, default) for side in rows.table["side"]], dtype=np.float64)
 
 
 def _correct(p: Floats, rows: Rows) -> Floats:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import special
 
+from schedperf.model.verdict import FEWEST_RUNS
 from schedperf.stats._rows import REPLICATIONS, Block, Flags, Floats, Integers, Rows, count_units
-from schedperf.stats.welch import FEWEST_RUNS
 
 
 @dataclass(kw_only=True, slots=True)
@@ -78,24 +78,24 @@ def estimate(rows: Rows, blocks: Iterable[Block]) -> Estimates:
     population variances are involved", Biometrika 34 (1947), with the degrees of
     freedom of Satterthwaite, Biometrics Bulletin 2 (1946).
     """
-    found = Estimates(count=len(rows))
+    estimates = Estimates(count=len(rows))
     for block in blocks:
-        estimate_block(found, block)
+        estimate_block(estimates, block)
     if len(rows.summaries):
-        _fill_summaries(found, rows)
+        _fill_summaries(estimates, rows)
     # One run has no variance of its own, and another side's is none; a boot's other side's is.
     is_boot = rows.replication == REPLICATIONS.index("boots")
     is_lone = (count_units(rows) < FEWEST_RUNS).any(axis=1) & ~is_boot
-    found.se[is_lone] = np.nan
-    return found
+    estimates.se[is_lone] = np.nan
+    return estimates
 
 
-def estimate_block(found: Estimates, block: Block) -> None:
+def estimate_block(estimates: Estimates, block: Block) -> None:
     """Estimate the rows of one block, each by itself."""
     if block.is_paired:
-        _fill_pairs(found, block)
+        _fill_pairs(estimates, block)
     else:
-        _fill_sides(found, block)
+        _fill_sides(estimates, block)
 
 
 def variances_of(values: Floats) -> Floats:
@@ -107,18 +107,18 @@ def variances_of(values: Floats) -> Floats:
     return np.where(np.ptp(values, axis=1) == 0.0, 0.0, values.var(axis=1, ddof=1))
 
 
-def _fill_sides(found: Estimates, block: Block) -> None:
+def _fill_sides(estimates: Estimates, block: Block) -> None:
     raw = np.column_stack((variances_of(block.base), variances_of(block.new)))
     numbers = np.tile([block.base.shape[1], block.new.shape[1]], (len(raw), 1)).astype(np.float64)
     means = np.column_stack((block.base.mean(axis=1), block.new.mean(axis=1)))
-    found.is_rounded[block.rows] = (raw < block.floors).any(axis=1)
+    estimates.is_rounded[block.rows] = (raw < block.floors).any(axis=1)
     moments = _Moments(
         means=means,
         variances=np.maximum(raw, block.floors),
         numbers=numbers,
         exact=block.new[:, 0] - block.base[:, 0],
     )
-    _enter(found, block.rows, moments)
+    _enter(estimates, block.rows, moments)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -131,7 +131,7 @@ class _Moments:
     exact: Floats
 
 
-def _enter(found: Estimates, rows: Integers, moments: _Moments) -> None:
+def _enter(estimates: Estimates, rows: Integers, moments: _Moments) -> None:
     numbers, variances, means = moments.numbers, moments.variances, moments.means
     inner = numbers - 1.0
     errors = variances / numbers
@@ -143,17 +143,17 @@ def _enter(found: Estimates, rows: Integers, moments: _Moments) -> None:
     factor = (1.0 / numbers).sum(axis=1)
     is_lone = (inner < 1.0).any(axis=1)
     is_exact = (total == 0.0) & ~np.isnan(moments.exact)
-    found.effect[rows] = np.where(is_exact, moments.exact, means[:, 1] - means[:, 0])
+    estimates.effect[rows] = np.where(is_exact, moments.exact, means[:, 1] - means[:, 0])
     # Where a side has one value, the other's variance stands for both.
-    found.se[rows] = np.sqrt(np.where(is_lone, pooled * factor, total))
-    found.df[rows] = np.where(is_lone, inner.sum(axis=1), welch_df)
-    found.variance[rows] = pooled
-    found.inner_df[rows] = inner.sum(axis=1)
-    found.factor[rows] = factor
-    found.is_even[rows] = numbers.max(axis=1) <= MOST_UNEVEN * numbers.min(axis=1)
+    estimates.se[rows] = np.sqrt(np.where(is_lone, pooled * factor, total))
+    estimates.df[rows] = np.where(is_lone, inner.sum(axis=1), welch_df)
+    estimates.variance[rows] = pooled
+    estimates.inner_df[rows] = inner.sum(axis=1)
+    estimates.factor[rows] = factor
+    estimates.is_even[rows] = numbers.max(axis=1) <= MOST_UNEVEN * numbers.min(axis=1)
 
 
-def _fill_summaries(found: Estimates, rows: Rows) -> None:
+def _fill_summaries(estimates: Estimates, rows: Rows) -> None:
     # Published means with a coefficient of variation, which on logarithms is the standard
     # deviation: log(1 + cv^2) is the variance of the logarithm of a log-normal variable.
     members = np.flatnonzero(rows.is_summary)
@@ -175,11 +175,11 @@ def _fill_summaries(found: Estimates, rows: Rows) -> None:
         numbers=np.where(numbers > 0.0, numbers, np.nan),
         exact=np.full(len(members), np.nan),
     )
-    _enter(found, members, moments)
+    _enter(estimates, members, moments)
     # With an unknown number of runs the spread still says how many are needed.
-    is_bare = np.isnan(found.variance[members])
-    found.variance[members[is_bare]] = _mean_of_known(variances[is_bare])
-    found.factor[members[is_bare]] = np.nan
+    is_bare = np.isnan(estimates.variance[members])
+    estimates.variance[members[is_bare]] = _mean_of_known(variances[is_bare])
+    estimates.factor[members[is_bare]] = np.nan
 
 
 def _mean_of_known(pairs: Floats) -> Floats:
@@ -188,17 +188,17 @@ def _mean_of_known(pairs: Floats) -> Floats:
     )
 
 
-def _fill_pairs(found: Estimates, block: Block) -> None:
+def _fill_pairs(estimates: Estimates, block: Block) -> None:
     rows, pairs = block.rows, block.base.shape[1]
     differences, floors = block.new - block.base, block.floors.mean(axis=1)
     raw = variances_of(differences) / 2.0
     variance = np.maximum(raw, floors)
     is_exact = variance == 0.0
-    found.effect[rows] = np.where(is_exact, differences[:, 0], differences.mean(axis=1))
-    found.se[rows] = np.sqrt(2.0 * variance / pairs)
-    found.df[rows] = found.inner_df[rows] = pairs - 1.0
-    found.variance[rows] = variance
-    found.factor[rows] = 2.0 / pairs
-    found.sum_variance[rows] = np.maximum(variances_of(block.new + block.base) / 2.0, floors)
-    found.is_rounded[rows] = raw < floors
-    found.is_even[rows] = True
+    estimates.effect[rows] = np.where(is_exact, differences[:, 0], differences.mean(axis=1))
+    estimates.se[rows] = np.sqrt(2.0 * variance / pairs)
+    estimates.df[rows] = estimates.inner_df[rows] = pairs - 1.0
+    estimates.variance[rows] = variance
+    estimates.factor[rows] = 2.0 / pairs
+    estimates.sum_variance[rows] = np.maximum(variances_of(block.new + block.base) / 2.0, floors)
+    estimates.is_rounded[rows] = raw < floors
+    estimates.is_even[rows] = True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Runs that failed are counted, and the counts are tested exactly."""
+"""Compare the number of failed runs between sides with an exact test."""
 
 from typing import Any
 
@@ -8,7 +8,8 @@ import pandas as pd
 from scipy import stats
 
 from schedperf.model.comparison import Verdict
-from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE, JudgedRow, reason_of
+from schedperf.model.verdict import FALSE_DISCOVERY_RATE, reason_of
+from schedperf.stats.verdicts import JudgedRow
 
 METRIC = "failed runs"
 RUN = ["workload", "point"]
@@ -29,9 +30,9 @@ def failure_rows(runs: pd.DataFrame, *, base: str, new: list[str]) -> list[Judge
     if (runs["status"] == "ok").all():
         return []
     points: dict[tuple[Any, ...], dict[str, tuple[int, int]]] = {}
-    for one in _count(runs).to_dict("records"):
-        key = (one["comparison"], one["workload"], one["point"])
-        points.setdefault(key, {})[str(one["side"])] = (int(one["failed"]), int(one["n"]))
+    for counts in _count(runs).to_dict("records"):
+        key = (counts["comparison"], counts["workload"], counts["point"])
+        points.setdefault(key, {})[str(counts["side"])] = (int(counts["failed"]), int(counts["n"]))
     return [
         _row(key, side, counts[base], counts[side])
         for key, counts in points.items()
@@ -108,18 +109,18 @@ def _row(key: tuple[Any, ...], side: str, base: tuple[int, int], new: tuple[int,
 
 
 def _advice(failed: tuple[int, int], n: tuple[int, int], side: str) -> str:
-    # What a later kernel, or this one where it never failed, would have to show.
+    # The number of runs without a failure that a later kernel, or this one, needs.
     proof = _runs_to_prove(failed[1] or failed[0], n[1] if failed[1] else n[0])
     if proof is None or (not failed[1] and proof <= n[1]):
         return ""
     if failed[1]:
         return f"{proof} runs without a failure would confirm a fix"
-    return f"{proof} runs of {side} without a failure would show that it fails less often"
+    return f"{proof} runs of {side} without a failure would show a lower failure rate"
 
 
 def _runs_to_prove(failed: int, n: int) -> int | None:
-    # How many clean runs are too many for luck at the rate that was seen: (1 - rate)^k < 5%,
-    # Fisher's exact test with the seen counts as the other side.
+    # How many clean runs are too many for chance at the observed rate: (1 - rate)^k < 5%,
+    # Fisher's exact test with the observed counts as the other side.
     if not failed:
         return None
     clean = np.arange(1, MOST_PROOF)

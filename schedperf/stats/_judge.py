@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""From estimates to the rows of a result: intervals, verdicts, and the reasons in words."""
+"""Turn estimates into result rows: intervals, verdicts and their reasons."""
 
 import math
 from collections.abc import Mapping
@@ -9,35 +9,38 @@ import numpy as np
 
 from schedperf.model.caveats import Caveat, caveat
 from schedperf.model.comparison import Better, Family
+from schedperf.model.units import signed
+from schedperf.model.verdict import (
+    CONFIDENCE,
+    FALSE_DISCOVERY_RATE,
+    FEWEST_RUNS,
+    SMALLEST_EFFECT,
+    Reason,
+    reason_of,
+)
 from schedperf.stats._engine import Findings
 from schedperf.stats._estimates import Estimates
 from schedperf.stats._power import least_detectable, runs_to_settle
 from schedperf.stats._rows import REPLICATIONS, Flags, Floats, Rows
 from schedperf.stats.verdicts import (
-    FALSE_DISCOVERY_RATE,
     FEWEST_IN_BLOCKS,
     FEWEST_POINTS,
     LARGEST_LOG,
-    SMALLEST_EFFECT,
     Evidence,
     JudgedRow,
-    Reason,
     decide,
     fraction_of,
     ratio_of,
-    reason_of,
-    signed,
 )
-from schedperf.stats.welch import CONFIDENCE, FEWEST_RUNS
 
 TAKE_TURNS = (
     "interleave the sides: settings with `schedperf ab`, kernels with `schedperf record --append` "
     "after each reboot"
 )
 
-# How unlike the spread of the sides must be to be told: it is a remark, so it is asked more of.
+# Significance level of the caveat about a different spread of the sides.
 SPREAD_LEVEL = 0.01
-# Correlations of successive runs from here on are told: the interval is then wider by a fifth.
+# Smallest correlation of successive runs with a caveat: it widens the interval by a fifth.
 LEAST_CORRELATION = 0.2
 MOST_NOISIER = 1e6
 MOST_COARSE = 1e6
@@ -61,7 +64,7 @@ class _Question:
 class _Case:
     # Rows, all that was found of them, and what follows for all of them at once.
     rows: Rows
-    found: Findings
+    analysis: Findings
     margin: float
     half_ci: Floats
     half_equivalence: Floats
@@ -72,7 +75,7 @@ class _Case:
 
 def judge(
     rows: Rows,
-    found: Findings,
+    analysis: Findings,
     margin: float,
     contradictions: Mapping[tuple[object, ...], tuple[Caveat, ...]],
 ) -> list[JudgedRow]:
@@ -80,26 +83,26 @@ def judge(
 
     :param contradictions: caveats by comparison, side and key
     """
-    whole = found.whole
+    whole = analysis.whole
     least = np.where(whole.se > 0.0, least_detectable(whole.se, whole.df), np.nan)
     case = _Case(
         rows=rows,
-        found=found,
+        analysis=analysis,
         margin=margin,
         half_ci=whole.half_width(CONFIDENCE),
-        half_equivalence=found.whole.half_width(1.0 - 2.0 * found.equality_level),
+        half_equivalence=analysis.whole.half_width(1.0 - 2.0 * analysis.equality_level),
         mde=np.where(rows.is_log, np.expm1(np.minimum(least, LARGEST_LOG)), least),
-        more_runs=_more_runs(rows, found, margin),
-        outlives=found.drift.outlives(found.whole),
+        more_runs=_more_runs(rows, analysis, margin),
+        outlives=analysis.drift.outlives(analysis.whole),
     )
     names = [field.name for field in fields(_Question)]
     values = zip(*(rows.table[name].tolist() for name in names), strict=True)
-    questions = (_Question(**dict(zip(names, one, strict=True))) for one in values)
+    questions = (_Question(**dict(zip(names, row, strict=True))) for row in values)
     return [_row(case, index, question, contradictions) for index, question in enumerate(questions)]
 
 
-def _more_runs(rows: Rows, found: Findings, margin: float) -> Floats:
-    whole = found.whole
+def _more_runs(rows: Rows, analysis: Findings, margin: float) -> Floats:
+    whole = analysis.whole
     smallest, largest = (
         np.where(rows.is_log, math.log1p(share), share) for share in (SMALLEST_EFFECT, margin)
     )
@@ -108,8 +111,8 @@ def _more_runs(rows: Rows, found: Findings, margin: float) -> Floats:
         whole.effect, variance, smallest=smallest, margin=largest, is_paired=rows.is_paired
     )
     # How many runs tell two modes apart is another question.
-    needed[list(found.modes)] = np.nan
-    few = np.minimum(found.numbers[:, 0], found.numbers[:, 1])
+    needed[list(analysis.modes)] = np.nan
+    few = np.minimum(analysis.numbers[:, 0], analysis.numbers[:, 1])
     return np.where(np.isnan(few), needed, np.maximum(needed - few, 1.0))
 
 
@@ -119,13 +122,13 @@ def _row(
     question: _Question,
     contradictions: Mapping[tuple[object, ...], tuple[Caveat, ...]],
 ) -> JudgedRow:
-    rows, found = case.rows, case.found
+    rows, analysis = case.rows, case.analysis
     evidence = _evidence(case, index, question)
     verdict, reason = decide(evidence, side=question.side, margin=case.margin)
     is_open = verdict == "inconclusive" and evidence.obstacle is None
     has_ratio = bool(rows.is_log[index])
     low, high = (None, None) if evidence.ci is None else evidence.ci
-    ranks = {name: _known(values[index]) for name, values in found.ranks.items()}
+    ranks = {name: _known(values[index]) for name, values in analysis.ranks.items()}
     row = JudgedRow(
         comparison=question.comparison,
         side=question.side,
@@ -142,8 +145,8 @@ def _row(
         ratio=_ratio(evidence.effect, has_ratio=has_ratio),
         ci_low=_ratio(low, has_ratio=has_ratio),
         ci_high=_ratio(high, has_ratio=has_ratio),
-        p=_known(found.p[index]),
-        q=_known(found.q[index]),
+        p=_known(analysis.p[index]),
+        q=_known(analysis.q[index]),
         verdict=verdict,
         mde=evidence.mde,
         more_runs=evidence.more_runs if is_open else None,
@@ -151,8 +154,8 @@ def _row(
         reason=reason,
         caveats=tuple(_caveats(case, index, question)),
         replication=evidence.replication,
-        icc=_known(found.icc[index]),
-        design_effect=_known(found.design_effect[index]),
+        icc=_known(analysis.icc[index]),
+        design_effect=_known(analysis.design_effect[index]),
         p_rank=ranks["p"],
         rank_ratio=_ratio(ranks["shift"], has_ratio=has_ratio),
         rank_low=_ratio(ranks["low"], has_ratio=has_ratio),
@@ -175,23 +178,23 @@ def _ratio(log: float | None, *, has_ratio: bool) -> float | None:
 
 
 def _evidence(case: _Case, index: int, question: _Question) -> Evidence:
-    rows, found = case.rows, case.found
-    whole = found.whole
+    rows, analysis = case.rows, case.analysis
+    whole = analysis.whole
     # All values are 0: equal, and nothing to be relative to. Other values have no share of 0.
     has_scale = bool(rows.scale[index] > 0.0 or whole.se[index] == 0.0)
     is_estimated = has_scale and not math.isnan(whole.se[index])
     return Evidence(
         better=question.better,
-        n_base=_whole(found.numbers[index, 0]),
-        n_new=_whole(found.numbers[index, 1]),
+        n_base=_whole(analysis.numbers[index, 0]),
+        n_new=_whole(analysis.numbers[index, 1]),
         replication=REPLICATIONS[rows.replication[index]],
         is_log=bool(rows.is_log[index]),
         effect=_known(whole.effect[index]) if has_scale else None,
-        deciding=_known(found.deciding[index]) if has_scale else None,
+        deciding=_known(analysis.deciding[index]) if has_scale else None,
         ci=_interval(whole, case.half_ci, index) if is_estimated else None,
         equivalence_ci=_interval(whole, case.half_equivalence, index) if is_estimated else None,
-        equality_level=float(found.equality_level[index]),
-        q=_known(found.q[index]),
+        equality_level=float(analysis.equality_level[index]),
+        q=_known(analysis.q[index]),
         steps=_steps(case, index, question),
         obstacle=_obstacle(case, index, question),
         mde=_known(case.mde[index]),
@@ -199,20 +202,22 @@ def _evidence(case: _Case, index: int, question: _Question) -> Evidence:
     )
 
 
-def _interval(found: Estimates, half: Floats, index: int) -> tuple[float, float]:
-    return float(found.effect[index] - half[index]), float(found.effect[index] + half[index])
+def _interval(estimates: Estimates, half: Floats, index: int) -> tuple[float, float]:
+    return float(estimates.effect[index] - half[index]), float(
+        estimates.effect[index] + half[index]
+    )
 
 
 def _steps(case: _Case, index: int, question: _Question) -> float | None:
     step = question.resolution
-    if not case.found.whole.is_rounded[index] or not step > 0.0:
+    if not case.analysis.whole.is_rounded[index] or not step > 0.0:
         return None
     return abs(float(case.rows.new[index] - case.rows.base[index])) / float(step)
 
 
 def _obstacle(case: _Case, index: int, question: _Question) -> Reason | None:
     # The sides were recorded one after the other, and drift may explain the change.
-    found, drift = case.found, case.found.drift
+    analysis, drift = case.analysis, case.analysis.drift
     if not drift.is_blocked[index]:
         return None
     place_in_time = "before" if drift.is_reversed[index] else "after"
@@ -221,17 +226,16 @@ def _obstacle(case: _Case, index: int, question: _Question) -> Reason | None:
         size = _share(case, index, drift.bias[index])
         why = f"{blocks}, and the drift of the machine alone explains {size}"
         return reason_of(why, TAKE_TURNS)
-    few = min(found.numbers[index])
+    few = min(analysis.numbers[index])
     if few < FEWEST_IN_BLOCKS and not drift.is_pooled[index]:
         units = REPLICATIONS[case.rows.replication[index]]
-        enough = f"record {FEWEST_IN_BLOCKS} {units} per side or {FEWEST_POINTS} points of a sweep"
+        enough = f"record {FEWEST_IN_BLOCKS} {units} per side or {FEWEST_POINTS} parameter values"
         why = (
-            f"{blocks}, and {few:.0f} {units} per side of one point cannot separate a change "
-            "from drift"
+            f"{blocks}, and {few:.0f} {units} per side are too few to separate a change from drift"
         )
         return reason_of(why, f"{enough}, or {TAKE_TURNS}")
-    if found.q[index] < FALSE_DISCOVERY_RATE and not case.outlives[index]:
-        why = f"{blocks}, and a drift within the uncertainty of these runs explains it"
+    if analysis.q[index] < FALSE_DISCOVERY_RATE and not case.outlives[index]:
+        why = f"{blocks}, and drift within the uncertainty of these runs can explain the change"
         return reason_of(why, TAKE_TURNS)
     return None
 
@@ -241,32 +245,34 @@ def _share(case: _Case, index: int, effect: float) -> str:
 
 
 def _method(case: _Case, index: int) -> str:
-    rows, found = case.rows, case.found
+    rows, analysis = case.rows, case.analysis
     scale = "logs" if rows.is_log[index] else "values"
-    se = found.whole.se[index]
+    se = analysis.whole.se[index]
     if math.isnan(se):
         return "none"
     if se == 0.0:
         return f"exact on {scale}"
-    if index in found.modes:
-        return f"two modes: occupancy exact, t within on {scale}"
-    kind = "moderated" if found.whole.is_moderated[index] else ""
+    if index in analysis.modes:
+        return f"bimodal: exact test of runs per mode, within-mode t on {scale}"
+    kind = "moderated" if analysis.whole.is_moderated[index] else ""
     pairs = "paired" if rows.is_paired[index] else ""
-    few = "pooled" if min(found.numbers[index]) < FEWEST_RUNS else "Welch"
+    few = "pooled" if min(analysis.numbers[index]) < FEWEST_RUNS else "Welch"
     name = " ".join(filter(None, (pairs, kind))) or few
     confirmed = ""
-    if found.ranks["is_confirmed"][index]:
-        confirmed = ", and permutation" if found.ranks["is_tied"][index] == 1.0 else ", and ranks"
+    if analysis.ranks["is_confirmed"][index]:
+        confirmed = (
+            ", and permutation" if analysis.ranks["is_tied"][index] == 1.0 else ", and ranks"
+        )
     return f"{name} t on {scale}{confirmed}"
 
 
 def _caveats(case: _Case, index: int, question: _Question) -> list[Caveat]:
-    rows, found, side = case.rows, case.found, question.side
+    rows, analysis, side = case.rows, case.analysis, question.side
     units = REPLICATIONS[rows.replication[index]]
     caveats = [
         caveat("few-runs", side=name, n=int(n), needed=FEWEST_RUNS, units=units)
-        for name, n in zip(("base", side), found.numbers[index], strict=True)
-        if 0 < n < FEWEST_RUNS and math.isnan(found.whole.se[index])
+        for name, n in zip(("base", side), analysis.numbers[index], strict=True)
+        if 0 < n < FEWEST_RUNS and math.isnan(analysis.whole.se[index])
     ]
     caveats += [
         caveat("one-boot", side=name)
@@ -285,30 +291,30 @@ def _caveats(case: _Case, index: int, question: _Question) -> list[Caveat]:
     if coarse >= SMALLEST_EFFECT:
         step, unit = question.resolution, question.unit
         caveats.append(caveat("coarse", step=step, unit=unit, percent=100.0 * coarse))
-    if index in found.modes:
+    if index in analysis.modes:
         caveats.append(_say_modes(case, index, question))
-    if found.p_spread[index] < SPREAD_LEVEL:
+    if analysis.p_spread[index] < SPREAD_LEVEL:
         caveats.append(_say_spread(case, index, side))
-    if found.correlation[index] >= LEAST_CORRELATION:
-        caveats.append(caveat("serial", correlation=float(found.correlation[index])))
-    p, p_rank = float(found.p_mean[index]), float(found.ranks["p"][index])
-    is_known = index not in found.modes and not math.isnan(p + p_rank)
+    if analysis.correlation[index] >= LEAST_CORRELATION:
+        caveats.append(caveat("serial", correlation=float(analysis.correlation[index])))
+    p, p_rank = float(analysis.p_mean[index]), float(analysis.ranks["p"][index])
+    is_known = index not in analysis.modes and not math.isnan(p + p_rank)
     if is_known and (p < FALSE_DISCOVERY_RATE) != (p_rank < FALSE_DISCOVERY_RATE):
         caveats.append(caveat("ranks-disagree", p=p, p_rank=p_rank))
     return caveats
 
 
 def _say_spread(case: _Case, index: int, side: str) -> Caveat:
-    ratio = float(case.found.spread_ratio[index])
+    ratio = float(case.analysis.spread_ratio[index])
     word = "noisier" if ratio > 1.0 else "steadier"
-    # JSON has no infinity; a side that does not vary at all is told by the largest factor.
+    # JSON has no infinity; a side without any variance gets the largest factor.
     factor = min(max(ratio, 1.0 / ratio if ratio > 0.0 else math.inf), MOST_NOISIER)
-    p = float(case.found.p_spread[index])
+    p = float(case.analysis.p_spread[index])
     return caveat("spread", side=side, word=word, factor=factor, p=p)
 
 
 def _say_modes(case: _Case, index: int, question: _Question) -> Caveat:
-    modes, line = case.found.modes[index]
+    modes, line = case.analysis.modes[index]
     slow = [int(count) for count in modes.high[line]]
     if question.better == "higher":
         slow = [n - count for n, count in zip(modes.n, slow, strict=True)]

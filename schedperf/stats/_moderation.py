@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Empirical-Bayes variance shrinkage over the rows of a sweep (moderated t).
 
-With three runs a row's own variance is worth little, but the rows of a sweep vary
-about alike. Each variance is drawn towards their common one as in Smyth, "Linear
+The variance estimate of a row with three runs is imprecise, but the rows of a sweep
+have similar variances. Each one is shrunk towards the common variance as in Smyth, "Linear
 models and empirical Bayes methods for assessing differential expression",
 Stat. Appl. Genet. Mol. Biol. 3 (2004): s~^2 = (d0 s0^2 + d s^2) / (d0 + d).
 
-How alike the rows are, d0, is not estimated as one number, which few rows cannot
-give and which goes wrong by far too many false alarms where the rows differ:
-the answers of several d0 are averaged by how well each explains the variances that
-were seen. That is the robust part, and no d0 is above 12, so that rows are never
-believed to vary more alike than within a factor of four of each other.
+d0 states how similar the variances are. A single estimate of d0 from few rows is imprecise
+and causes false positives, so the results of several d0 are averaged, weighted by their
+likelihood given the observed variances. d0 is at most 12, which corresponds to variances
+that differ by a factor of up to four.
 """
 
 from collections.abc import Sequence
@@ -31,7 +30,7 @@ PRIOR_DF = (1.0, 2.0, 4.0, 8.0, 12.0)
 # Steps towards the common variance that explains the rows best; each halves the distance at least.
 STEPS = 15
 
-# Before the pairs are seen, rounds are as likely to matter as not; if they do, the variance
+# Prior: rounds matter with a probability of one half; if they do, the variance
 # between rounds is about e times that within, or 1/e times it.
 ROUNDS_MATTER = 0.5
 ROUND_LOGS = np.linspace(-2.5, 2.5, 21)
@@ -51,13 +50,15 @@ class _Sample:
         return add_up(values, self.sweep, self.sweeps)
 
 
-def moderate(rows: Rows, found: Estimates, history: pd.DataFrame | None = None) -> None:
+def moderate(rows: Rows, estimates: Estimates, history: pd.DataFrame | None = None) -> None:
     """Replace the standard errors of all rows whose sweep has enough rows.
 
     :param history: variances of earlier bundles: ``sweep`` (as of :func:`sweeps_of`),
         ``variance, df``; they count like rows of the sweep
     """
-    usable = (found.variance > 0.0) & (found.inner_df >= 1.0) & found.is_even & rows.is_log
+    usable = (
+        (estimates.variance > 0.0) & (estimates.inner_df >= 1.0) & estimates.is_even & rows.is_log
+    )
     sweep = sweeps_of(rows)
     for is_paired in (False, True):
         members = np.flatnonzero(usable & (rows.is_paired == is_paired))
@@ -68,12 +69,14 @@ def moderate(rows: Rows, found: Estimates, history: pd.DataFrame | None = None) 
         members = members[size[sweep[members]] >= FEWEST_POINTS]
         if not len(members):
             continue
-        own, own_df = moderate_variances(found.variance, found.inner_df, members, sweep, past)
+        own, own_df = moderate_variances(
+            estimates.variance, estimates.inner_df, members, sweep, past
+        )
         if is_paired:
-            own, own_df = _with_rounds(found, members, sweep, own, own_df)
-        found.se[members] = np.sqrt(own * found.factor[members])
-        found.df[members] = own_df
-        found.is_moderated[members] = True
+            own, own_df = _with_rounds(estimates, members, sweep, own, own_df)
+        estimates.se[members] = np.sqrt(own * estimates.factor[members])
+        estimates.df[members] = own_df
+        estimates.is_moderated[members] = True
 
 
 def sweeps_of(rows: Rows) -> Integers:
@@ -112,18 +115,18 @@ def moderate_variances(
 
 
 def _extend(sample: _Sample, past: pd.DataFrame, codes: Integers) -> _Sample:
-    known = past[past["sweep"].isin(codes)]
+    usable = past[past["sweep"].isin(codes)]
     return _Sample(
-        variance=np.concatenate((sample.variance, known["variance"].to_numpy())),
-        df=np.concatenate((sample.df, known["df"].to_numpy())),
-        sweep=np.concatenate((sample.sweep, np.searchsorted(codes, known["sweep"].to_numpy()))),
+        variance=np.concatenate((sample.variance, usable["variance"].to_numpy())),
+        df=np.concatenate((sample.df, usable["df"].to_numpy())),
+        sweep=np.concatenate((sample.sweep, np.searchsorted(codes, usable["sweep"].to_numpy()))),
         sweeps=sample.sweeps,
     )
 
 
 def _explain(sample: _Sample) -> tuple[Floats, Floats]:
     # For each prior df and sweep: the weight of that df, and the common variance that goes with
-    # it. Seen variances over the common one follow an F distribution (Smyth, section 4).
+    # it. Observed variances over the common one follow an F distribution (Smyth, section 4).
     number = sample.sum(np.ones_like(sample.df))
     centre = np.log(sample.variance) - special.digamma(sample.df / 2.0) + np.log(sample.df / 2.0)
     scales, logs = [], []
@@ -143,17 +146,17 @@ def _explain(sample: _Sample) -> tuple[Floats, Floats]:
 
 
 def _with_rounds(
-    found: Estimates, members: Integers, sweep: Integers, own: Floats, own_df: Floats
+    estimates: Estimates, members: Integers, sweep: Integers, own: Floats, own_df: Floats
 ) -> tuple[Floats, Floats]:
     # Pairs spend half of the degrees of freedom on the rounds. Where the rounds do not matter,
     # which all rows of the sweep tell together, sums vary as differences do and give them back.
-    both = np.copy(found.variance)
-    both[members] = (found.variance[members] + found.sum_variance[members]) / 2.0
-    free, free_df = moderate_variances(both, 2.0 * found.inner_df, members, sweep)
+    both = np.copy(estimates.variance)
+    both[members] = (estimates.variance[members] + estimates.sum_variance[members]) / 2.0
+    free, free_df = moderate_variances(both, 2.0 * estimates.inner_df, members, sweep)
     codes, places = np.unique(sweep[members], return_inverse=True)
     df, between, within = (
         add_up(values[members], places, len(codes))
-        for values in (found.inner_df, found.sum_variance, found.variance)
+        for values in (estimates.inner_df, estimates.sum_variance, estimates.variance)
     )
     weight = _rounds_do_not_matter(between / within, df)[places]
     variance = weight * free + (1.0 - weight) * own
@@ -188,7 +191,7 @@ def past_variances(rows: Rows, history: Sequence[pd.DataFrame]) -> pd.DataFrame 
         parts.append(cells[cells["var"] > 0.0].reset_index())
     past = pd.concat(parts, ignore_index=True)
     sweeps = rows.table[names].assign(sweep=sweeps_of(rows)).drop_duplicates()
-    known = past.merge(sweeps, on=names)
+    matched = past.merge(sweeps, on=names)
     return pd.DataFrame(
-        {"sweep": known["sweep"], "variance": known["var"], "df": known["size"] - 1.0}
+        {"sweep": matched["sweep"], "variance": matched["var"], "df": matched["size"] - 1.0}
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the runs could have seen, and how many more would settle a row."""
+"""Smallest detectable change, and the number of additional runs needed for a verdict."""
 
 import numpy as np
 from scipy import special
@@ -13,12 +13,12 @@ POWER = 0.80
 # Quantiles of t need the number that is looked for; so often it is put in again.
 ROUNDS = 8
 FEWEST = 2.0
-# Nobody records more.
+# Largest number of runs that is reported.
 MOST = 1e6
 
 
 def least_detectable(se: Floats, df: Floats) -> Floats:
-    """Return the effect that such an estimate finds with a power of 80%.
+    """Return the smallest effect that is detected with a power of 80%.
 
     (t(0.975) + t(0.8)) se, in the scale of ``se``: Bloom, "Minimum detectable effects",
     Eval. Rev. 19 (1995).

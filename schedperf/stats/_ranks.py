@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Tests that assume no distribution: they confirm, or refuse to, what the t tests say.
+"""Rank and permutation tests, which confirm t tests if their assumptions are in doubt.
 
 Exact Mann-Whitney with Hodges and Lehmann's shift for two sides, exact Wilcoxon
 signed ranks with the median of Walsh averages for pairs (Hollander, Wolfe & Chicken,
@@ -14,8 +14,8 @@ from math import comb
 
 import numpy as np
 
+from schedperf.model.verdict import CONFIDENCE
 from schedperf.stats._rows import Block, Flags, Floats
-from schedperf.stats.welch import CONFIDENCE
 
 # Below these no exact p of both tails is small enough to confirm anything.
 FEWEST_VALUES = 5
@@ -35,7 +35,7 @@ MAD_TO_SD = 1.4826
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ranks:
-    """What the ranks of some rows say; shape (rows,).
+    """Results of the rank tests of some rows; arrays of shape (rows,).
 
     :param p: two-sided and exact
     :param shift: Hodges and Lehmann's estimate of new - base, with its exact 95% CI
@@ -180,9 +180,9 @@ def _flip_pairs(differences: Floats) -> Floats:
 def _share_as_large(weights: Floats, values: Floats, seen: Floats, *, is_all: bool) -> Floats:
     # One row at a time: all arrangements of all rows together would not fit into memory.
     shares = np.empty(len(values))
-    for place, (row, difference) in enumerate(zip(values, seen, strict=True)):
+    for index, (row, difference) in enumerate(zip(values, seen, strict=True)):
         # Rounding must not make an arrangement smaller than the one it equals.
         least = abs(difference) * (1.0 - 1e-9) - 1e-300
         hits = int((np.abs(weights @ row) >= least).sum())
-        shares[place] = hits / len(weights) if is_all else (hits + 1) / (len(weights) + 1)
+        shares[index] = hits / len(weights) if is_all else (hits + 1) / (len(weights) + 1)
     return shares

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Check the table of runs and make rows of it: which values are compared, in independent units.
+"""Check the table of runs and form rows: the values to compare, in independent units.
 
 One row is one metric of one point, base against one new side. Its values are
 those of the runs, or the means of what is not independent: of the runs of a boot
@@ -136,11 +136,14 @@ def complete(runs: pd.DataFrame) -> pd.DataFrame:
     :param runs: as :func:`schedperf.stats.compare_runs` describes it
     :raises InputError: names the column that is missing, or the row with a bad value
     """
-    missing = [name for name in ("side", *KEY) if name not in runs]
+    missing = [f"`{name}`" for name in ("side", *KEY) if name not in runs]
     if not {"value", "mean"} & set(runs):
-        missing.append("value")
+        missing.append("`value` or `mean`")
     if missing:
-        raise InputError(f"runs: no column {missing[0]}; a row a run needs side, {', '.join(KEY)}")
+        raise InputError(
+            f"runs: no column {missing[0]} (expected one row per run with the columns side, "
+            f"{', '.join(KEY)})"
+        )
     filled = runs.reset_index(drop=True).astype({"side": str})
     for name in _DEFAULTS.keys() - set(filled):
         filled[name] = pd.Series([_DEFAULTS[name]] * len(filled), index=filled.index)
@@ -162,23 +165,26 @@ def _refuse_bad_values(table: pd.DataFrame, original: pd.DataFrame) -> None:
     value, is_summary = table["value"].to_numpy(), table["is_summary"].to_numpy()
     bad = (table["status"] == "ok").to_numpy() & ~(np.abs(value) <= _LARGEST_VALUE)
     if bad.any():
-        place = int(np.argmax(bad))
-        shown = original["mean" if is_summary[place] else "value"].iloc[place]
-        problem = f"the value of a run is {shown}; leave the run out or mark it as failed"
-        raise InputError(f"{_where(table, place)}: {problem}")
-    # A spread below zero and half a run are slips of the pen; an empty field is an unknown one.
+        index = int(np.argmax(bad))
+        shown = original["mean" if is_summary[index] else "value"].iloc[index]
+        problem = (
+            f"invalid value {shown} (expected a number up to {_LARGEST_VALUE:g}); "
+            "leave the run out or mark it as failed"
+        )
+        raise InputError(f"{_where(table, index)}: {problem}")
+    # A negative spread and less than one run are invalid; an empty field is unknown.
     spread, number = table["cv"].to_numpy(), table["n"].to_numpy()
     bad = (spread < 0.0) | (spread > _MOST_RUNS) | (number < 1.0) | (number > _MOST_RUNS)
     bad = (
         is_summary & bad | is_summary & table.duplicated(["side", *QUESTION], keep=False).to_numpy()
     )
     if bad.any():
-        place = int(np.argmax(bad))
+        index = int(np.argmax(bad))
         problem = (
-            f"cv = {spread[place]:g}, n = {number[place]:g} cannot be; a summary needs one row, "
-            "with a spread of 0 or more and a number of runs from 1, or none"
+            f"invalid summary with `cv` = {spread[index]:g} and `n` = {number[index]:g} (expected "
+            "one row per side, with `cv` >= 0 or empty and `n` >= 1 or empty)"
         )
-        raise InputError(f"{_where(table, place)}: {problem}")
+        raise InputError(f"{_where(table, index)}: {problem}")
 
 
 def _refuse_bad_words(table: pd.DataFrame) -> None:
@@ -187,18 +193,22 @@ def _refuse_bad_words(table: pd.DataFrame) -> None:
     for name, words in _WORDS.items():
         bad = is_ok & ~table[name].isin(words).to_numpy()
         if bad.any():
-            place = int(np.argmax(bad))
-            found = f"{name} is {table[name].iloc[place]}"
-            raise InputError(f"{_where(table, place)}: {found}; write {' or '.join(words)}")
+            index = int(np.argmax(bad))
+            word = table[name].iloc[index]
+            problem = f"invalid `{name}` '{word}' (expected {' or '.join(words)})"
+            raise InputError(f"{_where(table, index)}: {problem}")
     step = table["resolution"].to_numpy()
     if (step > _LARGEST_VALUE).any():
-        place = int(np.argmax(step > _LARGEST_VALUE))
-        problem = f"the resolution is {step[place]:g}; leave it out where it is not known"
-        raise InputError(f"{_where(table, place)}: {problem}")
+        index = int(np.argmax(step > _LARGEST_VALUE))
+        problem = (
+            f"invalid `resolution` {step[index]:g} (expected a number up to {_LARGEST_VALUE:g}); "
+            "leave it out if unknown"
+        )
+        raise InputError(f"{_where(table, index)}: {problem}")
 
 
-def _where(table: pd.DataFrame, place: int) -> str:
-    row = table.iloc[place]
+def _where(table: pd.DataFrame, index: int) -> str:
+    row = table.iloc[index]
     return ", ".join(str(row[name]) for name in ("side", "workload", "point", "metric"))
 
 
@@ -226,7 +236,7 @@ def form_rows(runs: pd.DataFrame, *, base: str, new: Sequence[str]) -> Rows:
         first += len(codes)
     if not new:
         return _form(runs.head(0).assign(row=0, is_new=0), runs[["side", *QUESTION]].head(0))
-    observed, table = (pd.concat(found, ignore_index=True) for found in (parts, tables))
+    observed, table = (pd.concat(frames, ignore_index=True) for frames in (parts, tables))
     return _form(observed, table)
 
 
@@ -329,8 +339,8 @@ def _floors(value: Floats, step: Floats, is_log: Flags, scale: Floats) -> Floats
 
 def _replication(inner: pd.DataFrame, count: int) -> tuple[Integers, Integers]:
     cells = inner[inner["boot"].notna()].drop_duplicates(["row", "is_new", "boot"])
-    place = 2 * cells["row"].to_numpy() + cells["is_new"].to_numpy()
-    boots = np.bincount(place, minlength=2 * count).reshape(count, 2)
+    cell = 2 * cells["row"].to_numpy() + cells["is_new"].to_numpy()
+    boots = np.bincount(cell, minlength=2 * count).reshape(count, 2)
     is_boot = (boots >= FEWEST_BOOTS).any(axis=1)
     replication = np.where(is_boot, REPLICATIONS.index("boots"), REPLICATIONS.index("runs"))
     rounds = inner[inner["round"].notna()].drop_duplicates(["row", "is_new", "round"])
@@ -404,8 +414,8 @@ def blocks_of(rows: Rows) -> Iterator[Block]:
 
 def count_units(rows: Rows) -> Floats:
     """Return how many independent values each row has, shape (rows, 2); NaN where unknown."""
-    place = 2 * rows.units["row"].to_numpy() + rows.units["is_new"].to_numpy()
-    counts = np.bincount(place, minlength=2 * len(rows)).astype(np.float64)
+    cell = 2 * rows.units["row"].to_numpy() + rows.units["is_new"].to_numpy()
+    counts = np.bincount(cell, minlength=2 * len(rows)).astype(np.float64)
     published = rows.summaries
     counts[2 * published["row"].to_numpy() + published["is_new"].to_numpy()] = published["n"]
     return counts.reshape(len(rows), 2)

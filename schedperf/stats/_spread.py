@@ -44,7 +44,8 @@ def compare_spread(count: int, blocks: Iterable[Block]) -> tuple[Floats, Floats]
         distances = [np.abs(side - np.median(side, axis=1)[:, None]) for side in sides]
         df = sum(sizes) - 2.0
         squares = sum(
-            variances_of(one) * (size - 1.0) for one, size in zip(distances, sizes, strict=True)
+            variances_of(side_distances) * (size - 1.0)
+            for side_distances, size in zip(distances, sizes, strict=True)
         )
         with np.errstate(divide="ignore", invalid="ignore"):
             se = np.sqrt(squares / df * sum(1.0 / size for size in sizes))
@@ -146,7 +147,7 @@ def find_modes(block: Block) -> Modes | None:
         rows=block.rows[chosen],
         high=counts,
         n=(n_base, n_new),
-        p_occupancy=np.array([_fisher(one, (n_base, n_new)) for one in counts]),
+        p_occupancy=np.array([_fisher(table, (n_base, n_new)) for table in counts]),
         effect=effect,
         se=se,
         df=df,
@@ -190,13 +191,15 @@ def _within(
     squares = np.zeros(len(base))
     cells = np.zeros(len(base))
     for is_high in (False, True):
-        one, squares_one, n_one = _cell(base, (base > cut[:, None]) == is_high)
-        other, squares_other, n_other = _cell(new, (new > cut[:, None]) == is_high)
-        weight = np.where(n_one * n_other > 0, n_one * n_other / np.maximum(n_one + n_other, 1), 0)
-        weighted += weight * (other - one)
+        mean_base, squares_base, in_base = _cell(base, (base > cut[:, None]) == is_high)
+        mean_new, squares_new, in_new = _cell(new, (new > cut[:, None]) == is_high)
+        weight = np.where(
+            in_base * in_new > 0, in_base * in_new / np.maximum(in_base + in_new, 1), 0
+        )
+        weighted += weight * (mean_new - mean_base)
         weights += weight
-        squares += squares_one + squares_other
-        cells += (n_one > 0).astype(np.float64) + (n_other > 0)
+        squares += squares_base + squares_new
+        cells += (in_base > 0).astype(np.float64) + (in_new > 0)
     df = base.shape[1] + new.shape[1] - cells
     with np.errstate(divide="ignore", invalid="ignore"):
         variance = np.maximum(squares / df, floors.mean(axis=1))

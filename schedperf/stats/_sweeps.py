@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""All points of one metric together: is there a change at all, and how does it go with load?"""
+"""Test all points of a sweep together: mean change, and how it depends on the parameter."""
 
 import math
 from collections.abc import Sequence
@@ -9,10 +9,10 @@ import numpy as np
 from scipy import special, stats
 
 from schedperf.model.comparison import Sweep
+from schedperf.model.verdict import CHANGED, CONFIDENCE
 from schedperf.stats._power import LEVEL
 from schedperf.stats._rows import Floats
-from schedperf.stats.verdicts import CHANGED, ratio_of
-from schedperf.stats.welch import CONFIDENCE
+from schedperf.stats.verdicts import ratio_of
 
 FEWEST_POINTS = 2
 FEWEST_POINTS_OF_TREND = 3
@@ -34,23 +34,23 @@ class SweepPoint:
 
 
 def describe_sweep(side: str, workload: str, metric: str, points: Sequence[SweepPoint]) -> Sweep:
-    """Return what a sweep says as a whole.
+    """Return the mean change of a sweep and its dependence on the parameter.
 
     The points are separate runs, so their errors are independent: the mean's variance is the
     sum of theirs, and the global test is Stouffer's, "The American Soldier" (1949), with
     weights 1/se (Liptak 1958).
     """
-    known = [point for point in points if point.effect is not None and point.se is not None]
-    is_whole = len(known) == len(points) and all(point.is_log for point in points)
+    estimated = [point for point in points if point.effect is not None and point.se is not None]
+    is_whole = len(estimated) == len(points) and all(point.is_log for point in points)
     effects, errors, df = (
-        np.array([getattr(point, name) for point in known], dtype=np.float64)
+        np.array([getattr(point, name) for point in estimated], dtype=np.float64)
         for name in ("effect", "se", "df")
     )
     low = high = None
     mean = float(effects.mean()) if is_whole else None
     if mean is not None:
         low, high = _interval(mean, errors, df)
-    p = _stouffer(known) if len(known) >= FEWEST_POINTS else None
+    p = _stouffer(estimated) if len(estimated) >= FEWEST_POINTS else None
     changed = [point.point for point in points if point.verdict in CHANGED]
     return Sweep(
         side=side,
@@ -61,7 +61,7 @@ def describe_sweep(side: str, workload: str, metric: str, points: Sequence[Sweep
         ci_low=ratio_of(low),
         ci_high=ratio_of(high),
         p=p,
-        shape=_shape(known, effects, errors) if changed else None,
+        shape=_shape(estimated, effects, errors) if changed else None,
         first_point=changed[0] if changed else None,
         method=METHOD if p is not None else "none",
     )
@@ -92,11 +92,11 @@ def _stouffer(points: Sequence[SweepPoint]) -> float | None:
 
 
 def _shape(points: Sequence[SweepPoint], effects: Floats, errors: Floats) -> str | None:
-    # A line of the effects over the logarithm of the parameter, weighted by what each point knows.
-    found = _parameter([point.point for point in points])
-    if found is None or len(points) < FEWEST_POINTS_OF_TREND or not (errors > 0.0).all():
+    # A line of the effects over the logarithm of the parameter, weighted by its precision.
+    parameter = _parameter([point.point for point in points])
+    if parameter is None or len(points) < FEWEST_POINTS_OF_TREND or not (errors > 0.0).all():
         return None
-    name, values = found
+    name, values = parameter
     x, weights = np.log2(values), errors**-2.0
     centre = (weights * x).sum() / weights.sum()
     mean = (weights * effects).sum() / weights.sum()
@@ -113,12 +113,12 @@ def _shape(points: Sequence[SweepPoint], effects: Floats, errors: Floats) -> str
 def _parameter(points: Sequence[str]) -> tuple[str, Floats] | None:
     # The one parameter that differs between the points, where its values are positive numbers.
     settings = [dict(part.partition("=")[::2] for part in point.split(",")) for point in points]
-    names = {name for one in settings for name in one}
-    varied = [name for name in names if len({one.get(name) for one in settings}) > 1]
+    names = {name for setting in settings for name in setting}
+    varied = [name for name in names if len({setting.get(name) for setting in settings}) > 1]
     if len(varied) != 1:
         return None
     try:
-        values = np.array([float(one[varied[0]]) for one in settings])
+        values = np.array([float(setting[varied[0]]) for setting in settings])
     except (KeyError, ValueError):
         return None
     is_scale = (values > 0.0).all() and np.isfinite(values).all() and np.ptp(values) > 0.0

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Estimate what the order of the runs in time does to a row: drift, and autocorrelated noise.
+"""Estimate drift and autocorrelated noise from the order of the runs in time.
 
-Where one side was recorded after the other, a machine that grows warmer looks like
-a slower kernel. The trend *within* the sides shows the drift without the kernels'
-difference; all rows of a sweep tell it together.
+If one side was recorded after the other, a machine that gets warmer looks like a slower
+kernel. The trend *within* the sides estimates the drift without the difference between the
+kernels; all rows of a sweep are used together.
 
-A neighbour on a shared machine or a warm cache stays for some runs, so successive values resemble
-each other. Their correlation is estimated from all rows of a sweep together, and standard errors
-grow by sqrt((1 + r) / (1 - r)), that of the mean of a first-order autoregression (Box, Jenkins &
-Reinsel, "Time Series Analysis", section 2.1).
+Background load or a warm cache can last several runs, so successive values are correlated. Their
+correlation is estimated from all rows of a sweep together, and standard errors grow by sqrt((1 + r)
+/ (1 - r)), that of the mean of a first-order autoregression (Box, Jenkins & Reinsel, "Time Series
+Analysis", section 2.1).
 """
 
 from collections.abc import Iterable
@@ -37,7 +37,7 @@ _LARGEST_CORRELATION = 0.8
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Drift:
-    """What order in time can do to each row; shape (rows,), NaN where the order is unknown.
+    """Drift estimates of each row; shape (rows,), NaN where the order is unknown.
 
     :param is_blocked: was one side recorded wholly after the other?
     :param is_reversed: and was it base?
@@ -56,15 +56,15 @@ class Drift:
     is_drifting: Flags
     is_pooled: Flags
 
-    def outlives(self, found: Estimates) -> Flags:
+    def outlives(self, estimates: Estimates) -> Flags:
         """Is the effect there also after all drift that the runs cannot exclude?"""
-        known = self.se > 0.0
+        has_se = self.se > 0.0
         with np.errstate(divide="ignore", invalid="ignore"):
-            se = np.sqrt(found.se**2 + self.se**2)
-            df = se**4 / (found.se**4 / found.df + self.se**4 / self.df)
-            t = np.abs(found.effect - self.bias) / se
-        is_same = np.sign(found.effect - self.bias) == np.sign(found.effect)
-        outlives: Flags = ~known | (is_same & (2.0 * special.stdtr(df, -t) < DRIFT_LEVEL))
+            se = np.sqrt(estimates.se**2 + self.se**2)
+            df = se**4 / (estimates.se**4 / estimates.df + self.se**4 / self.df)
+            t = np.abs(estimates.effect - self.bias) / se
+        is_same = np.sign(estimates.effect - self.bias) == np.sign(estimates.effect)
+        outlives: Flags = ~has_se | (is_same & (2.0 * special.stdtr(df, -t) < DRIFT_LEVEL))
         return outlives
 
 
@@ -157,15 +157,17 @@ def _pool(blocked: tuple[Flags, Flags], trends: _Trends, sweep: Integers) -> Dri
     )
 
 
-def widen(found: Estimates, blocks: Iterable[Block], sweep: Integers, is_blocked: Flags) -> Floats:
+def widen(
+    estimates: Estimates, blocks: Iterable[Block], sweep: Integers, is_blocked: Flags
+) -> Floats:
     """Multiply the standard errors of rows whose values are correlated in time.
 
     Pairs of an interleaved recording are a series of differences; of two sides in blocks
-    each is a series. Where sides alternate without rounds, wandering noise hits both alike.
+    each is a series. Where sides alternate without rounds, autocorrelated noise affects both alike.
 
     :param sweep: number of each row's sweep, shape (rows,)
     :param is_blocked: rows with one side recorded wholly after the other
-    :return: the correlation that is believed, shape (rows,); 0 without one
+    :return: the estimated correlation, shape (rows,); 0 without one
     """
     count = len(sweep)
     products, squares, steps, bias = np.zeros((4, count))
@@ -180,20 +182,20 @@ def widen(found: Estimates, blocks: Iterable[Block], sweep: Integers, is_blocked
             squares[rows] += (centred**2).sum(axis=1)
             steps[rows] += np.where(is_series, n - 1.0, 0.0)
             bias[rows] += np.where(is_series, (n - 1.0) / n, 0.0)
-    known = squares > 0.0
+    has_drift = squares > 0.0
     size = int(sweep.max(initial=-1)) + 1
 
     def pooled(values: Floats) -> Floats:
-        return add_up(values[known], sweep[known], size)[sweep]
+        return add_up(values[has_drift], sweep[has_drift], size)[sweep]
 
     with np.errstate(divide="ignore", invalid="ignore"):
         # Each row counts alike, however much it varies; a mean that is estimated from n values
         # makes their correlation too small by 1 / n.
-        each = np.where(known, products / squares * steps, 0.0)
+        each = np.where(has_drift, products / squares * steps, 0.0)
         correlation = (pooled(each) + pooled(bias)) / pooled(steps)
-        is_believed = known & (correlation * np.sqrt(pooled(steps)) > _BELIEVED_CORRELATION)
+        is_believed = has_drift & (correlation * np.sqrt(pooled(steps)) > _BELIEVED_CORRELATION)
     r: Floats = np.clip(np.where(is_believed, correlation, 0.0), 0.0, _LARGEST_CORRELATION)
-    found.se *= np.sqrt((1.0 + r) / (1.0 - r))
+    estimates.se *= np.sqrt((1.0 + r) / (1.0 - r))
     return r
 
 

@@ -2,8 +2,8 @@
 """Group-sequential stopping: decide after each block of runs whether they suffice.
 
 Base is recorded, new grows block by block, and after each block the two are
-compared. Whoever stops at the first p below 5% is wrong up to 27 times in a
-hundred where nothing changed, so that each look must ask for more.
+compared. Stopping at the first p below 5% has a false-positive rate of up to
+27%, so each look uses a stricter level.
 """
 
 from collections import Counter
@@ -35,9 +35,9 @@ _NAMED_ROWS = 3
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Decision:
-    """What follows from one look.
+    """The result of one look.
 
-    :param text: what is decided, or which rows are open: one short line
+    :param text: the decision, or the undecided rows: one short line
     """
 
     is_over: bool
@@ -53,7 +53,7 @@ def nominal_level(max_runs: int) -> float:
     for budget, level in NOMINAL_LEVELS:
         if max_runs <= budget:
             return level
-    raise ValueError(f"{max_runs} runs: levels are known up to {NOMINAL_LEVELS[-1][0]}")
+    raise ValueError(f"{max_runs} runs: too many (expected at most {NOMINAL_LEVELS[-1][0]})")
 
 
 def equality_level(max_runs: int) -> float:
@@ -73,7 +73,8 @@ def decide_look(rows: Sequence[Row]) -> Decision:
     """
     primary = [row for row in rows if row.family == "primary"]
     if not primary:
-        return Decision(is_over=True, text="no decision possible: no primary metric on both sides")
+        text = "no verdict possible: there is no primary result to compare"
+        return Decision(is_over=True, text=text)
     still = [row for row in primary if row.verdict not in _DECIDED]
     if not still:
         return Decision(is_over=True, text=_describe_decided(primary))
@@ -84,7 +85,7 @@ def decide_look(rows: Sequence[Row]) -> Decision:
 
 
 def warn_of_blocks(n_base: int, max_runs: int, points: int) -> str | None:
-    """Say before the first run why so many runs of a metric cannot decide; None where they can.
+    """State before the first run why too few runs cannot decide; None if they are enough.
 
     :param n_base: runs of base at the point that has the fewest
     :param max_runs: the budget
@@ -95,7 +96,8 @@ def warn_of_blocks(n_base: int, max_runs: int, points: int) -> str | None:
     few = f"base has {n_base} runs" if n_base < FEWEST_IN_BLOCKS else f"--max-runs is {max_runs}"
     return (
         f"{few}; sides recorded one after the other need {FEWEST_IN_BLOCKS} runs each or "
-        f"{FEWEST_POINTS} points to separate a change from drift, so no verdict is possible"
+        f"{FEWEST_POINTS} parameter values to separate a change from drift, so no verdict is "
+        "possible"
     )
 
 
@@ -104,7 +106,7 @@ def _is_enough(runs: int, points: int) -> bool:
 
 
 def _can_be_decided(row: Row, points: int) -> bool:
-    # More runs of new mend neither a base without a value nor machines that differ.
+    # More runs of new do not help if base has no value or the machines differ.
     n_base = row.n_base or 0
     if row.verdict == "invalid":
         return n_base > 0 and not row.n_new

@@ -15,11 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-# Of every interval that is shown, unless its words say otherwise.
-CONFIDENCE = 0.95
-
-# Runs per side that a variance needs.
-FEWEST_RUNS = 2
+from schedperf.model.verdict import CONFIDENCE, FEWEST_RUNS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,15 +46,15 @@ def welch_difference(
     """
     if not len(base) or not len(new):
         return Difference(difference=None, ci_low=None, ci_high=None, p=None)
-    one, other = np.asarray(base, dtype=np.float64), np.asarray(new, dtype=np.float64)
-    difference = float(other.mean() - one.mean())
+    base_values, new_values = np.asarray(base, dtype=np.float64), np.asarray(new, dtype=np.float64)
+    difference = float(new_values.mean() - base_values.mean())
     if min(len(base), len(new)) < FEWEST_RUNS:
         return Difference(difference=difference, ci_low=None, ci_high=None, p=None)
-    errors = [_variance_of(values) / len(values) for values in (one, other)]
+    errors = [_variance_of(values) / len(values) for values in (base_values, new_values)]
     total = sum(errors)
     if total == 0.0:
         # The means of equal numbers may differ from them in the last digit.
-        exact = float(other[0] - one[0])
+        exact = float(new_values[0] - base_values[0])
         return Difference(difference=exact, ci_low=exact, ci_high=exact, p=None)
     # Welch and Satterthwaite's degrees of freedom, from shares so that nothing underflows.
     share = errors[0] / total

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What names the addresses of one boot: its kernel's symbols, and those of the files that were hit.
+"""Find the symbols for the addresses of one boot: those of the kernel and of sampled files.
 
-The collector ``layout`` captured the kernel's, ``symbols`` those of programs and libraries.
+The collector ``layout`` captures the kernel's symbols, ``symbols`` those of programs and libraries.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,14 +14,14 @@ from schedperf.perf_data.recording import KernelText, MappedFile, Recording
 from schedperf.symbols.places import Symbols
 from schedperf_collectors.contract import SYMBOLS_LIMIT_BYTES, SYMBOLS_SUFFIX
 
-# Best first: kallsyms has the modules and the addresses at run time.
+# In order of preference: kallsyms has modules and run-time addresses.
 SOURCES = ("kallsyms", "System.map")
 
 
 class BootSymbols:
-    """The symbols of one boot, each table read when the first profile asks for it.
+    """The symbols of one boot; each table is read on first use.
 
-    :param note: takes one sentence about what could not be read
+    :param note: called with a sentence for each part that could not be read
     """
 
     def __init__(self, bundle: Bundle, boot: Boot, note: Callable[[str], None]) -> None:
@@ -34,13 +34,15 @@ class BootSymbols:
         self._files: dict[str, FileSymbols | None] = {}
 
     def of(self, recording: Recording) -> Symbols:
-        """Return what names the addresses of a recording of this boot."""
+        """Return the symbols for a recording of this boot."""
         self._compare_build_ids(recording)
         if not self._is_read:
             self._is_read = True
             self._kernel = next(self._read_sources(recording.kernel), None)
             if self._kernel is None:
-                self._note(f"{self._label}: kernel addresses stay unresolved")
+                self._note(
+                    f"{self._label}: no usable symbol table, kernel addresses stay unresolved"
+                )
         return Symbols(self._kernel, self._of_file)
 
     def _of_file(self, mapped: MappedFile) -> FileSymbols | None:
@@ -75,23 +77,25 @@ class BootSymbols:
                 self._note(str(error))
 
     def _slide(self, text: str, label: str, kernel: KernelText | None) -> int:
-        # perf measured the address of one symbol; 0 in the table means that it is hidden there.
+        # perf recorded the run-time address of one symbol. Address 0 in the table means hidden.
         is_runtime = label.endswith(SOURCES[0])
         linked = None if kernel is None else address_of(text, kernel.symbol)
         if kernel is None or not linked:
             if is_runtime:
                 return 0
-            raise InputError(f"{label}: perf.data does not say where the kernel was; use kallsyms")
+            raise InputError(
+                f"{label}: perf.data does not record the kernel's address; use kallsyms"
+            )
         slide = kernel.address - linked
         if slide and is_runtime:
-            self._note(f"{label}: the kernel was at other addresses than when perf recorded it")
+            self._note(f"{label}: kernel addresses differ from those in perf.data")
         return slide
 
     def _compare_build_ids(self, recording: Recording) -> None:
         expected = self._boot.host.kernel.build_id
-        found = recording.features.kernel_build_id
-        if expected is not None and found is not None and found != expected.lower():
+        recorded = recording.features.kernel_build_id
+        if expected is not None and recorded is not None and recorded != expected.lower():
             self._note(
-                f"{self._label}: perf.data is of the kernel with build id {found}, "
-                f"host.json of {expected}"
+                f"{self._label}: kernel build id is {recorded} in perf.data, but {expected} in "
+                "host.json"
             )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What functions are called and what they are for: names across builds and kernels, and classes.
+"""Normalize function names across builds and kernels, and classify functions.
 
 ::
 
@@ -23,8 +23,8 @@ from schedperf.symbols.place import KERNEL, Place
 
 IDLE = "idle"
 
-# What a compiler appends to the parts and copies of a function: the part that seldom runs, the
-# copy for one argument, the part that was split off. gcc and clang with LTO number them.
+# Suffixes that compilers append to parts and copies of a function: cold parts, copies for constant
+# arguments, outlined parts. gcc and clang with LTO number them.
 _PART_SUFFIX = re.compile(
     r"\.(?:cold|isra|constprop|part|lto_priv|llvm|warm|localalias|cfi|cfi_jt)(?:\.\d+)*(?![^.])"
 )
@@ -37,12 +37,12 @@ class _Group(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FunctionTable:
-    """What is known of the kernel's functions.
+    """Classes of the kernel's functions.
 
-    :param names: group by whole name
-    :param prefixes: group by beginning
-    :param modules: group by beginning of a module's name
-    :param idle_routines: where process 0 waits for work, and how
+    :param names: group by name
+    :param prefixes: group by prefix of the name
+    :param modules: group by prefix of the module's name
+    :param idle_routines: functions in which process 0 waits for work, with a description
     """
 
     names: Mapping[str, _Group]
@@ -51,13 +51,13 @@ class FunctionTable:
     idle_routines: Mapping[str, str]
 
     def find(self, name: str) -> _Group | None:
-        """Return the group of a function; a whole name comes before the longest prefix."""
+        """Return the group of a function; a name takes precedence over the longest prefix."""
         return self.names.get(name) or _longest(self.prefixes, name)
 
 
 @cache
 def function_table() -> FunctionTable:
-    """Return the table that comes with this package."""
+    """Return the table of ``classes.toml``."""
     text = (files("schedperf.symbols") / "classes.toml").read_text(encoding="utf-8")
     tree = tomllib.loads(text)
     idle = _Group(IDLE, scheduler=False)
@@ -70,7 +70,7 @@ def function_table() -> FunctionTable:
 
 
 def function_name(symbol: str) -> str:
-    """Return the name of the function that a symbol is a part or a copy of.
+    """Return the function name of a symbol, without suffixes of parts and copies.
 
     >>> function_name("finish_task_switch.isra.0"), function_name("do_exit.cold")
     ('finish_task_switch', 'do_exit')
@@ -78,44 +78,44 @@ def function_name(symbol: str) -> str:
     return _PART_SUFFIX.sub("", symbol) or symbol
 
 
-def newest_name(place: Place) -> Place:
-    """Return a place under the name that the newest kernel has for its function.
+def newest_name(location: Place) -> Place:
+    """Return a place with the newest name of its function.
 
-    Parts and copies are folded; only the kernel's own functions have known renames.
+    Parts and copies are folded; renames are known only for functions of the kernel itself.
     """
-    name = function_name(place.symbol)
-    return Place(newest_function(name) if place.dso == KERNEL else name, place.dso)
+    name = function_name(location.symbol)
+    return Place(newest_function(name) if location.dso == KERNEL else name, location.dso)
 
 
-def class_of(place: Place) -> str | None:
-    """Return what a function of the kernel or of a module is for; None: not known, or user code."""
-    group = _group_of(place)
+def class_of(location: Place) -> str | None:
+    """Return the class of a kernel or module function; None if unknown, or for user code."""
+    group = _group_of(location)
     return group.function_class or None if group else None
 
 
-def is_idle_routine(place: Place) -> bool:
-    """Say whether this is code in which process 0 waits for work."""
-    return function_name(place.symbol) in function_table().idle_routines
+def is_idle_routine(location: Place) -> bool:
+    """Return whether process 0 waits for work in this function."""
+    return function_name(location.symbol) in function_table().idle_routines
 
 
-def is_scheduler_function(place: Place) -> bool:
-    """Say whether this is a function of kernel/sched, most of which run with interrupts off."""
-    group = _group_of(place)
-    return place.dso == KERNEL and group is not None and group.scheduler
+def is_scheduler_function(location: Place) -> bool:
+    """Return whether this is a function of kernel/sched; most run with interrupts off."""
+    group = _group_of(location)
+    return location.dso == KERNEL and group is not None and group.scheduler
 
 
-def _group_of(place: Place) -> _Group | None:
+def _group_of(location: Place) -> _Group | None:
     table = function_table()
-    if place.dso == KERNEL:
-        return table.find(function_name(place.symbol))
-    return _longest(table.modules, place.dso[1:-1]) if place.dso.startswith("[") else None
+    if location.dso == KERNEL:
+        return table.find(function_name(location.symbol))
+    return _longest(table.modules, location.dso[1:-1]) if location.dso.startswith("[") else None
 
 
 def _longest(prefixes: Mapping[str, _Group], name: str) -> _Group | None:
     for length in range(len(name), 0, -1):
-        found = prefixes.get(name[:length])
-        if found is not None:
-            return found
+        group = prefixes.get(name[:length])
+        if group is not None:
+            return group
     return None
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What names the addresses of a perf.data that comes without a bundle: this machine's own files.
+"""Find symbols for a perf.data without a bundle, from the files of this machine.
 
-A file is only believed when its build id is the recorded one. Where perf wrote no build
-ids (``-z``, a pipe), the kernel is the running one if its release and the address of its
-text are; other files are then found by their paths, and a note says so.
+A file is used only if its build id is the recorded one. If perf wrote no build ids (``-z``, a
+pipe), the running kernel is used if its release and text address match, and other files are then
+found by path, which adds a note.
 """
 
 from collections.abc import Callable
@@ -40,12 +40,12 @@ def symbols_for_file(
     note: Callable[[str], None],
     system: System | None = None,
 ) -> Symbols:
-    """Find what names the addresses of a recording.
+    """Return the symbols for the addresses of a recording.
 
     :param kernel_symbols: a System.map, kallsyms or output of ``nm vmlinux`` of the recorded
-        kernel; None: the running kernel's, if it is the recorded one
-    :param note: takes one sentence about what stays unresolved
-    :param system: where the running kernel is asked; None: this machine
+        kernel; None: the running kernel's, if it is the recorded kernel
+    :param note: called with a sentence for each unresolved part
+    :param system: system of the running kernel; None: this machine
     :raises InputError: ``kernel_symbols`` cannot be read, or is not a symbol table
     """
     system = system or System()
@@ -58,12 +58,12 @@ def symbols_for_file(
 
 
 def _given(path: Path, kernel: KernelText | None) -> KernelSymbols:
-    content = read_regular(path, SYMBOLS_LIMIT_BYTES, "name a System.map or kallsyms")
+    content = read_regular(path, SYMBOLS_LIMIT_BYTES, "give a System.map or kallsyms")
     return _at_recorded_address(content.decode("utf-8", "replace"), str(path), kernel)
 
 
 def _is_running(recording: Recording, system: System) -> bool:
-    # Without a build id: does everything else that tells kernels and boots apart agree?
+    # Without a build id: compare the release and the text address instead.
     if recording.kernel is None or recording.features.kernel_build_id:
         return False
     release, _ = attempt(system.text, "/proc/sys/kernel/osrelease")
@@ -90,18 +90,21 @@ def _running(
 def _read_running(
     recording: Recording, system: System, *, is_here: bool
 ) -> tuple[bytes | None, str]:
-    # The kallsyms of the recorded kernel, or None and why there are none.
+    """Return kallsyms of the recorded kernel, or None and the reason."""
     recorded = recording.features.kernel_build_id
     running, reason = attempt(build_id, system)
     if is_here or (recorded is not None and running == recorded):
         return attempt(read_kallsyms, system)
-    of_it = f"has build id {recorded}" if recorded else "has no build id in the recording"
-    own = f"has build id {running}" if running else f"does not say its own ({reason})"
-    return None, f"the recorded kernel {of_it}, the running one {own}; name its symbol table"
+    recorded_id = recorded or "not recorded"
+    running_id = running or f"unknown ({reason})"
+    return None, (
+        f"build id of the recorded kernel is {recorded_id}, of the running kernel {running_id}; "
+        "give the symbol table of the recorded kernel"
+    )
 
 
 def _has_kernel_code(recording: Recording) -> bool:
-    # Of a program alone, as perf records it for users, there are no such addresses.
+    # A recording of user space only has no kernel addresses.
     memory = recording.memory
     modes = [recording.samples.mode, *([] if memory is None else [memory.mode])]
     has_samples = any(np.any(mode == MODE_KERNEL) for mode in modes)
@@ -115,12 +118,12 @@ def _at_recorded_address(text: str, label: str, kernel: KernelText | None) -> Ke
 
 
 class _LocalFiles:
-    # Of many files that are not the recorded ones the first is named.
+    """Finds symbols in local files; notes only the first file that does not match."""
 
     def __init__(self, note: Callable[[str], None], *, by_path: bool) -> None:
         self._note = note
         self._by_path = by_path
-        self._said: set[str] = set()
+        self._noted: set[str] = set()
 
     def find(self, mapped: MappedFile) -> FileSymbols | None:
         if mapped.build_id is None and not self._by_path:
@@ -128,25 +131,28 @@ class _LocalFiles:
         if not mapped.path.startswith(("/", VDSO)):
             return None
         try:
-            found = read_file(mapped.path)
+            symbols = read_file(mapped.path)
         except BadElf as error:
             self._refuse(mapped, str(error))
             return None
         if mapped.build_id is None:
-            self._say_once("by path", "perf wrote no build ids: files are those of now, by path")
-        elif mapped.build_id != found.build_id:
-            self._refuse(mapped, "not the file that was recorded")
+            self._note_once(
+                "by path",
+                "perf.data does not record build ids: symbols are read from the files that now "
+                "have the recorded paths",
+            )
+        elif mapped.build_id != symbols.build_id:
+            self._refuse(mapped, "build id differs from perf.data")
             return None
-        return file_symbols(found.functions)
+        return file_symbols(symbols.functions)
 
     def _refuse(self, mapped: MappedFile, reason: str) -> None:
-        self._say_once(
+        self._note_once(
             "refused",
-            f"{mapped.path}: {reason}; its addresses stay unresolved, as do those of other files "
-            "like it",
+            f"{mapped.path}: {reason}; addresses in this and similar files stay unresolved",
         )
 
-    def _say_once(self, what: str, text: str) -> None:
-        if what not in self._said:
-            self._said.add(what)
+    def _note_once(self, kind: str, text: str) -> None:
+        if kind not in self._noted:
+            self._noted.add(kind)
             self._note(text)

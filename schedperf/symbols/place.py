@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A place: what a sample is counted under."""
+"""Define a place: the function that a sample is attributed to."""
 
 from typing import NamedTuple
 
@@ -8,10 +8,10 @@ BPF = "[bpf]"
 
 
 class Place(NamedTuple):
-    """Where a sample was.
+    """The function of a sample.
 
-    :param symbol: a function; ``[libc.so.6] unresolved`` for all of a file that nobody names, or
-        ``libc.so.6+0x28490`` for one address of it
+    :param symbol: a function; ``[libc.so.6] unresolved`` for all unresolved addresses of a file,
+        or ``libc.so.6+0x28490`` for one of them
     :param dso: ``[kernel]``, a module ``[nf_conntrack]``, ``[bpf]``, or a file's name
     """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Places of samples and of call chains: from addresses to names, each distinct address once.
+"""Resolve the addresses of samples and call chains to places, each distinct address once.
 
 ::
 
@@ -7,7 +7,7 @@
     placed.places[placed.of_row[0]]         # Place("update_cfs_group", "[kernel]")
     placed.frames(np.array([0]))            # [(3, 7, 0)], outermost first
 
-Addresses are worked on as arrays; Python sees each place only once.
+Addresses are processed as arrays; Python code runs only once per place.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -43,8 +43,7 @@ from schedperf.symbols.functions import newest_name
 from schedperf.symbols.place import BPF, KERNEL, Place
 
 __all__ = ["BPF", "KERNEL", "Place", "Placed", "Symbols", "build_ids", "place_samples"]
-# PERF_CONTEXT_* of include/uapi/linux/perf_event.h, negative numbers in 64 bits: whose addresses
-# follow.
+# Modes by PERF_CONTEXT_* marker of include/uapi/linux/perf_event.h, as unsigned 64-bit numbers.
 _MODE_OF_CONTEXT: Mapping[int, int] = {
     CONTEXT_KERNEL: MODE_KERNEL,
     CONTEXT_USER: MODE_USER,
@@ -59,19 +58,19 @@ _OTHER_MODES = {
     MODE_GUEST_USER: "[guest]",
 }
 _UNKNOWN = "[unknown]"
-# PERF_RECORD_KSYMBOL_TYPE_BPF; the other type is code that the kernel made for itself.
+# PERF_RECORD_KSYMBOL_TYPE_BPF; the other type is out-of-line code of ftrace and kprobes.
 _KSYMBOL_BPF = 1
-# Such code has a line in kallsyms as well, as a "module": __builtin__ftrace, __builtin__kprobes.
+# kallsyms lists out-of-line code with a "module" too: __builtin__ftrace, __builtin__kprobes.
 _BUILTIN = "__builtin__"
 _KERNEL_MAPS = ("[kernel.kallsyms]", "[kernel]", "[guest.kernel.kallsyms")
 
 
 @dataclass(frozen=True, slots=True)
 class Symbols:
-    """What names addresses.
+    """The symbols for resolving addresses.
 
-    :param kernel: of the kernel that was recorded, at its addresses; None: not known
-    :param of_file: returns the symbols of a user file, or None; it is asked once for each file
+    :param kernel: symbols of the recorded kernel, at run-time addresses; None if unknown
+    :param of_file: returns the symbols of a user file, or None; called once per file
     """
 
     kernel: KernelSymbols | None
@@ -79,10 +78,10 @@ class Symbols:
 
 
 class _Namer:
-    """The places of one recording, numbered in the order of their first use.
+    """The places of one recording, numbered in order of first use.
 
-    :param folded: functions by their newest names, without the suffixes of parts and copies
-    :param by_offset: build ids of files whose unresolved addresses have a place each
+    :param folded: use the newest names of functions, without suffixes of parts and copies
+    :param by_offset: build ids of files in which each unresolved address is a separate place
     """
 
     def __init__(
@@ -97,22 +96,22 @@ class _Namer:
 
     @property
     def places(self) -> tuple[Place, ...]:
-        """Return every place that has a number, in the order of the numbers."""
+        """Return all places, by number."""
         return tuple(self._codes)
 
     @property
     def unnamed(self) -> frozenset[str]:
-        """Return the names of the files, or ``KERNEL``, that were met and have no symbol table."""
+        """Return the names of files, or ``KERNEL``, without a symbol table."""
         return frozenset(self._unnamed)
 
     def other_code(self, mode: int) -> int:
-        """Return the place of all addresses of a mode in which none is looked up."""
+        """Return the place of all addresses of a mode without symbols."""
         return self._code(_unresolved(_OTHER_MODES.get(mode, _UNKNOWN)))
 
     def kernel_codes(self, addresses: Addresses) -> Integers:
-        """Return the places of addresses of the kernel, its modules and BPF programs."""
+        """Return the places of addresses in the kernel, its modules and BPF programs."""
         codes = np.full(len(addresses), NO_SYMBOL, np.int64)
-        # A program that was loaded while perf recorded may be where kallsyms had another one.
+        # A BPF program loaded during the recording may replace another one of kallsyms.
         self._name_runtime(addresses, codes)
         self._name_kernel(addresses, codes)
         rest = np.flatnonzero(codes == NO_SYMBOL)
@@ -133,7 +132,7 @@ class _Namer:
         return codes
 
     def user_codes(self, spaces: Integers, addresses: Addresses) -> Integers:
-        """Return the places of addresses of processes."""
+        """Return the places of user addresses."""
         codes = np.full(len(addresses), NO_SYMBOL, np.int64)
         files, offsets = self._recording.spaces.find(spaces, addresses)
         for file, chosen in _groups(files):
@@ -160,13 +159,13 @@ class _Namer:
         return codes
 
     def _name_runtime(self, addresses: Addresses, codes: Integers) -> None:
-        # Of several at one address the last one was there at the end.
-        made = {one.address: one for one in self._recording.runtime_symbols}
-        symbols = [made[address] for address in sorted(made)]
+        # If several symbols have the same address, use the last one.
+        by_address = {symbol.address: symbol for symbol in self._recording.runtime_symbols}
+        symbols = [by_address[address] for address in sorted(by_address)]
         if not symbols:
             return
-        starts = np.array([one.address for one in symbols], np.uint64)
-        sizes = np.array([one.size for one in symbols], np.uint64)
+        starts = np.array([symbol.address for symbol in symbols], np.uint64)
+        sizes = np.array([symbol.size for symbol in symbols], np.uint64)
         index = np.searchsorted(starts, addresses, side="right") - 1
         index[addresses - starts[index] >= sizes[index]] = NO_SYMBOL
         for symbol, chosen in _groups(index):
@@ -193,21 +192,21 @@ class _Namer:
         each = [self._code(Place(f"{dso}+{offset:#x}", dso)) for offset in offsets.tolist()]
         return np.array(each, np.int64)
 
-    def _function(self, place: Place) -> int:
-        return self._code(newest_name(place) if self._folded else place)
+    def _function(self, location: Place) -> int:
+        return self._code(newest_name(location) if self._folded else location)
 
-    def _code(self, place: Place) -> int:
-        return self._codes.setdefault(place, len(self._codes))
+    def _code(self, location: Place) -> int:
+        return self._codes.setdefault(location, len(self._codes))
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
     """The places of a recording.
 
-    :param places: each once
-    :param of_row: index into ``places`` for each row of ``recording.samples``, shape (rows,)
-    :param stack_of_row: which of the stacks a row has, or ``NO_CHAIN``; shape (rows,)
-    :param stack_places: the places of all stacks one after the other, innermost first
+    :param places: the distinct places
+    :param of_row: index into ``places`` of each row of ``recording.samples``, shape (rows,)
+    :param stack_of_row: index of the stack of each row, or ``NO_CHAIN``; shape (rows,)
+    :param stack_places: the places of all stacks, concatenated, innermost first
     :param stack_starts: stack i is ``stack_places[stack_starts[i]:stack_starts[i + 1]]``
     :param unnamed: names of the files, or ``KERNEL``, that have samples and no symbol table
     """
@@ -222,11 +221,11 @@ class Placed:
     def frames(self, chain_rows: Integers) -> list[tuple[int, ...]]:
         """Return the call chain of each row as indices into ``places``, outermost first.
 
-        The sampled place is the last one, and the only one of a row without a chain.
+        The last place is the sampled one; a row without a chain has only this place.
         """
         rows = np.asarray(chain_rows, np.int64)
-        wanted, local = np.unique(self.stack_of_row[rows], return_inverse=True)
-        chains = [self._chain(number) for number in wanted.tolist()]
+        stacks, local = np.unique(self.stack_of_row[rows], return_inverse=True)
+        chains = [self._chain(number) for number in stacks.tolist()]
         leaves = self.of_row[rows].tolist()
         return [
             _end_with(chains[number], leaf)
@@ -234,16 +233,16 @@ class Placed:
         ]
 
     def without_stacks(self) -> "Placed":
-        """Return the places of the samples alone, without those that only called them."""
+        """Return the places of the samples only, without callers."""
         used, of_row = np.unique(self.of_row, return_inverse=True)
-        places = tuple(self.places[place] for place in used.tolist())
+        places = tuple(self.places[index] for index in used.tolist())
         return Placed(
             places=places,
             of_row=of_row,
             stack_of_row=np.full(len(of_row), NO_CHAIN, np.int64),
             stack_places=np.zeros(0, np.int64),
             stack_starts=np.zeros(1, np.int64),
-            unnamed=self.unnamed & {place.dso for place in places},
+            unnamed=self.unnamed & {location.dso for location in places},
         )
 
     def _chain(self, number: int) -> tuple[int, ...]:
@@ -260,13 +259,13 @@ def place_samples(
     folded: bool,
     by_offset: Collection[str] = frozenset(),
 ) -> Placed:
-    """Give every sample and every address of a call chain its place.
+    """Return the places of all samples and of all addresses of call chains.
 
-    :param folded: parts and copies of a function count as the function, under its newest name:
-        for a comparison; else a symbol has its own name
-    :param by_offset: build ids of files whose unresolved addresses have a place each,
-        ``libc.so.6+0x28490``: only where both sides have the very same file is an offset the
-        same code. In all other files unresolved addresses are one place.
+    :param folded: count parts and copies of a function as the function, with its newest name, for
+        comparisons; otherwise use symbol names unchanged
+    :param by_offset: build ids of files in which each unresolved address is a separate place,
+        ``libc.so.6+0x28490``: an offset is the same code only if both sides have the same file. In
+        all other files, all unresolved addresses are one place.
     """
     rows, stacks = recording.samples, _distinct_stacks(recording)
     namer = _Namer(recording, symbols, folded=folded, by_offset=by_offset)
@@ -287,19 +286,19 @@ def place_samples(
 
 
 def build_ids(recording: Recording) -> frozenset[str]:
-    """Return the build ids of all files that were mapped, and of the kernel."""
-    known = {file.build_id for file in recording.files} | {recording.features.kernel_build_id}
-    return frozenset(build_id for build_id in known if build_id is not None)
+    """Return the build ids of all mapped files and of the kernel."""
+    ids = {file.build_id for file in recording.files} | {recording.features.kernel_build_id}
+    return frozenset(build_id for build_id in ids if build_id is not None)
 
 
 def _end_with(chain: Sequence[int], leaf: int) -> tuple[int, ...]:
-    # A chain ends in the sampled instruction itself. Where the PMU corrected the sampled
-    # address, it is another one, mostly of the same function.
+    # The last address of a chain is the sampled instruction. With precise sampling the sampled
+    # address may differ, but is mostly in the same function.
     return tuple(chain) if chain and chain[-1] == leaf else (*chain, leaf)
 
 
 def _place_distinct(mode: Integers, space: Integers, address: Addresses, namer: _Namer) -> Integers:
-    # Shape of all: (addresses,).
+    # All arrays have the shape (addresses,).
     codes = np.zeros(len(mode), np.int64)
     is_kernel, is_user = mode == MODE_KERNEL, mode == MODE_USER
     distinct, which = np.unique(address[is_kernel], return_inverse=True)
@@ -308,17 +307,18 @@ def _place_distinct(mode: Integers, space: Integers, address: Addresses, namer: 
     pairs, which = np.unique(which + space[is_user] * max(len(distinct), 1), return_inverse=True)
     spaces, addresses = np.divmod(pairs, max(len(distinct), 1))
     codes[is_user] = namer.user_codes(spaces, distinct[addresses])[which]
-    for other in np.unique(mode[~(is_kernel | is_user)]).tolist():
-        codes[mode == other] = namer.other_code(other)
+    for other_mode in np.unique(mode[~(is_kernel | is_user)]).tolist():
+        codes[mode == other_mode] = namer.other_code(other_mode)
     return codes
 
 
 @dataclass(frozen=True, slots=True)
 class _Stacks:
-    """Distinct pairs of a chain and the space that its user addresses mean something in.
+    """Distinct pairs of a chain and the address space of its user addresses.
 
-    :param words: addresses of all stacks one after the other, innermost first, without markers
-    :param mode: of each word, as is ``space``
+    :param words: addresses of all stacks, concatenated, innermost first, without markers
+    :param mode: mode of each word
+    :param space: address space of each word
     :param starts: stack i is ``words[starts[i]:starts[i + 1]]``; shape (stacks + 1,)
     :param of_row: the stack of each row of the samples, or ``NO_CHAIN``
     """
@@ -331,7 +331,8 @@ class _Stacks:
 
 
 class _Pairs(NamedTuple):
-    # What tells stacks apart, shape (stacks,), and the stack of each row.
+    """Chain, space and mode of each distinct stack, shape (stacks,), and the stack of each row."""
+
     chain: Integers
     space: Integers
     mode: Integers
@@ -339,19 +340,19 @@ class _Pairs(NamedTuple):
 
 
 def _distinct_stacks(recording: Recording) -> _Stacks:
-    """Return the stacks of all rows that have one."""
+    """Return the distinct stacks of all rows with a chain."""
     chains = recording.chains
     pairs = _distinct_pairs(recording)
     counts = np.diff(chains.starts)[pairs.chain]
     starts = _running_total(counts)
     stack = np.repeat(np.arange(len(counts)), counts)
-    place = np.arange(starts[-1])
-    words = chains.words[place - starts[stack] + chains.starts[pairs.chain][stack]]
+    index = np.arange(starts[-1])
+    words = chains.words[index - starts[stack] + chains.starts[pairs.chain][stack]]
     is_marker = words >= np.uint64(CONTEXT_MAX)
-    # The last marker in front of a word says whose address it is; in front of any, the row does.
-    marker = np.maximum.accumulate(np.where(is_marker, place, -1))
-    said = _modes_of(words)[np.maximum(marker, 0)] if len(words) else place
-    mode = np.where(marker >= starts[stack], said, pairs.mode[stack])
+    # The last marker before a word gives its mode; before the first marker, the row does.
+    marker = np.maximum.accumulate(np.where(is_marker, index, -1))
+    marked = _modes_of(words)[np.maximum(marker, 0)] if len(words) else index
+    mode = np.where(marker >= starts[stack], marked, pairs.mode[stack])
     kept = ~is_marker
     return _Stacks(
         words=words[kept],
@@ -368,7 +369,7 @@ def _distinct_pairs(recording: Recording) -> _Pairs:
     chained = np.flatnonzero(rows.chain != NO_CHAIN)
     chain = rows.chain[chained]
     is_bare, has_user = _kinds(recording.chains)
-    # The kernel's addresses are the same in all spaces, so that its stacks are not multiplied.
+    # Kernel addresses are the same in all spaces, so use one space for kernel stacks.
     space = np.where((is_bare | has_user)[chain], rows.space[chained], 0)
     mode = np.where(is_bare[chain], rows.mode[chained], MODE_UNKNOWN)
     keys = np.stack((chain, space, mode))
@@ -382,7 +383,7 @@ def _distinct_pairs(recording: Recording) -> _Pairs:
 
 
 def _kinds(chains: Chains) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    # Whether a chain begins without a marker, and whether it holds user addresses.
+    # Whether each chain begins without a marker, and whether it has user addresses.
     modes = _modes_of(chains.words)
     users = _running_total((modes == MODE_USER).astype(np.int64))
     has_user = users[chains.starts[1:]] > users[chains.starts[:-1]]
@@ -392,7 +393,7 @@ def _kinds(chains: Chains) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
 
 
 def _modes_of(words: Addresses) -> Integers:
-    # What a marker says; of any other word it is MODE_UNKNOWN and means nothing.
+    # The mode of each marker; MODE_UNKNOWN for other words.
     modes = np.full(len(words), MODE_UNKNOWN, np.int64)
     markers = np.flatnonzero(words >= np.uint64(CONTEXT_MAX))
     for context, mode in _MODE_OF_CONTEXT.items():
@@ -405,7 +406,7 @@ def _running_total(counts: Integers) -> Integers:
 
 
 def _groups(keys: Integers) -> Iterator[tuple[int, Integers]]:
-    """Yield each distinct key with the places where it is."""
+    """Yield each distinct key with its indices."""
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
     bounds = np.flatnonzero(np.diff(ordered)) + 1

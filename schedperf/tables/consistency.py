@@ -7,7 +7,7 @@ all numbers that round to it; only a claim that none of them satisfies is a cont
 
     >>> check_claim("-10.70%", 1.579, 1.410, base_step=None, new_step=None)
     >>> check_claim("-4.57%", 1.117, 1.123, base_step=None, new_step=None).text
-    'the source states -4.57%, its own numbers give +0.54%'
+    'the source states a change of -4.57%, but its numbers yield +0.54%'
 """
 
 import itertools
@@ -123,7 +123,9 @@ def check_claim(
     low, high = _rounded(base, base_step)
     if low <= 0.0 <= high:
         return None  # A share of 0 has no meaning.
-    quotients = [one / other - 1.0 for one in _rounded(new, new_step) for other in (low, high)]
+    quotients = [
+        after / before - 1.0 for after in _rounded(new, new_step) for before in (low, high)
+    ]
     if claim.allows(min(quotients), max(quotients)):
         return None
     actual = _write(100.0 * (new / base - 1.0), max(claim.digits, 1))
@@ -180,18 +182,18 @@ def find_contradictions(
     if not any(column.any() for column in claiming):
         return {}
     table = runs if "comparison" in runs else runs.assign(comparison=0)
-    wanted = set(_rows(table[pd.concat(claiming, axis=1).any(axis=1)], _QUESTION))
+    claimed_questions = set(_rows(table[pd.concat(claiming, axis=1).any(axis=1)], _QUESTION))
     questions: dict[tuple[object, ...], dict[str, _Printed]] = {}
     for question, cells in zip(_rows(table, _QUESTION), _cells(table), strict=True):
-        if question in wanted:
+        if question in claimed_questions:
             sides = questions.setdefault(question, {})
             sides.setdefault(cells.side, _Printed()).add(cells)
-    found: dict[tuple[object, ...], tuple[Caveat, ...]] = {}
+    contradictions: dict[tuple[object, ...], tuple[Caveat, ...]] = {}
     for (comparison, *key), sides in questions.items():
         for side in (name for name in sides if name != base):
             if caveats := tuple(_contradictions(sides.get(base), sides[side], side)):
-                found[comparison, side, *key] = caveats
-    return found
+                contradictions[comparison, side, *key] = caveats
+    return contradictions
 
 
 class _Cells(NamedTuple):
@@ -246,12 +248,12 @@ def _contradictions(base: _Printed | None, new: _Printed, side: str) -> Iterator
     for name, printed in (("base", base), (side, new)):
         if printed is not None and printed.numbers:
             for text in printed.claimed_mean:
-                if found := check_mean(text, printed.numbers, side=name, step=printed.step):
-                    yield found
+                if problem := check_mean(text, printed.numbers, side=name, step=printed.step):
+                    yield problem
     if base is None or not base.numbers or not new.numbers:
         return
     steps = [_mean_step(printed.numbers, printed.step) for printed in (base, new)]
     means = [fmean(printed.numbers) for printed in (base, new)]
     for text in new.claimed:
-        if found := check_claim(text, *means, base_step=steps[0], new_step=steps[1]):
-            yield found
+        if problem := check_claim(text, *means, base_step=steps[0], new_step=steps[1]):
+            yield problem

@@ -98,21 +98,23 @@ def open_table(path: Path) -> Table:
 
     :raises InputError: as :func:`read_table`
     """
-    content = read_regular(path, LARGEST_BYTES, "give a table of numbers, a large one in parts")
+    content = read_regular(path, LARGEST_BYTES, "give a table of numbers, or split a large table")
     text = _decode(content, path)
     runs, places = _Reader(str(path)).read(text)
     lines = text.split("\n")
     sides = tuple(runs["side"].unique()) if "side" in runs else ()
     if len(sides) > MOST_SIDES:
-        raise InputError(f"{path}: {len(sides)} sides (expected at most {MOST_SIDES}); split it")
+        raise InputError(
+            f"{path}: {len(sides)} sides (expected at most {MOST_SIDES}); split the table"
+        )
     return Table(
         path=path,
         digest=hashlib.sha256(content).hexdigest(),
         sides=sides,
         runs=runs,
         sources=tuple(
-            Source(member=str(path), line=place, text=cut_line(lines[place - 1].strip()))
-            for place in places
+            Source(member=str(path), line=number, text=cut_line(lines[number - 1].strip()))
+            for number in places
         ),
     )
 
@@ -125,7 +127,7 @@ def _decode(content: bytes, path: Path) -> str:
         text = content.decode(encoding)
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise InputError(f"{path}:{line}: not UTF-8; save the table as UTF-8") from None
+        raise InputError(f"{path}:{line}: invalid UTF-8; save the table as UTF-8") from None
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
@@ -146,7 +148,7 @@ class _Reader:
             (i for i, line in enumerate(lines) if line.strip() and line.lstrip()[0] != "#"), None
         )
         if top is None:
-            raise self._error(len(lines), "no table; the first line must name the columns")
+            raise self._error(len(lines), "empty table (expected a header with column names)")
         delimiter, columns = self._header(lines[top], top + 1)
         body = io.StringIO("\n".join(lines[top + 1 :]))
         rows: list[dict[str, object]] = []
@@ -157,7 +159,7 @@ class _Reader:
             rows.append(self._row(number, columns, fields, delimiter))
             places.append(number)
         if not rows:
-            raise self._error(top + 1, "names columns but has no rows; add one row per run")
+            raise self._error(top + 1, "header without rows; add one row per run")
         runs = _df_rows(rows, columns)
         self._refuse_two_summaries(runs, places)
         return runs, places
@@ -168,32 +170,37 @@ class _Reader:
     def _header(self, line: str, number: int) -> tuple[str, list[str]]:
         # The delimiter is the one that gives known columns in the header; data may contain the
         # others.
-        known = set(_COLUMNS)
+        accepted = set(_COLUMNS)
         names = {
             delimiter: [name.strip(' "').lower() for name in line.split(delimiter)]
             for delimiter in DELIMITERS
         }
-        delimiter = max(DELIMITERS, key=lambda one: len(known.intersection(names[one])))
+        delimiter = max(
+            DELIMITERS, key=lambda candidate: len(accepted.intersection(names[candidate]))
+        )
         columns = names[delimiter]
         for name in columns:
-            if name not in known:
-                raise self._error(number, self._unknown(name, known))
+            if name not in accepted:
+                raise self._error(number, self._unknown(name, accepted))
             if columns.count(name) > 1:
-                raise self._error(number, f"column {name} given twice; remove one")
+                raise self._error(number, f"column `{name}` given twice; remove one")
         for name in REQUIRED:
             if name not in columns:
-                raise self._error(number, f"column {name} is missing; add it")
+                raise self._error(number, f"no column `{name}`; add it")
         if not {"value", "mean"} & set(columns):
-            raise self._error(number, "column value is missing; add it, or mean for summaries")
+            raise self._error(
+                number,
+                "no column `value` or `mean`; add `value` (one row per run) or `mean` (summaries)",
+            )
         return delimiter, columns
 
     @staticmethod
-    def _unknown(name: str, known: set[str]) -> str:
-        likely = difflib.get_close_matches(name, known, n=1)
+    def _unknown(name: str, accepted: set[str]) -> str:
+        likely = difflib.get_close_matches(name, accepted, n=1)
         remedy = (
-            f"did you mean {likely[0]}?"
+            f"did you mean `{likely[0]}`?"
             if likely
-            else f"expected some of: {', '.join(sorted(known))}"
+            else f"expected one of: {', '.join(sorted(accepted))}"
         )
         return f"unknown column {_shown(name)} ({remedy})"
 
@@ -209,7 +216,7 @@ class _Reader:
                     yield first, fields
                 first = above + records.line_num + 1
         except csv.Error as error:
-            raise self._error(first, f"cannot be read: {error}; fix its quotes") from None
+            raise self._error(first, f"cannot be parsed: {error}; fix the quotes") from None
 
     def _row(
         self, number: int, columns: Sequence[str], fields: Sequence[str], delimiter: str
@@ -220,13 +227,14 @@ class _Reader:
             raise self._error(
                 number,
                 f"{len(fields)} fields (expected {len(columns)}, as in the header); quote "
-                f"text that contains a {DELIMITERS[delimiter]}",
+                f"fields that contain a {DELIMITERS[delimiter]}",
             )
         row: dict[str, object] = {"status": "ok", "point": ""}
         for name, field in zip(columns, fields, strict=True):
             if len(field) > LONGEST_FIELD:
                 raise self._error(
-                    number, f"{name} has {len(field)} characters (expected at most {LONGEST_FIELD})"
+                    number,
+                    f"`{name}` has {len(field)} characters (expected at most {LONGEST_FIELD})",
                 )
             try:
                 row[name] = _COLUMNS[name](field.strip())
@@ -241,16 +249,20 @@ class _Reader:
         value, mean = row.get("value"), row.get("mean")
         if value is not None and mean is not None:
             raise self._error(
-                number, "has a value and a mean (expected one of them); a row is a run or a summary"
+                number,
+                "both `value` and `mean` are set (expected `value` for one run, `mean` for a "
+                "summary)",
             )
         if mean is None and (row.get("cv") is not None or row.get("n") is not None):
-            raise self._error(number, "has cv or n without a mean; they describe a mean")
+            raise self._error(
+                number, "`cv` or `n` set without `mean`; add `mean`, or leave both empty"
+            )
         if value is None and mean is None and row["status"] == "ok":
             raise self._error(
                 number,
                 (
-                    "has no number; fill it in, or write failed in the column status for a "
-                    "failed run"
+                    "no number in `value` or `mean`; add it, or set `status` to failed if the run "
+                    "failed"
                 ),
             )
 
@@ -264,7 +276,8 @@ class _Reader:
         if repeated.any():
             raise self._error(
                 places[int(repeated.to_numpy().argmax())],
-                "a mean stands for all runs of its side, but the side has another row; remove one",
+                "second row for a side with a `mean` (expected one row with the mean of all "
+                "runs); remove one",
             )
 
 
@@ -275,7 +288,7 @@ def _shown(text: str) -> str:
 
 def _name(field: str) -> str:
     if not field:
-        raise ValueError("is empty; fill it in")
+        raise ValueError("field is empty; fill it in")
     return field
 
 
@@ -284,17 +297,19 @@ def _point(field: str) -> str:
     for part in field.split(",") if field else ():
         name, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals or not value or not _NAME.fullmatch(name):
-            raise ValueError(f"invalid parameter {_shown(part)} (expected e.g. clients=8)")
+            raise ValueError(
+                f"invalid parameter {_shown(part)} (expected NAME=VALUE, e.g. clients=8)"
+            )
         if name in parameters:
             raise ValueError(f"parameter {_shown(name)} given twice; give it once")
         parameters[name] = value
     return point_key(parameters)
 
 
-def _choice(*known: str) -> Callable[[str], str]:
+def _choice(*choices: str) -> Callable[[str], str]:
     def choose(field: str) -> str:
-        if field.lower() not in known:
-            raise ValueError(f"unknown value {_shown(field)} (expected {' or '.join(known)})")
+        if field.lower() not in choices:
+            raise ValueError(f"unknown value {_shown(field)} (expected {' or '.join(choices)})")
         return field.lower()
 
     return choose
@@ -302,8 +317,8 @@ def _choice(*known: str) -> Callable[[str], str]:
 
 def _family(field: str) -> str:
     # Tables written before the record /2 say "diagnostic".
-    known = {"": "primary", "diagnostic": "informational"}
-    return _choice(*get_args(Family))(known.get(field.lower(), field))
+    families = {"": "primary", "diagnostic": "informational"}
+    return _choice(*get_args(Family))(families.get(field.lower(), field))
 
 
 def _status(field: str) -> str:
@@ -314,10 +329,10 @@ def _number(field: str) -> float | None:
     if not field:
         return None
     if not _NUMBER.fullmatch(field):
-        raise ValueError(f"invalid number {_shown(field)} (expected e.g. 12.5, or empty)")
+        raise ValueError(f"invalid number {_shown(field)} (expected a number, e.g. 12.5, or empty)")
     number = float(field)
     if not math.isfinite(number):
-        raise ValueError(f"{_shown(field)} is too large for a number")
+        raise ValueError(f"invalid number {_shown(field)} (expected at most 1.7e308)")
     return number
 
 
@@ -330,14 +345,16 @@ def _whole(field: str) -> float | None:
 def _count(field: str) -> float | None:
     number = _whole(field)
     if number == 0.0:
-        raise ValueError("is 0; leave it empty if unknown")
+        raise ValueError("invalid count 0 (expected 1 or more); leave it empty if unknown")
     return number
 
 
 def _resolution(field: str) -> float | None:
     number = _number(field)
     if number is not None and number <= 0.0:
-        raise ValueError(f"invalid step {_shown(field)} (expected e.g. 0.001, or empty)")
+        raise ValueError(
+            f"invalid resolution {_shown(field)} (expected a positive number, e.g. 0.001, or empty)"
+        )
     return number
 
 
@@ -346,12 +363,17 @@ def _cv(field: str) -> float | None:
         return None
     match = _SPREAD.fullmatch(field)
     if match is None or (number := _number(match["number"])) is None or number < 0.0:
-        raise ValueError(f"invalid CV {_shown(field)} (expected e.g. 1.75% or 0.0175)")
+        raise ValueError(
+            f"invalid CV {_shown(field)} (expected a percentage or fraction, e.g. 1.75% or 0.0175)"
+        )
     if match["percent"]:
         return number / 100.0
     # 1.75 nearly always means percent, and would otherwise be misread silently.
     if number >= 1.0:
-        raise ValueError(f"{_shown(field)} is a fraction, i.e. {number:.0%}; write 1.75% or 0.0175")
+        raise ValueError(
+            f"{_shown(field)} is {number:.0%} (expected a fraction below 1, or a percentage, "
+            "e.g. 1.75%)"
+        )
     return number
 
 

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Boot once: start virtme-ng, monitor the guest's output, kill it on hang.
 
-virtme-ng 1.42 passes its arguments through a shell, unquoted; the paths it gets are therefore
-chosen here.
+virtme-ng 1.42 passes its arguments through a shell, unquoted, so schedperf chooses the paths.
 """
 
 import contextlib
@@ -27,13 +26,13 @@ from schedperf.vm.machine import Machine
 START_LIMIT_S = 240.0
 # A guest powers off within 3 s under emulation; one that cannot is killed.
 SHUTDOWN_LIMIT_S = 60.0
-# A guest reports every ten seconds; one silent for this long is dead.
+# A guest reports every ten seconds; after this time without a report it is hung.
 DEAD_AFTER_S = 120.0
-# Interval of polling the shared folder.
+# Interval of polling the shared directory.
 _LOOK_S = 0.25
-# How much output of QEMU and the guest is kept; its end explains why a guest ended.
+# The last bytes of QEMU's and the guest's output that are kept to explain a failure.
 _CONSOLE_BYTES = 1 << 16
-# An event has some hundred bytes; a guest that writes endlessly is read this much at a time.
+# An event has some hundred bytes; limits how much is read at a time.
 _EVENTS_BYTES = 1 << 20
 # A guest's messages, and its status.
 _TEXT_BYTES = 1 << 16
@@ -49,10 +48,10 @@ Event = Mapping[str, Any]
 ALIVE: Event = json.loads(script.ALIVE)
 
 _NO_ROOT = (
-    "the kernel cannot mount its root: 9p is missing, also as a module (CONFIG_9P_FS, "
+    "the kernel cannot mount its root: 9p is neither built in nor a module (CONFIG_9P_FS, "
     "CONFIG_NET_9P_VIRTIO; Debian's cloud kernels lack it)"
 )
-# Console messages of a guest that cannot work, and their meaning; the first match counts.
+# Console messages of failed guests, and their meaning; the first match is used.
 _REASONS = (
     (
         r"VFS: (?:Unable to mount|Cannot open) root|No filesystem could mount root",
@@ -117,7 +116,7 @@ def boot(
     *,
     is_verbose: bool = False,
 ) -> None:
-    """Boot an image and run the script in its shared folder.
+    """Boot an image and run the script in its shared directory.
 
     :param hear: called with each event of the guest
     :param is_verbose: enable kernel messages, which take time but explain a crash
@@ -133,7 +132,7 @@ def boot(
     if not _read(share / "status").strip():
         raise GuestFailed(explain(watch.console.decode("utf-8", "replace")))
     if _read(share / "status").strip() != "0":
-        raise InputError(_last_line(_read(share / "log")) or "the recorder gave no reason")
+        raise InputError(_last_line(_read(share / "log")) or "the recorder printed no reason")
 
 
 def explain(console: str) -> str:
@@ -143,11 +142,11 @@ def explain(console: str) -> str:
     lines = [_TIME_STAMP.sub("", line).strip() for line in text.splitlines()]
     for pattern, meaning in _REASONS:
         for line in lines:
-            found = re.search(pattern, line)
-            if found:
-                return meaning or found[0]
+            match = re.search(pattern, line)
+            if match:
+                return meaning or match[0]
     last = next((line for line in reversed(lines) if line), None)
-    return f"its last output was: {last}" if last else "no output"
+    return f"last output: {last}" if last else "no output"
 
 
 class _Watch:
@@ -170,11 +169,11 @@ class _Watch:
         self._silence_s = silence_s
         self._limit_s = START_LIMIT_S
         self._heard_s = self._alive_s = time.monotonic()
-        # Only a guest that reports regularly can be found dead by its silence.
+        # Missing reports mean a hang only if the guest has reported before.
         self._says_alive = False
 
     def until_end(self) -> None:
-        """Return when the guest has ended, or has finished but does not end.
+        """Return when the guest has ended, or has finished but does not power off.
 
         :raises GuestFailed: it hung
         """
@@ -197,10 +196,10 @@ class _Watch:
                 self._keep(os.read(self._process.stdout.fileno(), _CONSOLE_BYTES))
         self._look()
 
-    def _keep(self, said: bytes) -> bool:
-        self.console += said
+    def _keep(self, output: bytes) -> bool:
+        self.console += output
         del self.console[:-_CONSOLE_BYTES]
-        return bool(said)
+        return bool(output)
 
     def _look(self) -> None:
         for event in self._new_events():
@@ -238,9 +237,11 @@ class _Watch:
         silent_s, dead_s = now_s - self._heard_s, now_s - self._alive_s
         is_dead = self._says_alive and dead_s > DEAD_AFTER_S
         if is_dead or silent_s > self._limit_s:
-            said = explain(self.console.decode("utf-8", "replace"))
-            what = f"hung for {dead_s:.0f} s" if is_dead else f"was silent for {silent_s:.0f} s"
-            raise GuestFailed(f"it {what} ({said})")
+            reason = explain(self.console.decode("utf-8", "replace"))
+            what = (
+                f"hung for {dead_s:.0f} s" if is_dead else f"printed nothing for {silent_s:.0f} s"
+            )
+            raise GuestFailed(f"it {what} ({reason})")
         return False
 
 
@@ -299,5 +300,5 @@ def _read(path: Path) -> str:
 
 def _last_line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    said = lines[-1] if lines else ""
-    return said.removeprefix("schedperf: ").removeprefix("error: ")
+    last = lines[-1] if lines else ""
+    return last.removeprefix("schedperf: ").removeprefix("error: ")

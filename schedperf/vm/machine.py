@@ -17,7 +17,7 @@ MOST_NODES = 128
 # A distribution's kernel with this machine's file system boots in 512 MB.
 LEAST_MEMORY = 512 << 20
 
-# QEMU answers in 0.2 s here, with its CPUs set up.
+# QEMU takes 0.2 s to set up its CPUs.
 _PROBE_LIMIT_S = 20.0
 
 _SIZE = re.compile(r"([0-9]{1,9})([MG])\Z")
@@ -107,12 +107,12 @@ def parse_size(text: str) -> int:
     >>> parse_size("4G")
     4294967296
 
-    :raises InputError: the text is not such a list
+    :raises InputError: invalid size
     """
-    found = _SIZE.match(text)
-    if not found:
-        raise InputError(f"--memory {text}: invalid size (expected e.g. 4G or 4096M)")
-    return int(found[1]) * _FACTORS[found[2]]
+    match = _SIZE.match(text)
+    if not match:
+        raise InputError(f"--memory {text}: invalid size (expected MiB or GiB, e.g. 4096M or 4G)")
+    return int(match[1]) * _FACTORS[match[2]]
 
 
 def total_memory() -> int:
@@ -121,7 +121,7 @@ def total_memory() -> int:
 
 
 def try_kvm(qemu: str, device: Path = Path("/dev/kvm")) -> Acceleration:
-    """Make QEMU set up a virtual CPU with KVM: opening the device is not proof enough.
+    """Return whether QEMU can set up a virtual CPU with KVM.
 
     :param qemu: program
     """
@@ -143,9 +143,11 @@ def try_kvm(qemu: str, device: Path = Path("/dev/kvm")) -> Acceleration:
         return Acceleration(is_kvm=False, reason=f"QEMU with {device} hung")
     if tried.returncode == 0:
         return Acceleration(is_kvm=True, reason=None)
-    said = [line for line in tried.stderr.decode("utf-8", "replace").splitlines() if line.strip()]
+    messages = [
+        line for line in tried.stderr.decode("utf-8", "replace").splitlines() if line.strip()
+    ]
     # An assertion that fails is printed after the message that explains it.
-    cause = next((line for line in said if "error" in line or "failed" in line), "it ended")
+    cause = next((line for line in messages if "error" in line or "failed" in line), "it exited")
     return Acceleration(is_kvm=False, reason=f"QEMU cannot use {device}: {cause.strip()}")
 
 

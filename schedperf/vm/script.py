@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Write the guest's shell script into the folder shared with this machine.
+"""Write the guest's shell script into the directory shared with this machine.
 
 ::
 
@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-# Path of the shared folder in the guest. It is on the kernel's command line, which bundles keep, so
-# it is the same for all boots.
+# Path of the shared directory in the guest. It is on the kernel's command line, which bundles keep,
+# so it is the same for all boots.
 SHARE = "/mnt"
 # The guest mounts its own file systems here, which hide this machine's.
 HIDDEN = (SHARE, "/run", "/dev", "/proc", "/sys", "/var/tmp", "/var/log", "/var/cache")  # noqa: S108 # not ours
@@ -76,7 +76,7 @@ class Work:
     :param recorder: its zipapp
     :param arguments: arguments of ``record``, from its options to the end of the command
     :param setup: shell command to run first; "" for none
-    :param folder: the working folder
+    :param folder: the working directory
     """
 
     python: str
@@ -89,7 +89,7 @@ class Work:
 def write_script(share: Path, work: Work, bundle: str, options: Sequence[str]) -> None:
     """Write the script of the next boot.
 
-    :param share: the shared folder; if it has a bundle, runs are added to it
+    :param share: the shared directory; if it has a bundle, runs are added to it
     :param bundle: file name of the bundle inside the guest, which determines its label
     :param options: of ``record``, for this boot alone
     """

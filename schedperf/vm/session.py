@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Boot kernels interleaved, and add each boot's runs to the bundle of its kernel.
 
-A bundle is kept after each boot, and marked as incomplete where boots are missing.
+The bundle is copied after each boot, and marked as incomplete if boots are missing.
 """
 
 import os
@@ -66,7 +66,7 @@ class Request:
     :param kernels: the first is base
     :param boots: of each kernel
     :param work: what each boot records
-    :param output: folder for one bundle per kernel
+    :param output: directory for one bundle per kernel
     """
 
     kernels: Sequence[Kernel]
@@ -83,7 +83,7 @@ class News:
     :param boots: boots in total
     :param event: event of the recorder in the guest; None for events of the boot
     :param text: text of an event of the boot
-    :param left_s: estimated time left; None: not known yet
+    :param left_s: estimated remaining time; None if unknown yet
     """
 
     what: What
@@ -145,9 +145,9 @@ class _Session:
             has_partial = kernel == self._stopped
             if made == planned or not (made or has_partial):
                 continue
-            said = f"{reason} after {made} of {planned} boots"
+            incomplete = f"{reason} after {made} of {planned} boots"
             try:
-                mark_incomplete(self._path(kernel), said, planned - made - has_partial)
+                mark_incomplete(self._path(kernel), incomplete, planned - made - has_partial)
             except (InputError, OSError) as error:
                 text = f"{self._path(kernel)}: could not be marked incomplete: {error}"
                 self._say("warning", sum(self._made), text=text)
@@ -159,7 +159,7 @@ class _Session:
         files.mkdir(parents=True)
         shutil.copyfile(kernel.image, folder / "image")
         if kernel.modules is not None:
-            # virtme-ng looks for them beside the image.
+            # virtme-ng searches for them next to the image.
             modules = folder / "lib" / "modules"
             modules.mkdir(parents=True)
             (modules / kernel.release).symlink_to(kernel.modules.resolve())
@@ -185,7 +185,7 @@ class _Session:
         for attempt in range(_ATTEMPTS):
             self._say("booting", number)
             try:
-                # Kernel messages take time, and explain a crash.
+                # Kernel messages take time, but explain a crash.
                 boot(self._hypervisor, folder / "image", share, hear, is_verbose=attempt > 0)
             except GuestFailed as error:
                 failure = error.reason
@@ -198,8 +198,7 @@ class _Session:
             else:
                 return
         raise InputError(
-            f"{name}: the guest ended {_ATTEMPTS} times before it finished: {failure}; see "
-            "docs/vm.md"
+            f"{name}: the guest failed in all {_ATTEMPTS} attempts: {failure}; see docs/vm.md"
         )
 
     def _say(self, what: What, number: int, event: Event | None = None, text: str = "") -> None:
@@ -238,11 +237,11 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _plain(folder: Path) -> Path:
-    """Return a folder whose name is safe in virtme-ng's shell command and QEMU's options."""
+    """Return a directory whose name is safe in virtme-ng's shell command and QEMU's options."""
     if shlex.quote(str(folder)) != str(folder) or "," in str(folder) or "=" in str(folder):
         raise InputError(
-            f"{folder.parent}: virtme-ng cannot share a folder of this name; set TMPDIR to a "
-            "path of letters, digits and /"
+            f"{folder.parent}: virtme-ng cannot share this directory; set TMPDIR to a path of "
+            "letters, digits and /"
         )
     return folder
 
@@ -282,7 +281,7 @@ def keep_bundle(made: Path, path: Path) -> None:
 def mark_incomplete(path: Path, reason: str, missing: int) -> None:
     """Record in a bundle that boots are missing.
 
-    :param missing: how many
+    :param missing: number of missing boots
     :raises InputError: it cannot be changed
     :raises OSError: there is no space
     """

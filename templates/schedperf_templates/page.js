@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 "use strict";
 // What all scripts of the page share: its state in the address, its data, its main part.
-// Everything that the page says stands in it without scripting.
+// The page has all its text without scripting.
 const page = (() => {
   const root = document.documentElement;
   const attached = [];
@@ -14,7 +14,7 @@ const page = (() => {
     const [anchor, query] = location.hash.slice(1).split(/\?(.*)/s);
     return { anchor: unescape(anchor), values: new URLSearchParams(query ?? "") };
   };
-  // Whoever wrote the address may have left a lone per cent sign in it.
+  // An address may contain a lone percent sign.
   const unescape = (text) => {
     try {
       return decodeURIComponent(text);
@@ -29,7 +29,7 @@ const page = (() => {
   };
   const state = {
     get: (name) => read().values.get(name),
-    // null is the default, which no address needs to say.
+    // null is the default, which is not written to the address.
     set(name, value) {
       const { anchor, values } = read();
       values.delete(name);
@@ -38,7 +38,7 @@ const page = (() => {
       }
       write(anchor, values);
     },
-    // Called with the value, or null, when an address that somebody opens changes it.
+    // Calls the listener with the value, or null, if a newly opened address changes it.
     on(name, listener) {
       listeners.set(name, [...(listeners.get(name) ?? []), listener]);
     },
@@ -50,13 +50,13 @@ const page = (() => {
     return new Response(stream).text();
   };
 
-  // The data of a graphic: it stands in the element, as text or compressed.
+  // The data of a graphic: in the element, as text or compressed.
   const island = async (element) => {
     const found = element.querySelector(":scope > script[type^='application/']");
     return JSON.parse(found.type === "application/gzip" ? await unpack(found.textContent) : found.textContent);
   };
 
-  // What is folded away is opened for whoever follows a link to it.
+  // Opens folded parts that contain the target of a link.
   const reveal = () => {
     const { anchor } = read();
     const target = anchor ? document.getElementById(anchor) : null;
@@ -65,20 +65,20 @@ const page = (() => {
     }
     target?.dispatchEvent(new CustomEvent("reveal", { bubbles: true }));
     markTarget(target);
-    // Who opens an address wants to be there.
+    // Scroll to the target.
     target?.scrollIntoView({ behavior: root.dataset.ready ? "auto" : "instant" });
     if (target && root.dataset.ready) {
       focus(target);
     }
   };
 
-  // A browser finds no target where the state stands behind the anchor.
+  // Browsers find no target if state follows the anchor.
   const markTarget = (target) => {
     document.querySelectorAll("[data-target]").forEach((one) => one.removeAttribute("data-target"));
     target?.setAttribute("data-target", "");
   };
 
-  // From here the keyboard goes on, also where nothing could be focused until now.
+  // Moves the focus to an element, even if it is not focusable.
   const focus = (element) => {
     if (element.tabIndex < 0 && !element.hasAttribute("tabindex")) {
       element.setAttribute("tabindex", "-1");
@@ -108,18 +108,18 @@ const page = (() => {
 
   const shared = {
     openedOnPaper,
-    // Whether an element is on paper: not where the reader left it folded away.
+    // Whether an element is printed: not if the reader left it folded.
     isForPaper: (element) => !element.closest(`tr.opened[hidden], details:not([open]):not(${openedOnPaper})`),
     isPrinting: false, isOnPaper: false,
     root, state, unescape, unpack, island, reveal, go, focus,
-    // A script draws into the main part when all scripts are there.
+    // Registers a function that draws into the main part after all scripts are loaded.
     attach: (draw) => attached.push(draw),
-    // What is being read: the first section that is not above the sticky head.
+    // The section being read: the first one that is not above the sticky head.
     sectionInView() {
       const top = parseFloat(getComputedStyle(root).scrollPaddingTop);
       return [...document.querySelectorAll("main > section")].find((one) => one.getBoundingClientRect().bottom > top);
     },
-    // The address of what is seen now; a place within the section that it names already stays.
+    // The address of the current view; an anchor within the current section is kept.
     addressHere() {
       settle();
       const { anchor, values } = read();
@@ -128,9 +128,9 @@ const page = (() => {
       write(isNamed ? anchor : scrollY === 0 ? "" : section?.id ?? "", values);
       return location.href;
     },
-    // What somebody put off for a moment, and does at once before the address is read.
+    // Registers pending work to be done before the address is read.
     settle: (act) => settling.push(act),
-    // What must be drawn before the page is printed: a function that may return a promise.
+    // Registers a function that draws before the page is printed; it may return a promise.
     prepare: (draw) => printing.push(draw),
     async print() {
       shared.isPrinting = true;
@@ -152,7 +152,7 @@ const page = (() => {
   return shared;
 })();
 
-// Links within the page keep the state that stands in the address.
+// Links within the page keep the state in the address.
 document.addEventListener("click", (event) => {
   const link = event.target.closest("a[href^='#']");
   if (link && !event.defaultPrevented) {
@@ -162,7 +162,7 @@ document.addEventListener("click", (event) => {
 });
 addEventListener("hashchange", page.changed);
 
-// The section that is being read is marked in the list of sections.
+// Marks the section being read in the list of sections.
 (() => {
   const mark = (entries) => {
     const links = new Map(
@@ -173,7 +173,7 @@ addEventListener("hashchange", page.changed);
     }
     follow(document.querySelector("nav"));
   };
-  // On a telephone the list is one line, which scrolls sideways.
+  // On a phone the list is one line, which scrolls sideways.
   const follow = (list) => {
     const chapter = list.querySelector("li:has([aria-current='true'])");
     if (chapter && list.scrollWidth > list.clientWidth) {

@@ -2,13 +2,13 @@
 "use strict";
 // Copies what is shown as Markdown or as plain text.
 (() => {
-  // So long words stay that say what was done, in milliseconds.
+  // How long a message is shown, in milliseconds.
   const READING_TIME = 5000;
 
   const said = document.getElementById("said");
   let clearing = 0;
 
-  // Told to those who see it, and to those who hear it. The same words twice are a change as well.
+  // Shows a message, also to screen readers. A repeated message is announced again.
   page.say = (words) => {
     clearTimeout(clearing);
     said.textContent = "";
@@ -16,7 +16,7 @@
     clearing = setTimeout(() => { said.textContent = ""; }, READING_TIME);
   };
 
-  // A page from disk or from an unencrypted server may not have the clipboard's own interface.
+  // A page from disk or from an unencrypted server may not have the clipboard API.
   const copyBySelection = (text) => {
     const focused = document.activeElement;
     const area = document.body.appendChild(document.createElement("textarea"));
@@ -35,7 +35,7 @@
     } catch {
       isDone = copyBySelection(text);
     }
-    page.say(isDone ? words : "The browser does not let this page copy.");
+    page.say(isDone ? words : "Copy failed: the browser denies access to the clipboard.");
     return isDone;
   };
 
@@ -75,7 +75,7 @@
     return rows.length ? caption + style.table(rows) : caption;
   };
 
-  // A link to the evidence leads nowhere from a mail.
+  // Links to the evidence do not work in a mail.
   const itemWords = (item) => [...item.childNodes]
     .filter((part) => !part.matches?.(".evidence"))
     .map((part) => part.textContent.trim())
@@ -89,7 +89,7 @@
     return `${style.strong(word)}: ${rest.join(" ")}`;
   };
 
-  // The parts of an element that are blocks of text, in their order.
+  // The blocks of text of an element, in order.
   const drawPart = (part, style) => {
     if (!isShown(part)) {
       return [];
@@ -106,7 +106,7 @@
     return kind ? [kind[1]()] : [...part.children].flatMap((inner) => drawPart(inner, style));
   };
 
-  // draw("markdown" or "text"): what an element shows now.
+  // Returns what an element shows now, as "markdown" or "text".
   page.write = (element, name) => [...element.children]
     .flatMap((part) => drawPart(part, styles[name]))
     .filter(Boolean)
@@ -119,9 +119,9 @@
   const copyAs = (id, make, said) => {
     document.getElementById(id).addEventListener("click", () => page.copy(make(), said));
   };
-  // The same as the command line writes; a page of one analysis has none.
+  // The brief text of the command line; a page of a single analysis has none.
   const brief = () => document.getElementById("brief")?.content.textContent ?? summarise("markdown");
-  copyAs("copy-markdown", brief, "The verdict is copied as Markdown.");
-  copyAs("copy-text", () => summarise("text"), "The verdict is copied as text.");
-  copyAs("copy-address", page.addressHere, "The link is copied.");
+  copyAs("copy-markdown", brief, "Verdict copied as Markdown.");
+  copyAs("copy-text", () => summarise("text"), "Verdict copied as plain text.");
+  copyAs("copy-address", page.addressHere, "Link copied.");
 })();

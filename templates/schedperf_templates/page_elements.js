@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 "use strict";
-// What the scripts of several blocks make: elements, buttons, and files to save.
+// Helpers of several blocks: make elements and buttons, and save files.
 (() => {
-  // make("td", { class: "number" }, "1.5"): in it are texts, which are never markup, and elements.
+  // make("td", { class: "number" }, "1.5"): children are elements, or texts, which never become markup.
   page.make = (tag, attributes = {}, ...children) => {
     const element = document.createElement(tag);
     Object.entries(attributes).forEach(([name, value]) => element.setAttribute(name, value));
@@ -16,7 +16,7 @@
     return button;
   };
 
-  // So long a browser has to begin to read what it saves, in milliseconds.
+  // Time for the browser to start reading the file, in milliseconds.
   const READING_TIME = 60_000;
 
   page.save = (text, name, type) => {

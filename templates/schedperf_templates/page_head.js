@@ -2,7 +2,7 @@
 "use strict";
 // The controls of the page's head: colours, the menus and paper.
 
-// Colours: the system's until somebody chooses.
+// Colours: those of the system until the reader chooses.
 (() => {
   const { root } = page;
   const button = document.getElementById("theme");
@@ -32,9 +32,9 @@
   page.state.on("theme", choose);
   choose(page.state.get("theme"));
 
-  // Paper is white, and nothing unfolds on it. What a row that changed opens to is on it; of other
-  // rows, and of tables to look something up in, only what the reader has opened: all of them would
-  // be some hundred pages.
+  // Paper is white and shows parts unfolded. The details of changed rows are printed; those of other
+  // rows, and reference tables, only if the reader has opened them, because all of them would be a
+  // hundred pages or more.
   let onScreen = "";
   let folded = [];
   let closed = [];
@@ -44,12 +44,12 @@
     closed.forEach((row) => { row.hidden = false; });
   };
   const print = () => {
-    page.say("Drawing the charts for paper …");
+    page.say("Drawing the charts for printing …");
     page.print();
   };
   page.prepare(openRows);
   document.getElementById("print").addEventListener("click", print);
-  page.press("p", "print all of it", print);
+  page.press("p", "print the whole page", print);
   addEventListener("beforeprint", () => {
     onScreen = root.dataset.theme ?? "";
     page.isPrinting = true;
@@ -72,10 +72,10 @@
 // The commands that make another side base.
 document.querySelectorAll(".other-bases button").forEach((button) => {
   const command = button.previousElementSibling.textContent;
-  button.addEventListener("click", () => page.copy(command, "The command is copied."));
+  button.addEventListener("click", () => page.copy(command, "Command copied."));
 });
 
-// A menu closes when somebody turns to something else.
+// A menu closes on a click outside of it.
 (() => {
   const attach = (menu) => {
     const close = () => { menu.open = false; };

@@ -2,7 +2,7 @@
 "use strict";
 // The keys of the page, in one place, and the dialog that lists them.
 (() => {
-  // So long a first letter waits for the second one, in milliseconds.
+  // Time to wait for a second letter, in milliseconds.
   const LONGEST_PAUSE = 1500;
 
   const keys = [];
@@ -11,7 +11,8 @@
   let pressedAt = 0;
 
   // A key that does something: press("t", "light or dark colours", (event) => …). Two letters, "gb",
-  // come one after the other. Whoever returns false leaves the key to the next one, or the browser.
+  // are pressed one after the other. An action that returns false leaves the key to the next one, or to
+  // the browser.
   page.press = (letters, words, act) => keys.push({ letters, words, act });
 
   const isWriting = (target) => target.closest("input, select, textarea, [contenteditable]") !== null;
@@ -46,7 +47,7 @@
 
   const nameKey = (letters) => (letters.length === 2 ? [...letters] : [letters]);
 
-  // Scripts may give one key a meaning each; it is listed once.
+  // A key with the same text in several scripts is listed once.
   const listKeys = () => {
     const said = new Map(keys.map(({ letters, words }) => [`${letters} ${words}`, { letters, words }]));
     const rows = [...said.values()].map(({ letters, words }) => {
@@ -67,13 +68,13 @@
   };
   document.getElementById("help").addEventListener("click", help);
   dialog.querySelector("button").addEventListener("click", () => dialog.close());
-  // A click beside the dialog is a click on its backdrop.
+  // A click outside of the dialog is a click on its backdrop.
   dialog.addEventListener("click", (event) => {
     if (event.target === dialog) {
       dialog.close();
     }
   });
-  page.press("?", "these keys", help);
+  page.press("?", "list of keys", help);
 
   document.querySelectorAll("nav a[data-keys]").forEach(({ dataset, textContent, hash }) => {
     page.press(dataset.keys, `go to ${textContent}`, () => page.go(hash.slice(1)));

@@ -92,7 +92,7 @@ def make_btf() -> Callable[..., bytes]:
 
 @pytest.fixture(scope="session")
 def real_kernel() -> Callable[[str], Path]:
-    """Return the folder with one real kernel's System.map and btf; skip where it is absent."""
+    """Return the directory with one real kernel's System.map and btf; skip where it is absent."""
     return shared_kernel
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""PELT updates: how often load averages were updated, from where, and what that took."""
+"""PELT updates: their rate, the contexts they come from, and their duration."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -40,20 +40,21 @@ from schedperf_reports.words.rows import count_of, merge_sides
 from schedperf_reports.words.units import MISSING, format_number, format_share, scale_for
 
 MOST_UNSEEN = 6
-# Functions whose durations are drawn; each has two drawings' worth of lines.
+# Functions whose durations are drawn; each takes as many lines as two drawings.
 MOST_DRAWN = 2
-# A terminal shows so many; the page has all of them.
+# Rows that a terminal shows; the page has all.
 _MOST_ROWS = 12
-# Best first; nodes and contexts are shown for the best that is known.
+# Best first; nodes and contexts are shown for the best one available.
 _PER = ("wakeup", "operation", "second")
 _DURATIONS = {"mean": "mean", "p50": "median", "p99": "p99"}
-# A share below it needs more digits than two behind the point.
+# A smaller share needs more than two decimals.
 _SMALLEST_SHARE = 0.001
 
 # Rows of nodes and contexts that a page shows where none changed.
 _LEAST_SHOWN = 5
 
 _FUNCTION = Column(title="function", code=True)
+_TIME_PER_CALL = "time per call; median and p99 include probe overhead"
 
 _NS = 1e-9
 _Kind = Literal["linear_ns", "log2_ns"]
@@ -73,7 +74,7 @@ _BIN_COLUMNS = (
 
 @report_section("pelt", title="PELT updates", chapter="scheduler", order=30, is_analysis=True)
 def pelt(comparison: Comparison) -> Iterator[Block]:
-    """Show calls and durations of each function, then what nothing could see."""
+    """Show calls and durations of each function, then what was not measured."""
     data = record_of(comparison, Pelt)
     if isinstance(data, Text):
         yield data
@@ -82,8 +83,8 @@ def pelt(comparison: Comparison) -> Iterator[Block]:
     yield from lead(rows, _name_of)
     for text in merge_sides([_describe_side(side) for side in data.sides]):
         yield Text(text=text, tone="muted")
-    for point, subject, found in by_subject(rows):
-        yield from _describe_point(point, subject, found, data)
+    for point, subject, of_point in by_subject(rows):
+        yield from _describe_point(point, subject, of_point, data)
     yield from cpu_maps(comparison, data.cpus)
     yield from _unseen(data.unseen)
     yield from _cross_checks(data.cross_checks)
@@ -114,15 +115,15 @@ def _describe_probe(probe: PeltProbe) -> str:
     empty = _cost(probe.empty_ns, probe.empty_ci)
     pair = _cost(probe.pair_ns, probe.pair_ci)
     reads = _cost(probe.reads_ns, probe.reads_ci)
-    own = "" if probe.reads_ns is None else f" and reads {reads} itself"
-    text = f"to a call an empty probe adds {empty}, the one that takes the time {pair}{own}"
+    own = "" if probe.reads_ns is None else f", of which {reads} are included in the measured time"
+    text = f"probe overhead per call: {empty} (empty probe), {pair} (timing probe){own}"
     has_intervals = any((probe.empty_ci, probe.pair_ci, probe.reads_ci))
-    return f"{text} (brackets span the 95% CIs of all runs)" if has_intervals else text
+    return f"{text} (brackets: union of the 95% CIs of all runs)" if has_intervals else text
 
 
 def _cost(value: float | None, interval: Interval | None) -> str:
     if value is None:
-        return "an unknown time"
+        return "unknown"
     ends = "" if interval is None else f" [{', '.join(map(format_number, interval))}]"
     return f"{format_number(value)} ns{ends}"
 
@@ -135,7 +136,7 @@ def _describe_point(
     if parts is not None:
         yield parts
     common, timed = _split_remarks([row for row in rows if row.what != "calls"])
-    durations = _durations_table(timed, titled(subject, "what a call takes; quantiles as read"))
+    durations = _durations_table(timed, titled(subject, _TIME_PER_CALL))
     if durations is not None:
         yield durations
         yield _shares_table(timed, titled(subject, "share of CPU time"))
@@ -144,7 +145,7 @@ def _describe_point(
 
 
 def _split_remarks(rows: Sequence[PeltRow]) -> tuple[Sequence[str], Sequence[PeltRow]]:
-    # What is said of all rows stands once below their tables; the rows keep the rest.
+    # Remarks common to all rows are printed once below their tables.
     common = [
         text
         for text in (rows[0].remarks if rows else ())
@@ -159,21 +160,21 @@ def _split_remarks(rows: Sequence[PeltRow]) -> tuple[Sequence[str], Sequence[Pel
 def _draw(point: tuple[str, str, str], data: Pelt) -> Iterator[Block]:
     side, *where = point
     histograms = {
-        (one.function, one.side): one
-        for one in data.histograms
-        if (one.workload, one.point) == tuple(where)
+        (histogram.function, histogram.side): histogram
+        for histogram in data.histograms
+        if (histogram.workload, histogram.point) == tuple(where)
     }
-    found = [one for one in data.bins if (one.side, one.workload, one.point) == point]
-    for drawn, one in enumerate(found):
-        function = one.function
+    of_point = [bins for bins in data.bins if (bins.side, bins.workload, bins.point) == point]
+    for drawn, bins in enumerate(of_point):
+        function = bins.function
         mirror = mirror_of(
-            one,
+            bins,
             function,
-            what="a call takes from",
+            what="time per call from",
             events="calls",
             note="includes probe overhead",
         )
-        # A terminal has room for the first ones; the table of bins says the same of all.
+        # A terminal draws only the first functions; the table of bins lists all.
         yield mirror if drawn < MOST_DRAWN else replace(mirror, words=())
         pair = [
             histograms[key] for name in ("base", side) if (key := (function, name)) in histograms
@@ -183,12 +184,14 @@ def _draw(point: tuple[str, str, str], data: Pelt) -> Iterator[Block]:
 
 
 def _unseen(entries: Sequence[UnseenFunction]) -> Iterator[Block]:
-    # One sentence a reason: most functions fail for the same one, and on all sides.
-    told: dict[tuple[str, str], list[str]] = {}
-    for one in entries:
-        reasons = "; ".join(f"{way.mechanism}: {way.reason}" for way in one.tried)
-        told.setdefault((one.function, reasons or "nothing was tried"), []).append(one.side)
-    if told:
+    # One sentence per function and reason: the sides usually have the same reason.
+    sides_of: dict[tuple[str, str], list[str]] = {}
+    for unseen in entries:
+        reasons = "; ".join(f"{way.mechanism}: {way.reason}" for way in unseen.tried)
+        sides_of.setdefault((unseen.function, reasons or "no probe was tried"), []).append(
+            unseen.side
+        )
+    if sides_of:
         yield Items(
             items=tuple(
                 Item(
@@ -196,32 +199,34 @@ def _unseen(entries: Sequence[UnseenFunction]) -> Iterator[Block]:
                     f"{reasons}",
                     tone="warning",
                 )
-                for (function, reasons), sides in told.items()
+                for (function, reasons), sides in sides_of.items()
             ),
             limit=MOST_UNSEEN,
         )
 
 
 def _cross_checks(entries: Sequence[CrossCheck]) -> Iterator[Block]:
-    for one in entries:
+    for check in entries:
         yield Text(
-            text=f"{one.function} of {one.side}: {one.calls} calls, "
-            f"{one.breakpoint} by breakpoint"
-            f"{'' if one.agrees else '; one of the two missed calls'}",
-            tone="muted" if one.agrees else "warning",
+            text=f"{check.function} in {check.side}: {check.calls} calls counted by the probe, "
+            f"{check.breakpoint} by a breakpoint"
+            f"{'' if check.agrees else '; one of the two probes missed calls'}",
+            tone="muted" if check.agrees else "warning",
         )
 
 
 def _notes(data: Pelt) -> Iterator[Block]:
-    yield from notes_below(merge_sides([*(one.reason for one in data.missing), *data.notes]))
-    text = f"calls of the whole machine; {MEANS}; neither direction is better"
+    yield from notes_below(
+        merge_sides([*(missing.reason for missing in data.missing), *data.notes])
+    )
+    text = f"calls on all CPUs; {MEANS}; neither direction is better"
     yield Text(text=text, tone="muted")
 
 
 def _name_of(row: PeltRow) -> str:
-    """Say what a row is of: ``update_cfs_group, mean of a call``."""
+    """Return the name of a row: ``update_cfs_group, mean time per call``."""
     what = "calls" if row.what == "calls" else "share of CPU time"
-    what = f"{_DURATIONS[row.what]} of a call" if row.what in _DURATIONS else what
+    what = f"{_DURATIONS[row.what]} time per call" if row.what in _DURATIONS else what
     where = _where(row)
     return f"{row.function}, {what}{f', {where}' if where else ''}"
 
@@ -243,13 +248,13 @@ def _calls_table(rows: Sequence[PeltRow], caption: str) -> Table:
 
 
 def _parts_table(rows: Sequence[PeltRow], subject: str) -> Table | None:
-    """Return the calls of each function by node and by context; None where neither is known.
+    """Return the calls of each function by node and by context; None if not recorded.
 
-    :param subject: what the caption begins with; ""
+    :param subject: beginning of the caption; may be ""
     """
-    found = [row for row in rows if row.what == "calls" and _where(row)]
-    best = next((per for per in _PER if any(row.per == per for row in found)), None)
-    chosen = [row for row in found if row.per == best]
+    split = [row for row in rows if row.what == "calls" and _where(row)]
+    best = next((per for per in _PER if any(row.per == per for row in split)), None)
+    chosen = [row for row in split if row.per == best]
     if not chosen:
         return None
     table = _table(
@@ -275,7 +280,7 @@ def _where(row: PeltRow) -> str:
 
 
 def _durations_table(rows: Sequence[PeltRow], caption: str) -> Table | None:
-    """Return what a call takes; None where no call was timed."""
+    """Return the time per call; None if no call was timed."""
     timed = [row for row in rows if row.what in _DURATIONS and row.node is None]
     if not timed:
         return None
@@ -285,7 +290,7 @@ def _durations_table(rows: Sequence[PeltRow], caption: str) -> Table | None:
             _FUNCTION,
             Column(title="call"),
             *COMPARED,
-            Column(title="as read", align="right", priority=2),
+            Column(title="uncorrected", align="right", priority=2),
             Column(title="resolution", align="right", priority=3),
             RUNS_COLUMN,
         ),
@@ -302,10 +307,10 @@ def _durations_table(rows: Sequence[PeltRow], caption: str) -> Table | None:
 
 
 def _shares_table(rows: Sequence[PeltRow], caption: str) -> Table:
-    """Return which part of the CPUs' time went into each function, with the nodes' extremes."""
+    """Return the share of CPU time of each function, with the range over nodes."""
     shares = [row for row in rows if row.what == "share"]
     has_nodes = any(row.node is not None for row in shares)
-    # Where there are nodes, what they have is the point; a narrow page has room for that of new.
+    # With several nodes the range over nodes matters most; a narrow page shows that of new.
     base, new, change, interval = COMPARED
     nodes = (
         Column(title="base by node", align="right", priority=1),
@@ -342,19 +347,19 @@ def _table(
     rows: Sequence[Shown[PeltRow]],
     describe: Callable[[Shown[PeltRow]], tuple[str | Cell, ...]],
 ) -> Table:
-    # What is said of several rows is said below the first one only.
-    told: set[str] = set()
+    # A remark on several rows is printed below the first one only.
+    printed: set[str] = set()
     lines: list[tuple[tuple[Cell, ...], str, tuple[Block, ...]]] = []
     for shown in rows:
         row = shown.row
         cells = [
-            one if isinstance(one, Cell) else Cell(text=one, tone=tone_of(row))
-            for one in describe(shown)
+            cell if isinstance(cell, Cell) else Cell(text=cell, tone=tone_of(row))
+            for cell in describe(shown)
         ]
         lines.append((tuple(cells), row.row, opened(shown, kind=_kind(row))))
         for note in _duration_notes(row):
-            if note not in told:
-                told.add(note)
+            if note not in printed:
+                printed.add(note)
                 rest = [Cell(text="")] * (len(columns) - 1)
                 lines.append(((Cell(text=note, tone="warning"), *rest), "", ()))
     table = Table(
@@ -375,7 +380,7 @@ def _duration_notes(row: PeltRow) -> Iterator[str]:
 
 
 def _write(row: PeltRow, value: float | None) -> str:
-    # A share of the CPUs' time is small, so it needs more digits than others.
+    # Shares of CPU time are small and need more digits.
     if value is None:
         return MISSING
     if row.what == "share":
@@ -397,11 +402,11 @@ def _changes(shown: Shown[PeltRow]) -> tuple[Cell, ...]:
 
 
 def _ranges(row: PeltRow, shares: Sequence[PeltRow]) -> tuple[str, ...]:
-    # The least and the largest of a node, as "12.68 - 20.22%".
-    nodes = [one for one in shares if one.node is not None and one.function == row.function]
+    # The range over nodes, as "12.68 - 20.22%".
+    nodes = [share for share in shares if share.node is not None and share.function == row.function]
     return tuple(
         _range_of([value for value in of_side if value is not None])
-        for of_side in ([one.base for one in nodes], [one.new for one in nodes])
+        for of_side in ([node.base for node in nodes], [node.new for node in nodes])
     )
 
 
@@ -416,19 +421,19 @@ def _as_read(row: PeltRow) -> str:
 
 
 def _resolution(row: PeltRow) -> str:
-    known = [width for width in (row.resolution_base, row.resolution_new) if width is not None]
-    if not known:
+    widths = [width for width in (row.resolution_base, row.resolution_new) if width is not None]
+    if not widths:
         return MISSING
-    scale = scale_for("s", max(known))
-    return f"{scale.format(max(known))} {scale.unit}"
+    scale = scale_for("s", max(widths))
+    return f"{scale.format(max(widths))} {scale.unit}"
 
 
 def _bins_table(histograms: Sequence[PeltHistogram], function: str) -> Table:
     """Return every bin that is not empty.
 
-    :param histograms: of base and of a new side, as the section has them
+    :param histograms: of base and of a new side
     """
-    totals = [sum(one.log2_ns) for one in histograms]
+    totals = [sum(histogram.log2_ns) for histogram in histograms]
     rows = []
     for kind in _common_kinds(histograms):
         for low, high, counts in _bins_of(histograms, kind):
@@ -438,8 +443,8 @@ def _bins_table(histograms: Sequence[PeltHistogram], function: str) -> Table:
                     cells += [str(count), format_share(count / total)]
                 rows.append(tuple(Cell(text=text) for text in cells))
     return Table(
-        caption=f"{function}: {' and '.join(map(str, totals))} calls in base and new, by bin; "
-        "linear bins first, then the same calls in log2",
+        caption=f"{function}: {totals[0]} calls in base, {totals[1]} in new, by time per call; "
+        "linear bins first, then log2 bins of the same calls",
         columns=_BIN_COLUMNS,
         rows=tuple(rows),
         limit=0,
@@ -447,17 +452,17 @@ def _bins_table(histograms: Sequence[PeltHistogram], function: str) -> Table:
 
 
 def _common_kinds(histograms: Sequence[PeltHistogram]) -> list[_Kind]:
-    """Return which kinds of bins have equal edges, and calls, on all sides; the finest first."""
+    """Return the kinds of bins with equal edges and some calls on all sides; the finest first."""
     return [
         kind
         for kind in _KINDS
-        if all(_edges(one, kind) == _edges(histograms[0], kind) for one in histograms)
-        and all(any(_counts(one, kind)) for one in histograms)
+        if all(_edges(histogram, kind) == _edges(histograms[0], kind) for histogram in histograms)
+        and all(any(_counts(histogram, kind)) for histogram in histograms)
     ]
 
 
 def _bins_of(histograms: Sequence[PeltHistogram], kind: _Kind) -> list[_Bin]:
-    counts = zip(*(_counts(one, kind) for one in histograms), strict=True)
+    counts = zip(*(_counts(histogram, kind) for histogram in histograms), strict=True)
     return [
         (low, high, of_sides)
         for (low, high), of_sides in zip(_edges(histograms[0], kind), counts, strict=True)

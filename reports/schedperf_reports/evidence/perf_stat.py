@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Counters: what the machine counted in a run, new vs base."""
+"""perf stat counters per run, new vs base."""
 
 from collections.abc import Iterator, Sequence
 
@@ -12,19 +12,19 @@ from schedperf_reports.rates.tables import Rates, by_subject, notes_below, title
 from schedperf_reports.sections import record_of, report_section
 from schedperf_reports.words.rows import count_of, merge_sides
 
-# A terminal and a page show the events that changed, and some others to judge them by.
+# Rows shown: events that changed, and some others for scale.
 MOST_ROWS = 6
 
-_TOTAL = "counted in a run: the same mean over the runs as in the columns base and new"
+_TOTAL = "count per run: geometric mean over the runs (arithmetic if a run has the value 0)"
 _TOTAL_COLUMNS = tuple(
-    Column(title=f"{side}, a run", align="right", priority=REFERENCE_PRIORITY, explains=_TOTAL)
+    Column(title=f"{side}, per run", align="right", priority=REFERENCE_PRIORITY, explains=_TOTAL)
     for side in ("base", "new")
 )
 
 
 @report_section("counters", title="Counters", chapter="scheduler", order=50, is_analysis=True)
 def counters(comparison: Comparison) -> Iterator[Block]:
-    """Show the counts of each workload and point, and what could not be counted."""
+    """Show the counts of each workload and point, and the events that were not counted."""
     data = record_of(comparison, Counters)
     if isinstance(data, Text):
         yield data
@@ -32,16 +32,18 @@ def counters(comparison: Comparison) -> Iterator[Block]:
     rows = data.rows
     yield from lead(rows, _name)
     yield Text(text="; ".join(_describe_side(side) for side in data.sides), tone="muted")
-    for _, subject, found in by_subject(rows):
-        yield from _table(subject, found)
+    for _, subject, of_point in by_subject(rows):
+        yield from _table(subject, of_point)
     if rows:
         text = f"{MEANS}; neither direction is better"
         yield Text(text=text, tone="muted")
     if data.zeros:
-        yield Text(text=f"0 in all runs: {', '.join(data.zeros)}", tone="muted")
+        yield Text(
+            text=f"events with a count of 0 in all runs: {', '.join(data.zeros)}", tone="muted"
+        )
     yield from _not_counted(data.not_counted)
-    for one in data.missing:
-        yield Text(text=f"nothing counted in {one.side}: {one.reason}", tone="muted")
+    for missing in data.missing:
+        yield Text(text=f"no counters in {missing.side}: {missing.reason}", tone="muted")
     yield from notes_below(merge_sides(data.notes))
 
 
@@ -57,8 +59,8 @@ def _table(subject: str, rows: Sequence[CounterRow]) -> Iterator[Block]:
 
 
 def _interest(row: CounterRow) -> tuple[bool, bool, bool]:
-    # What an operation costs tells more than what happened in a second, which depends on how
-    # many operations fit into it; the whole machine tells more than one of its nodes.
+    # Rates per operation come before rates per second, which depend on the speed of the workload;
+    # the whole machine comes before its nodes.
     return row.basis != "operation", row.node is not None, not row.changed
 
 
@@ -72,11 +74,11 @@ def _total_cells(row: CounterRow) -> tuple[Cell, ...]:
     totals = row.total_base, row.total_new
     return tuple(
         Cell(
-            text=format_measure(one, counted, *totals, digits=RATE_DIGITS),
+            text=format_measure(total, counted, *totals, digits=RATE_DIGITS),
             tone=tone_of(row),
-            sort=one,
+            sort=total,
         )
-        for one in totals
+        for total in totals
     )
 
 
@@ -86,17 +88,19 @@ RATES: Rates[CounterRow] = Rates(
     about=lambda _: "",
     more=_TOTAL_COLUMNS,
     more_cells=_total_cells,
-    kind=lambda row: f"rows of {'the machine' if row.node is None else 'single nodes'}",
+    kind=lambda row: "machine-wide rows" if row.node is None else "per-node rows",
 )
 
 
 def _not_counted(entries: Sequence[NotCounted]) -> Iterator[Block]:
-    # One sentence a reason: most events fail for the same one, and on all sides.
+    # One sentence per reason: most events fail for the same reason, on all sides.
     sides: dict[tuple[str, str], list[str]] = {}
     for entry in entries:
         sides.setdefault((entry.event, entry.reason), []).append(entry.side)
     events: dict[tuple[str, str], list[str]] = {}
     for (event, reason), where in sides.items():
         events.setdefault((" and ".join(dict.fromkeys(where)), reason), []).append(event)
-    for (place, reason), names in events.items():
-        yield Text(text=f"not counted in {place} ({reason}): {', '.join(names)}", tone="muted")
+    for (sides_in_words, reason), names in events.items():
+        yield Text(
+            text=f"not counted in {sides_in_words} ({reason}): {', '.join(names)}", tone="muted"
+        )

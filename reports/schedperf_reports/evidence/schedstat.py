@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Schedstat: what the scheduler did more or less of, and where in the kernel to look.
+"""Schedstat: what the scheduler did more or less often, and where in the kernel to look.
 
-Readings of the rules come first, then one table a level.
+Results of the rules come first, then one table per level.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from schedperf.evidence.schedstat.fields import FIELDS
 from schedperf.evidence.schedstat.record import (
     Idle,
     LevelRow,
@@ -57,22 +56,22 @@ from schedperf_reports.rates.tables import (
 from schedperf_reports.sections import record_of, report_section
 from schedperf_reports.words.rows import count_of, merge_sides
 
-# Of the CPUs; the page has all of them.
+# Rows of the CPUs that a terminal shows; the page has all.
 MOST_ROWS = 6
 MOST_READINGS = 8
 MOST_REFUSALS = 6
-# Of a table of one level; the page has all.
+# Changed rows of one level that a terminal shows; the page has all.
 MOST_CHANGED = 10
 
-# Lines of the tree of domains: a level has four.
+# Rows of the tree of domains that a terminal shows; a level has four.
 MOST_OF_TREE = 4
-# Its column that a narrow screen keeps where nothing changed.
+# The column of the tree that a narrow screen keeps if nothing changed.
 _FIRST_OF_TREE = "pulled"
-# Rows of the CPUs that a page shows where nothing changed.
+# Rows of the CPUs that a page shows if nothing changed.
 LEAST_SHOWN = 5
 
 _COUNT = Column(title="count", code=True)
-# Of one side alone the values are left.
+# Columns of a single side.
 _ALONE = (
     _COUNT,
     PER_COLUMN,
@@ -84,7 +83,7 @@ _IDLE_TYPES: Mapping[Idle, str] = {
     "idle": "idle CPUs",
     "newidle": "CPUs becoming idle",
 }
-# Columns of an idle type, then of a whole level; those of which nothing was counted are left out.
+# Columns of an idle type, then of a whole level; columns without counts are left out.
 _FIELDS: Mapping[str, str] = {
     "lb_count": "attempts",
     "lb_balanced": "balanced",
@@ -106,7 +105,7 @@ _NOTHING = "0"
     "schedstat", title="Scheduler statistics", chapter="scheduler", order=10, is_analysis=True
 )
 def schedstat(comparison: Comparison) -> Iterator[Block]:
-    """Show what the rules read in the counts, the domains, the counts of each level and CPU."""
+    """Show the results of the rules, the domains, and the counts of each level and CPU."""
     data = record_of(comparison, Schedstat)
     if isinstance(data, Text):
         yield data
@@ -126,27 +125,27 @@ def describe_counts(
     """Yield the blocks of the section's data, or of the command's.
 
     :param limit: rows of a table that a terminal shows
-    :param by_name: rows in the order of the kernel; else those that changed significantly first
-    :param overview: rows of the CPUs that a terminal shows, with what changed of all levels; None:
-        all tables are alike
+    :param by_name: rows in the order of the kernel; False: significant changes first
+    :param overview: rows of the CPUs that a terminal shows, besides changes of all levels; None: no
+        table is shortened
     """
     yield from _readings(data)
     yield Text(text="; ".join(_describe_side(side) for side in data.sides), tone="muted")
     points = by_place(data.rows)
     shown: list[SchedstatRow] = []
-    for (side, workload, point), found in points.items():
+    for (side, workload, point), of_point in points.items():
         what = name_place(workload, point) if len(points) > 1 else ""
-        against = f", {side} vs base" if what and any(row.n_new for row in found) else ""
+        against = f", {side} vs base" if what and any(row.n_new for row in of_point) else ""
         most_of_tree = None if overview is None else MOST_OF_TREE
-        for tree in _domain_tree(data.levels, found, side, what, most_of_tree):
-            yield _state_tree(tree, found)
-        for level in dict.fromkeys(row.level for row in found):
-            of_level = [row for row in found if row.level == level]
+        for tree in _domain_tree(data.levels, of_point, side, what, most_of_tree):
+            yield _state_tree(tree, of_point)
+        for level in dict.fromkeys(row.level for row in of_point):
+            of_level = [row for row in of_point if row.level == level]
             ordered = _order(of_level, by_name=by_name, has_details=overview is not None)
             most = limit if overview is None else _most_rows(ordered, 0 if level else overview)
-            shown += [one.row for one in ordered[:most]]
-            place = f"balancing and wakeups at {level}" if level else "CPUs"
-            caption = f"{what}: {place}{against}" if what else place
+            shown += [entry.row for entry in ordered[:most]]
+            title = f"load balancing and wakeups at {level}" if level else "CPUs"
+            caption = f"{what}: {title}{against}" if what else title
             yield _table(caption, ordered, most)
     yield from explain_gaps(shown)
     yield from _refusals(data.not_compared)
@@ -177,7 +176,7 @@ def _readings(data: Schedstat) -> Iterator[Block]:
             limit=MOST_READINGS,
         )
     else:
-        yield Text(text="no finding uses these counts", tone="muted")
+        yield Text(text="no interpretation rule matches the counts", tone="muted")
 
 
 def _where(reading: ReadingRow, *, many: bool) -> str:
@@ -187,8 +186,8 @@ def _where(reading: ReadingRow, *, many: bool) -> str:
 def _order(
     rows: Sequence[SchedstatRow], *, by_name: bool, has_details: bool
 ) -> Sequence[Shown[SchedstatRow]]:
-    # What may be noise stays in the order of the kernel: its size says nothing. A terminal opens
-    # no rows, so twins are rows behind the others.
+    # Rows without a significant change keep the order of the kernel. A terminal cannot open rows,
+    # so the same counts per another unit become rows at the end.
     if by_name:
         return [Shown(row) for row in rows]
     ordered = sorted(gather_twins(rows), key=lambda shown: _rank(shown.row))
@@ -203,7 +202,7 @@ def _rank(row: SchedstatRow) -> tuple[bool, float]:
 
 
 def _most_rows(ordered: Sequence[Shown[SchedstatRow]], others: int) -> int:
-    # What changed, and so many rows at least.
+    # The changed rows, but at least this many rows.
     changed = sum(bool(shown.row.changed) for shown in ordered)
     return min(len(ordered), max(min(changed, MOST_CHANGED), others))
 
@@ -222,8 +221,8 @@ def _table(caption: str, ordered: Sequence[Shown[SchedstatRow]], limit: int | No
 
 
 def _state_tree(tree: Table, rows: Sequence[SchedstatRow]) -> Table:
-    # Its lines are levels, so the numbers in them are counted. A narrow screen keeps what changed
-    # beside the name, or else what the balancer moved.
+    # The caption counts the numbers of the tree. A narrow screen keeps the changed columns, or
+    # pulled tasks if nothing changed.
     counts = [
         shown for shown in gather_twins(rows) if shown.row.level and shown.row.basis != "share"
     ]
@@ -236,8 +235,8 @@ def _state_tree(tree: Table, rows: Sequence[SchedstatRow]) -> Table:
         tree,
         caption=state_changes(tree.caption, counts, _full_name),
         columns=tuple(
-            column if place == 0 or shown[place] else replace(column, priority=1)
-            for place, column in enumerate(tree.columns)
+            column if index == 0 or shown[index] else replace(column, priority=1)
+            for index, column in enumerate(tree.columns)
         ),
     )
 
@@ -251,9 +250,8 @@ def _full_name(row: SchedstatRow) -> str:
 
 
 def _about(row: SchedstatRow) -> str:
-    # The glossary: what one of it is, what counts it, and where it is another thing.
-    field = FIELDS.get(row.field)
-    split = f"; {field.split}" if field is not None and field.split else ""
+    # The meaning of a field, the function that counts it, and its variants.
+    split = f"; {row.split}" if row.split else ""
     counted = f", counted in {row.function}" if row.function else ""
     return f"{_name(row)}: {row.meaning}{counted}{split}"
 
@@ -278,8 +276,8 @@ def _refusals(entries: Sequence[SchedstatRefusal]) -> Iterator[Block]:
         return
     yield Items(
         items=tuple(
-            Item(text=f"not compared: {one.what} of {one.side}: {one.reason}", tone="muted")
-            for one in entries
+            Item(text=f"not compared: {entry.what} of {entry.side}: {entry.reason}", tone="muted")
+            for entry in entries
         ),
         limit=MOST_REFUSALS,
     )
@@ -292,18 +290,18 @@ def _domain_tree(
     what: str,
     limit: int | None,
 ) -> Iterator[Table]:
-    """Yield the tree of one side at one point; nothing without levels or counts of them.
+    """Yield the tree of domains of one side at one point; nothing without levels or their counts.
 
     :param levels: of the record, of base and of the side
     :param rows: of one point
-    :param what: workload and point, "" where there is one
+    :param what: workload and point; "" if there is only one
     :param limit: rows that a terminal shows
     """
     main = [row for row in main_rows(rows) if row.level and row.basis != "share"]
     described = {row.level: row for row in reversed(levels) if row.side in ("base", side)}
     order = list(dict.fromkeys(row.level for row in levels if row.side in ("base", side)))
-    found = {(row.level, row.idle, row.field): row for row in main}
-    fields = [field for field in _FIELDS if any(key[2] == field for key in found)]
+    row_of = {(row.level, row.idle, row.field): row for row in main}
+    fields = [field for field in _FIELDS if any(key[2] == field for key in row_of)]
     if not order or not fields:
         return
     per, times = _divisor(main)
@@ -311,8 +309,8 @@ def _domain_tree(
     is_compared = any(row.n_new for row in main)
     values = f"per {per}, base -> {side}" if is_compared else f"per {per}"
     yield Table(
-        caption=f"{what}{': ' if what else ''}the domains, smallest first: {values}; the change "
-        "where it is significant",
+        caption=f"{what}{': ' if what else ''}scheduling domains, smallest first: {values}; "
+        "significant changes in parentheses",
         columns=(
             Column(title="domain"),
             *(
@@ -323,15 +321,15 @@ def _domain_tree(
         rows=tuple(
             line
             for depth, level in enumerate(order)
-            for line in _lines(described[level], depth, fields, found, times)
+            for line in _lines(described[level], depth, fields, row_of, times)
         ),
         limit=limit,
-        details=tuple(one for level in order for one in _details(described[level])),
+        details=tuple(block for level in order for block in _details(described[level])),
     )
 
 
 def _divisor(rows: Sequence[SchedstatRow]) -> tuple[str, float]:
-    # One for all cells, or nobody could compare them.
+    # The same divisor for all cells, so that they are comparable.
     per = divisor_of(rows[0])
     return (f"{OPERATIONS} {per}s", OPERATIONS) if rows[0].basis == "operation" else (per, 1.0)
 
@@ -340,36 +338,36 @@ def _lines(
     level: LevelRow,
     depth: int,
     fields: Sequence[str],
-    found: Mapping[tuple[str, Idle, str], SchedstatRow],
+    row_of: Mapping[tuple[str, Idle, str], SchedstatRow],
     times: float,
 ) -> Iterator[tuple[Cell, ...]]:
     name, indent = level.level, "   " * depth
     cpus = "" if level.cpus is None else f", {count_of(level.cpus, 'CPU')}"
     domains = "" if level.domains is None else f", {count_of(level.domains, 'domain')}"
     branch = f"{indent}└ " if depth else ""
-    whole = [_cell(found.get((name, "", field)), times, is_of_it=False) for field in fields]
+    whole = [_cell(row_of.get((name, "", field)), times, is_of_it=False) for field in fields]
     yield (Cell(text=f"{branch}{name}{cpus}{domains}", tone="strong"), *whole)
     for idle, words in _IDLE_TYPES.items():
         cells = [
-            _cell(found.get((name, idle, field)), times, is_of_it=field.startswith("lb_"))
+            _cell(row_of.get((name, idle, field)), times, is_of_it=field.startswith("lb_"))
             for field in fields
         ]
         yield (Cell(text=f"{indent}   {words}"), *cells)
 
 
 def _details(level: LevelRow) -> Iterator[tuple[Block, ...]]:
-    # The line of the level opens to its flags, those of its idle types to nothing.
-    flags = " ".join(level.flags or ("not captured",))
-    yield (Text(text=f"flags of its domains: {flags}"),)
+    # The row of a level opens to its flags; the rows of idle types have no details.
+    flags = " ".join(level.flags or ("not recorded",))
+    yield (Text(text=f"domain flags: {flags}"),)
     yield from [()] * len(_IDLE_TYPES)
 
 
 def _cell(row: SchedstatRow | None, times: float, *, is_of_it: bool) -> Cell:
-    # What was 0 in all runs has no row.
+    # Counts that are 0 in all runs have no row.
     if row is None:
         return Cell(text=_NOTHING if is_of_it else "", tone="muted")
     base, new = (
-        format_measure(None if one is None else times * one, "1") for one in (row.base, row.new)
+        format_measure(None if mean is None else times * mean, "1") for mean in (row.base, row.new)
     )
     text = base if row.new is None else f"{base} -> {new}"
     change = f" ({change_of(row)})" if row.changed else ""

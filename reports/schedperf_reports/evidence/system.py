@@ -3,9 +3,15 @@
 
 from collections.abc import Iterator, Sequence
 
-from schedperf.evidence.system.compare import CPU_TIME, LEAST, why_small
-from schedperf.evidence.system.record import SettingRow, SystemCounters, SystemRow, SystemSide
-from schedperf.evidence.system.words import BY_NAME
+from schedperf.evidence.system.record import (
+    BY_NAME,
+    CPU_TIME,
+    LEAST,
+    SettingRow,
+    SystemCounters,
+    SystemRow,
+    SystemSide,
+)
 from schedperf.model.comparison import Comparison
 from schedperf_reports.blocks import (
     REFERENCE_PRIORITY,
@@ -35,15 +41,15 @@ from schedperf_reports.sections import record_of, report_section
 from schedperf_reports.words.rows import count_of, merge_sides
 from schedperf_reports.words.units import format_share
 
-# A terminal shows what changed, and some of the whole machine to judge it by.
+# Rows that a terminal shows: changes, and some rows of the whole machine for scale.
 MOST_CHANGED = 10
 MOST_OTHERS = 8
 COUNTED_ONE_WAY = ("pressure", "interrupts", "softirqs")
-# Of what is not seen: it seldom changes from report to report.
+# Missing parts that a terminal lists; they seldom differ between reports.
 MOST_MISSING = 2
-# Of settings that differ; the page has all.
+# Differing settings that a terminal shows; the page has all.
 MOST_SETTINGS = 8
-# Looks at /proc/stat and at the clock are a tick and some ms apart, less than that of a run of 1 s.
+# /proc/stat and the clock are read a tick and some ms apart, less than 10% of a run of 1 s.
 MOST_UNACCOUNTED = 0.1
 
 SETTING_COLUMNS = (
@@ -61,7 +67,7 @@ SETTING_COLUMNS = (
     is_analysis=True,
 )
 def system_counters(comparison: Comparison) -> Iterator[Block]:
-    """Show the counts of each workload and point, what changed first, and what is missing."""
+    """Show the counts of each workload and point, changes first, and what is missing."""
     data = record_of(comparison, SystemCounters)
     if isinstance(data, Text):
         yield data
@@ -74,10 +80,10 @@ def system_counters(comparison: Comparison) -> Iterator[Block]:
     text = f"sums over CPUs; {MEANS}; neither direction is better"
     yield Text(text=text, tone="muted")
     if any(row.changed for row in rows):
-        text = f"{CHANGED} changed significantly: {RULE}, where a side has at least {LEAST}"
+        text = f"{CHANGED}: significant: {RULE}, and in base or new at least {LEAST}"
         yield Text(text=text, tone="muted")
-    for _, subject, found in by_subject(rows):
-        ordered = _order(found)
+    for _, subject, of_point in by_subject(rows):
+        ordered = _order(of_point)
         table = _table(subject, ordered)
         yield table
         yield from explain_gaps([shown.row for shown in ordered[: table.limit]])
@@ -88,7 +94,7 @@ def system_counters(comparison: Comparison) -> Iterator[Block]:
 
 def _describe_side(side: SystemSide) -> str:
     kind = f"{side.kind} run"
-    tasks = f", tasks of {count_of(side.task_runs, 'run')}" if side.task_runs else ""
+    tasks = f", per-task data of {count_of(side.task_runs, 'run')}" if side.task_runs else ""
     return f"{side.side}: {count_of(side.runs, kind)}{tasks}"
 
 
@@ -97,9 +103,9 @@ def _warn_of_lost_ticks(sides: Sequence[SystemSide]) -> Iterator[Text]:
         share = side.accounted
         if share is not None and abs(share - 1.0) > MOST_UNACCOUNTED:
             text = (
-                f"{side.side}: accounted time is {format_share(share)} of the wall time of "
-                f"{count_of(side.cpus, 'CPU')}: ticks were lost, as in an emulated guest; busy "
-                "and idle of /proc/stat and CPU times of cgroups are not shares of the time"
+                f"{side.side}: /proc/stat accounts for {format_share(share)} of the wall time of "
+                f"{count_of(side.cpus, 'CPU')} (lost ticks, e.g. in an emulated guest): busy and "
+                "idle time of /proc/stat and CPU times of cgroups are unreliable"
             )
             yield Text(text=text, tone="warning")
 
@@ -107,7 +113,7 @@ def _warn_of_lost_ticks(sides: Sequence[SystemSide]) -> Iterator[Text]:
 def _settings(settings: Sequence[SettingRow]) -> Iterator[Block]:
     for side in dict.fromkeys(row.side for row in settings):
         yield Table(
-            caption=f"settings of the scheduler that differ, {side} vs base",
+            caption=f"scheduler settings that differ, {side} vs base",
             columns=SETTING_COLUMNS,
             rows=tuple(
                 tuple(Cell(text=text) for text in (row.name, _value(row.base), _value(row.new)))
@@ -119,7 +125,7 @@ def _settings(settings: Sequence[SettingRow]) -> Iterator[Block]:
 
 
 def _value(text: str | None) -> str:
-    return "not there" if text is None else " ".join(text.split()) or "empty"
+    return "not present" if text is None else " ".join(text.split()) or "empty"
 
 
 def _order(rows: Sequence[SystemRow]) -> list[Shown[SystemRow]]:
@@ -146,8 +152,8 @@ def _is_set(row: SystemRow) -> bool:
 
 
 def _interest(row: SystemRow) -> tuple[bool, bool, bool]:
-    # Within both halves the order of the groups stays, the most telling one first. A node says
-    # the same as all nodes together, in another place. A setting that was changed has no noise.
+    # Changes first; among them settings, which have no noise; rows of single nodes last. The order
+    # of the groups is kept.
     return not row.changed, not _is_set(row), row.node is not None
 
 
@@ -156,7 +162,7 @@ def _about(row: SystemRow) -> str:
 
 
 def _name(row: SystemRow) -> str:
-    # What a group counts in one way alone needs no name for it.
+    # A group with a single field does not repeat its name.
     field = "" if row.group in COUNTED_ONE_WAY else f" {row.field}"
     node = "" if row.node is None else f" (node {row.node})"
     return f"{row.group} {row.subject}{field}{node}"
@@ -165,8 +171,9 @@ def _name(row: SystemRow) -> str:
 def _kind(row: SystemRow) -> str:
     if row.group in CPU_TIME:
         return "rows of CPU times"
-    by_name = " and ".join(BY_NAME)
-    return f"rows of {by_name}" if row.group in BY_NAME else "rows of the other groups"
+    if row.group in BY_NAME:
+        return f"rows of {' and '.join(BY_NAME)}"
+    return f"rows of groups other than {', '.join((*CPU_TIME, *BY_NAME))}"
 
 
 RATES: Rates[SystemRow] = Rates(
@@ -176,25 +183,25 @@ RATES: Rates[SystemRow] = Rates(
     more=(Column(title="what", priority=REFERENCE_PRIORITY),),
     more_cells=lambda row: (Cell(text=_about(row), tone=tone_of(row)),),
     kind=_kind,
-    small=why_small,
+    small=lambda row: row.why_small,
 )
 
 
 def _missing(data: SystemCounters) -> Iterator[Block]:
-    # One line a reason: most files are missing for the same one, and on all sides.
+    # One line per reason: most files are missing for the same reason, on all sides.
     sides: dict[tuple[str, str], list[str]] = {}
-    for one in data.missing:
-        sides.setdefault((one.what, one.reason), []).append(one.side)
+    for missing in data.missing:
+        sides.setdefault((missing.what, missing.reason), []).append(missing.side)
     whats: dict[tuple[str, str], list[str]] = {}
     for (what, reason), where in sides.items():
         whats.setdefault((" and ".join(dict.fromkeys(where)), reason), []).append(what)
     items = [
-        f"not measured in {place}: {', '.join(names)}: {reason}"
-        for (place, reason), names in whats.items()
+        f"not measured in {sides_in_words}: {', '.join(names)}: {reason}"
+        for (sides_in_words, reason), names in whats.items()
     ]
     items += [
-        f"not compared: {one.group} of {one.side}: {one.what}: {one.reason}"
-        for one in data.not_compared
+        f"not compared: {refused.group} of {refused.side}: {refused.what}: {refused.reason}"
+        for refused in data.not_compared
     ]
     if items:
         yield Items(

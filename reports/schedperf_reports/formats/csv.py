@@ -29,7 +29,7 @@ FIELDS = (
 
 # Fields that hold more than one value.
 LISTS: Mapping[str, Callable[[Row], str]] = {
-    "caveats": lambda row: _text("; ".join(one.text for one in row.caveats)),
+    "caveats": lambda row: _text("; ".join(caveat.text for caveat in row.caveats)),
     "values_base": lambda row: _numbers(row.values_base),
     "values_new": lambda row: _numbers(row.values_new),
 }
@@ -59,4 +59,4 @@ def _text(text: str) -> str:
 
 
 def _numbers(values: Sequence[RunValue]) -> str:
-    return " ".join(repr(one.value) for one in values)
+    return " ".join(repr(run.value) for run in values)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The record itself, as the published JSON Schema describes it."""
 
-from schedperf.compare.json import to_json
 from schedperf.model.comparison import Comparison
+from schedperf.model.json_text import to_json
 from schedperf_reports.formats import Options, output_format
 
 

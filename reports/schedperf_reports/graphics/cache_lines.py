@@ -116,7 +116,7 @@ class Occupant:
         path = self.name.split(".")
         if room < len(self.name) and len(path) > 1:
             # Ends of paths tell fields apart better than their beginnings.
-            ends = [f"…{'.'.join(path[place:])}" for place in range(1, len(path))]
+            ends = [f"…{'.'.join(path[index:])}" for index in range(1, len(path))]
             return next((end for end in ends if len(end) <= room), ends[-1])
         return f"{'…' * self.before}{self.name[:LONGEST_LABEL]}{'…' * self.after}"
 
@@ -270,12 +270,14 @@ class CacheLines(Graphic):
 
     def kinds(self) -> set[str]:
         """Return what the key has to explain."""
-        found = [one for group in self.groups for row in group.rows for one in row.occupants]
-        said: set[str] = {one.kind for one in found if one.kind != "entry"}
-        said |= {one.word for one in found if one.word}
-        said |= {"slid" for one in found if one.slid}
-        said |= {"unsized" for one in found if not one.is_sized}
-        return said | {"hot" for one in found if one.is_hot}
+        occupants = [
+            occupant for group in self.groups for row in group.rows for occupant in row.occupants
+        ]
+        said: set[str] = {occupant.kind for occupant in occupants if occupant.kind != "entry"}
+        said |= {occupant.word for occupant in occupants if occupant.word}
+        said |= {"slid" for occupant in occupants if occupant.slid}
+        said |= {"unsized" for occupant in occupants if not occupant.is_sized}
+        return said | {"hot" for occupant in occupants if occupant.is_hot}
 
 
 def stack(occupants: Iterable[Occupant]) -> tuple[tuple[Occupant, ...], int]:
@@ -283,38 +285,41 @@ def stack(occupants: Iterable[Occupant]) -> tuple[tuple[Occupant, ...], int]:
 
     :return: those that are drawn, in order of their bytes, and how many find no lane
     """
-    given = sorted(occupants, key=lambda one: (one.start, -one.size))
+    given = sorted(occupants, key=lambda entry: (entry.start, -entry.size))
     # What has no bytes overlaps nothing.
-    drawn = [one for one in given if not one.size]
+    drawn = [occupant for occupant in given if not occupant.size]
     crowd: list[Occupant] = []
     reach = 0.0
     left = 0
-    for one in given:
-        if not one.size:
+    for occupant in given:
+        if not occupant.size:
             continue
-        if crowd and one.start >= reach:
+        if crowd and occupant.start >= reach:
             drawn += _spread(crowd)
             crowd = []
         ends = _ends(crowd)
-        lane = next((at for at, end in enumerate(ends) if end <= one.start), len(ends))
+        lane = next((at for at, end in enumerate(ends) if end <= occupant.start), len(ends))
         if lane >= MOST_LANES:
             left += 1
             continue
-        crowd.append(replace(one, lane=lane))
-        reach = max(reach, one.start + one.size)
+        crowd.append(replace(occupant, lane=lane))
+        reach = max(reach, occupant.start + occupant.size)
     drawn += _spread(crowd)
-    return tuple(sorted(drawn, key=lambda one: (one.start, one.lane))), left
+    return tuple(sorted(drawn, key=lambda entry: (entry.start, entry.lane))), left
 
 
 def _ends(crowd: Sequence[Occupant]) -> list[float]:
     # Where each lane is free again.
-    count = 1 + max((one.lane for one in crowd), default=-1)
-    return [max(one.start + one.size for one in crowd if one.lane == lane) for lane in range(count)]
+    count = 1 + max((occupant.lane for occupant in crowd), default=-1)
+    return [
+        max(occupant.start + occupant.size for occupant in crowd if occupant.lane == lane)
+        for lane in range(count)
+    ]
 
 
 def _spread(crowd: Sequence[Occupant]) -> list[Occupant]:
     lanes = len(_ends(crowd))
-    return [replace(one, lanes=lanes) for one in crowd]
+    return [replace(occupant, lanes=lanes) for occupant in crowd]
 
 
 class _Spot(NamedTuple):
@@ -358,11 +363,14 @@ def _spots(drawing: CacheLines) -> dict[tuple[int, str], list[_Spot]]:
     spots: dict[tuple[int, str], list[_Spot]] = {}
     for number, group in enumerate(drawing.groups):
         for side, row in enumerate(group.rows):
-            for one in row.occupants:
-                if one.kind == "entry":
-                    start, size = one.start / drawing.line_bytes, one.size / drawing.line_bytes
+            for occupant in row.occupants:
+                if occupant.kind == "entry":
+                    start, size = (
+                        occupant.start / drawing.line_bytes,
+                        occupant.size / drawing.line_bytes,
+                    )
                     spot = _Spot(number, side, start, size)
-                    spots.setdefault((side, one.name), []).append(spot)
+                    spots.setdefault((side, occupant.name), []).append(spot)
     return spots
 
 
@@ -382,15 +390,15 @@ def _moves(drawing: CacheLines, spots: _Spots) -> tuple[list[_Link], int]:
 def _pairs(drawing: CacheLines, spots: _Spots) -> Iterator[_Link]:
     for number, pair in enumerate(drawing.pairs, 1):
         for side, word in enumerate(pair.words):
-            found = [spots.get((side, name), []) for name in pair.names]
-            if word and all(found):
+            spots_of_pair = [spots.get((side, name), []) for name in pair.names]
+            if word and all(spots_of_pair):
                 # Of those that reach over several lines, where they come closest.
-                one, other = min(
-                    ((one, other) for one in found[0] for other in found[1]),
+                left, right = min(
+                    ((left, right) for left in spots_of_pair[0] for right in spots_of_pair[1]),
                     key=lambda both: abs(both[0].group - both[1].group),
                 )
                 part = PARTS[(number - 1) % len(PARTS)]
-                first, last = (spot._replace(part=part) for spot in sorted((one, other)))
+                first, last = (spot._replace(part=part) for spot in sorted((left, right)))
                 yield _Link("pair", first, last, pair.tones[side], f"{number} {word}")
 
 
@@ -514,9 +522,9 @@ def _numbered(places: Sequence[object]) -> list[int]:
     # The how manieth of its place each one is.
     seen: Counter[object] = Counter()
     numbers = []
-    for place in places:
-        numbers.append(seen[place])
-        seen[place] += 1
+    for value in places:
+        numbers.append(seen[value])
+        seen[value] += 1
     return numbers
 
 

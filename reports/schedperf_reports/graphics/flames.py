@@ -9,8 +9,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import sqrt
 
-from schedperf.evidence.profile.export import SPEEDSCOPE_SCHEMA
-from schedperf.evidence.profile.record import FlameChanges, FlameLists, FlameTree, HottestFrames
+from schedperf.evidence.profile.record import (
+    SPEEDSCOPE_SCHEMA,
+    FlameChanges,
+    FlameLists,
+    FlameTree,
+    HottestFrames,
+)
 from schedperf.model.schema import to_plain
 from schedperf_reports.blocks import Block, Cell, Column, Graphic, Table, Text
 from schedperf_reports.words.rows import count_of, side_place
@@ -93,7 +98,7 @@ class Flames(Graphic):
 
     @property
     def least(self) -> str:
-        """The least share of all time that a frame of its own has, in per cent."""
+        """The smallest share of all time that is drawn as a frame, in per cent."""
         return f"{100.0 * self.trees[0].least_share:g}"
 
     @property
@@ -104,13 +109,13 @@ class Flames(Graphic):
         return Still(frames=frames, height=height)
 
     def data(self) -> object:
-        """Return the trees, who the sides are, and what a file for speedscope calls its format."""
+        """Return the trees, the names of the sides, and the schema of a speedscope file."""
         sides = [{"name": side, "place": side_place(side)} for side in self.sides]
         return {"events": to_plain(self.trees), "sides": sides, "speedscope": SPEEDSCOPE_SCHEMA}
 
 
 def caption_of(tree: FlameTree) -> str:
-    """Say whose graph this is, on how many runs it rests, and what is coloured in it."""
+    """Return the caption: the sides, the number of runs, and which frames are coloured."""
     if len(tree.labels) == 1:
         runs = _runs_of_tree(tree)
         return f"{tree.labels[0]}, {runs if tree.counts == (1,) else f'mean of {runs}'}"
@@ -124,11 +129,13 @@ def caption_of(tree: FlameTree) -> str:
 def place_frames(tree: FlameTree) -> tuple[StillFrame, ...]:
     """Return the frames of a tree that are wide enough or changed, each after its caller.
 
-    Of two sides the width is half of base and half of new, so that what vanished has one too.
+    With two sides the width is the mean of base and new, so that frames of one side have a width.
     """
     frames = tuple(_walk(_Drawn.of(tree)))
-    telling = [one.top for one in frames if one.width >= _LEAST_DEEPEST_PCT or _is_coloured(one)]
-    return tuple(one for one in frames if one.top <= max(telling, default=0))
+    telling = [
+        frame.top for frame in frames if frame.width >= _LEAST_DEEPEST_PCT or _is_coloured(frame)
+    ]
+    return tuple(frame for frame in frames if frame.top <= max(telling, default=0))
 
 
 def _is_coloured(frame: StillFrame) -> bool:
@@ -190,27 +197,27 @@ def _shown_changes(tree: FlameTree, changes: Sequence[float | None]) -> list[flo
 def _walk(drawn: _Drawn) -> Iterator[StillFrame]:
     whole = drawn.widths[0]
     largest = max((abs(change) for change in drawn.changes if change is not None), default=0.0)
-    wanted = _with_callers(drawn)
+    changed = _with_callers(drawn)
     pending = [(0, 0, 0.0)]
     while pending and whole > 0.0:
         frame, level, left = pending.pop()
         yield _draw(drawn, frame, level, left, largest or 1.0)
         for child in drawn.children[frame]:
             width = 100.0 * drawn.widths[child] / whole
-            if width >= LEAST_PCT or child in wanted:
+            if width >= LEAST_PCT or child in changed:
                 pending.append((child, level + 1, left))
             left += width
 
 
 def _with_callers(drawn: _Drawn) -> set[int]:
     # What changed, and the frames that lead there.
-    wanted: set[int] = set()
+    paths: set[int] = set()
     for changed, shown in enumerate(drawn.shown):
         frame = changed if shown else -1
-        while frame >= 0 and frame not in wanted:
-            wanted.add(frame)
+        while frame >= 0 and frame not in paths:
+            paths.add(frame)
             frame = drawn.tree.parent[frame]
-    return wanted
+    return paths
 
 
 def _draw(drawn: _Drawn, frame: int, level: int, left: float, largest: float) -> StillFrame:
@@ -231,19 +238,19 @@ def _draw(drawn: _Drawn, frame: int, level: int, left: float, largest: float) ->
 
 
 def _name(tree: FlameTree, frame: int) -> str:
-    place = tree.name[frame]
-    if place == _ROOT:
+    index = tree.name[frame]
+    if index == _ROOT:
         return tree.event
-    if place == _REMAINDER:
+    if index == _REMAINDER:
         return f"({tree.hidden[frame]} smaller frames)"
-    return tree.names[place].symbol
+    return tree.names[index].symbol
 
 
 def _origin(tree: FlameTree, frame: int) -> str:
-    place = tree.name[frame]
-    if place == _REMAINDER:
+    index = tree.name[frame]
+    if index == _REMAINDER:
         return "rest"
-    return "kernel" if place >= 0 and tree.names[place].dso.startswith("[") else ""
+    return "kernel" if index >= 0 and tree.names[index].dso.startswith("[") else ""
 
 
 def _say(drawn: _Drawn, frame: int) -> str:
@@ -253,7 +260,7 @@ def _say(drawn: _Drawn, frame: int) -> str:
         return f"{base:.2f}%"
     new, change = values.new[frame], drawn.changes[frame]
     if base is None or new is None or change is None:
-        return "not recorded on both sides"
+        return "not recorded on at least one side"
     low, high = (values.low[frame], values.high[frame]) if values.low else (None, None)
     is_known = low is not None and high is not None
     interval = f"[{low:+.2f}, {high:+.2f}]" if is_known else "(no CI)"
@@ -272,19 +279,21 @@ def describe_flames(trees: Sequence[FlameTree]) -> Iterator[Block]:
 
 
 def _name_of_tree(tree: FlameTree) -> str:
-    """Say which one of several trees this is."""
+    """Return the name of a tree among several."""
     return tree.place or tree.event
 
 
 def _runs_of_tree(tree: FlameTree) -> str:
-    """Say what the intervals count: ``5 + 5 runs``."""
+    """Return the sample size: ``5 + 5 runs``."""
     counts = " + ".join(map(str, tree.counts))
     return f"{counts} {tree.independent if counts != '1' else tree.independent.removesuffix('s')}"
 
 
 def _say_significant(tree: FlameTree) -> str:
-    """Say what the change of a coloured frame is."""
-    return "changed significantly" if tree.took_turns else "changed significantly, or drifted"
+    """State that a coloured frame changed, and whether drift may be the cause."""
+    if tree.took_turns:
+        return "changed significantly"
+    return "changed significantly (drift not excluded)"
 
 
 def _describe_changes(tree: FlameTree, lists: FlameLists) -> Iterator[Block]:
@@ -298,7 +307,7 @@ def _describe_changes(tree: FlameTree, lists: FlameLists) -> Iterator[Block]:
         yield _table_of_changes(tree, lists)
     elif min(tree.counts) > 1:
         yield Text(
-            text=f"{tree.event}: no frame (a function on one call path) whose own time changed "
+            text=f"{tree.event}: no frame (function on one call path) whose self time changed "
             "significantly"
         )
     if lists.vanished:
@@ -311,9 +320,9 @@ def _table_of_changes(tree: FlameTree, lists: FlameLists) -> Table:
     own = tree.measures[0].self_
     return Table(
         caption=(
-            f"{tree.event}: {count_of(lists.counts.changed, 'frame')} (a function on one "
-            f"call path) whose own time {_say_significant(tree)}, % of all time, change in "
-            f"percentage points{_left_out(lists.counts.changed, lists.changed)}"
+            f"{tree.event}: {count_of(lists.counts.changed, 'frame')} (function on one "
+            f"call path) whose self time {_say_significant(tree)}, in % of all time"
+            f"{_left_out(lists.counts.changed, lists.changed)}"
         ),
         columns=(
             _FRAME,
@@ -347,7 +356,7 @@ def _write(value: float | None, form: str) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _OneSided:
-    # The call paths that one side has and the other has not.
+    # The call paths that were sampled on one side only.
     side: str
     other: str
     frames: Sequence[int]
@@ -392,9 +401,9 @@ def _table_of_one_side(tree: FlameTree, paths: _OneSided) -> Table:
     several = tree.independent
     return Table(
         caption=(
-            f"{tree.event}: {count_of(paths.count, 'call path')} that only {paths.side} has (in 0 "
-            f"of {count_of(paths.other_runs, several.removesuffix('s'))} of {paths.other}), with "
-            f"what it calls, % of all time{_left_out(paths.count, paths.frames)}"
+            f"{tree.event}: {count_of(paths.count, 'call path')} only in {paths.side} (in 0 of "
+            f"{count_of(paths.other_runs, several.removesuffix('s'))} of {paths.other}), in % of "
+            f"all time, including callees{_left_out(paths.count, paths.frames)}"
         ),
         columns=(
             _FRAME,
@@ -419,7 +428,7 @@ def _table_of_one_side(tree: FlameTree, paths: _OneSided) -> Table:
 def _table_of_hottest(tree: FlameTree, lists: HottestFrames) -> Table:
     own, inclusive = tree.measures[0].self_.base, tree.measures[0].inclusive.base
     return Table(
-        caption=f"{tree.event}: frames with the most time of their own, % of all time",
+        caption=f"{tree.event}: frames with the most self time, in % of all time",
         columns=(
             _FRAME,
             Column(title="self %", align="right"),
@@ -442,7 +451,7 @@ def _table_of_hottest(tree: FlameTree, lists: HottestFrames) -> Table:
 
 def _left_out(count: int, listed: Sequence[int]) -> str:
     hidden = count - len(listed)
-    return f"; {hidden} smaller ones are left out" if hidden else ""
+    return f"; {hidden} smaller frames not listed" if hidden else ""
 
 
 def _symbol_of(tree: FlameTree, frame: int) -> str:

@@ -169,7 +169,9 @@ class Intervals(Graphic):
             for number, (ratio, text) in enumerate(marks)
         ]
         # Steps of equal per cents become narrower to the right.
-        is_crowded = any(after.place - one.place < LEAST_GAP for one, after in pairwise(ticks))
+        is_crowded = any(
+            after.place - before.place < LEAST_GAP for before, after in pairwise(ticks)
+        )
         return tuple(tick for tick in ticks if not (is_crowded and tick.is_minor))
 
     def target(self, section: str, line: IntervalLine) -> str:

@@ -66,29 +66,29 @@ class Mirror(Graphic):
 
     def part(self, share: float | None) -> float:
         """Return the length of a bar, 1 is the longest one."""
-        known = [value for one in self.bins for value in (one.base, one.new) if value]
-        return round((share or 0.0) / max(known), 3) if known else 0.0
+        shares = [value for drawn in self.bins for value in (drawn.base, drawn.new) if value]
+        return round((share or 0.0) / max(shares), 3) if shares else 0.0
 
     def share(self, share: float | None) -> str:
         """Write the number beside a bar."""
         return format_share(share)
 
 
-def mirror_bins(found: Bins, labels: Sequence[str]) -> tuple[MirrorBin, ...]:
+def mirror_bins(bins: Bins, labels: Sequence[str]) -> tuple[MirrorBin, ...]:
     """Return the bins of two compared histograms.
 
     :param labels: of the lower edges, shape (bins,)
     """
-    return tuple(_bin(found, place, label) for place, label in enumerate(labels))
+    return tuple(_bin(bins, index, label) for index, label in enumerate(labels))
 
 
-def _bin(found: Bins, place: int, label: str) -> MirrorBin:
-    base, new, changed = found.base[place], found.new[place], found.changed[place]
+def _bin(bins: Bins, index: int, label: str) -> MirrorBin:
+    base, new, changed = bins.base[index], bins.new[index], bins.changed[index]
     said = f"from {label}: base {format_share(base)}, new {format_share(new)}"
     difference = ""
     if base is not None and new is not None:
         points = f"{_points(new - base)} pp"
-        low, high = found.ci_low[place], found.ci_high[place]
+        low, high = bins.ci_low[index], bins.ci_high[index]
         if low is not None and high is not None:
             points += f" [{_points(low)}, {_points(high)}]"
         said += f", difference {points}, {NOISE_WORDS[changed]}"
@@ -97,32 +97,30 @@ def _bin(found: Bins, place: int, label: str) -> MirrorBin:
 
 
 def _points(share: float) -> str:
-    # Points of per cent; below one of them a second digit says something.
+    # Percentage points; a second digit only below 1.
     points = 100.0 * share
     rounded = round(points, 1 if abs(points) >= 1.0 else 2)
     return f"{'+' if rounded > 0.0 else ''}{format_number(rounded)}"
 
 
-def _difference(found: Bins, place: int) -> float:
-    return (found.new[place] or 0.0) - (found.base[place] or 0.0)
+def _difference(bins: Bins, index: int) -> float:
+    return (bins.new[index] or 0.0) - (bins.base[index] or 0.0)
 
 
-def describe_bins(found: Bins, labels: Sequence[str], what: str) -> str:
-    """Say what the bins show: the one that changed most, or that none did significantly.
+def describe_bins(bins: Bins, labels: Sequence[str], what: str) -> str:
+    """State how many bins changed significantly, and which of them changed most.
 
-    :param what: what falls into a bin, in plural: "calls"
+    :param what: the events that are counted in the bins, in plural: "calls"
     """
-    runs = count_compared(found)
-    marked = [place for place, changed in enumerate(found.changed) if changed]
-    if all(changed is None for changed in found.changed):
+    runs = count_compared(bins)
+    marked = [index for index, changed in enumerate(bins.changed) if changed]
+    if all(changed is None for changed in bins.changed):
         return f"significance unknown ({runs})"
     if not marked:
         return f"no bin changed significantly ({runs})"
-    most = max(
-        marked, key=lambda place: abs((found.new[place] or 0.0) - (found.base[place] or 0.0))
-    )
-    base, new = format_share(found.base[most]), format_share(found.new[most])
+    most = max(marked, key=lambda index: abs((bins.new[index] or 0.0) - (bins.base[index] or 0.0)))
+    base, new = format_share(bins.base[most]), format_share(bins.new[most])
     return (
-        f"{len(marked)} of {count_of(len(labels), 'bin')} changed significantly ({runs}); largest: "
-        f"{what} from {labels[most]} on: {base} -> {new}"
+        f"{len(marked)} of {count_of(len(labels), 'bin')} changed significantly ({runs}); largest "
+        f"change: {what} in the bin from {labels[most]}: {base} -> {new}"
     )

@@ -170,18 +170,19 @@ def _drawn(sections: Sequence[Described]) -> list[tuple[Described, tuple[Markup,
 
 
 def _chapters(sections: Sequence[Described]) -> list[Chapter]:
-    found = []
+    chapters = []
     for name, grouped in groupby(sections, key=lambda section: section.chapter):
         inner = tuple(grouped)
         if name:
             absent = all(section.is_absent for section in inner)
             title, keys = CHAPTERS[name], f"g{name[0]}"
-            found.append(Chapter(title=title, keys=keys, is_absent=absent, sections=inner))
+            chapters.append(Chapter(title=title, keys=keys, is_absent=absent, sections=inner))
         else:
-            found += [
-                Chapter(title=one.title, keys="", is_absent=False, sections=(one,)) for one in inner
+            chapters += [
+                Chapter(title=section.title, keys="", is_absent=False, sections=(section,))
+                for section in inner
             ]
-    return found
+    return chapters
 
 
 def _policy(scripts: Iterable[str], plotly: Plotly | None) -> str:

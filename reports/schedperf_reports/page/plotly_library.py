@@ -75,7 +75,8 @@ def share_plotly(directory: Path, page: Path) -> str:
     except OSError as error:
         problem = (error.strerror or str(error)).lower()
         raise InputError(
-            f"{directory}: charts' library cannot be written: {problem}; choose another --assets"
+            f"{directory}: cannot write the chart library: {problem}; "
+            "choose another directory with --assets"
         ) from None
     return quote(os.path.relpath(file, page.parent).replace(os.sep, "/"))
 

@@ -112,9 +112,9 @@ def kind_of(block: Block) -> str:
 def own_files(kinds: Iterable[str], suffix: str) -> list[str]:
     """Return the style sheets or scripts of some kinds of blocks: KIND.css, KIND_PART.css."""
     folder = files(TEMPLATES).joinpath("blocks")
-    wanted = set(kinds)
-    found = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(suffix))
-    names = [name for name in found if name.removesuffix(suffix).partition("_")[0] in wanted]
+    prefixes = set(kinds)
+    file_names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(suffix))
+    names = [name for name in file_names if name.removesuffix(suffix).partition("_")[0] in prefixes]
     return [f"blocks/{name}" for name in names]
 
 
@@ -147,8 +147,8 @@ def _view(block: Block, section: str, number: str, anchors: "Anchors", *, is_in_
         inner: Sequence[Block], prefix: str, *, is_in_row: bool = is_in_row
     ) -> tuple[Markup, ...]:
         return tuple(
-            _draw(one, section, f"{prefix}-{place}", anchors, is_in_row=is_in_row)
-            for place, one in enumerate(inner)
+            _draw(inner_block, section, f"{prefix}-{index}", anchors, is_in_row=is_in_row)
+            for index, inner_block in enumerate(inner)
         )
 
     match block:
@@ -156,8 +156,8 @@ def _view(block: Block, section: str, number: str, anchors: "Anchors", *, is_in_
             ids = block.anchors or ("",) * len(block.rows)
             taken = tuple(anchors.take(section, anchor) for anchor in ids)
             details = tuple(
-                draw_inner(inner, f"{number}-{place}", is_in_row=True)
-                for place, inner in enumerate(block.details)
+                draw_inner(inner, f"{number}-{index}", is_in_row=True)
+                for index, inner in enumerate(block.details)
             )
             return View(
                 block=block,
@@ -192,21 +192,21 @@ class Anchors:
 
     def take(self, section: str, anchor: str) -> str:
         """Return the id for a row; "" when an earlier row has it."""
-        wanted = anchor_id(section, anchor)
-        if not anchor or wanted not in self._unused:
+        row_id = anchor_id(section, anchor)
+        if not anchor or row_id not in self._unused:
             return ""
-        self._unused.remove(wanted)
-        return wanted
+        self._unused.remove(row_id)
+        return row_id
 
     def link(self, evidence: str) -> tuple[str, str]:
         """Return (href, text) for evidence: to its row, else to its section, else nowhere."""
         section, _, row = evidence.partition("#")
         if section not in self._sections:
             return "", evidence
-        wanted = anchor_id(section, row)
-        target = wanted if row and wanted in self._rows else section
+        row_id = anchor_id(section, row)
+        target = row_id if row and row_id in self._rows else section
         title = self._sections[section]
-        name = self._rows.get(wanted, "") if row else ""
+        name = self._rows.get(row_id, "") if row else ""
         return f"#{quote(target)}", f"{title}: {name}" if name else title
 
 

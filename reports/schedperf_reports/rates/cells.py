@@ -11,8 +11,8 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from schedperf.model.counted import Basis, RateRow
-from schedperf.model.units import RATE_DIGITS, format_measure
-from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE, SMALLEST_EFFECT, count_units, percent
+from schedperf.model.units import RATE_DIGITS, format_measure, percent
+from schedperf.model.verdict import FALSE_DISCOVERY_RATE, SMALLEST_EFFECT, count_units
 from schedperf_reports.blocks import (
     REFERENCE_PRIORITY,
     Cell,
@@ -48,43 +48,45 @@ BASES: tuple[Basis, ...] = ("share", "operation", "time")
 # A page shows some rows that are not significant too, for scale, and hides the rest.
 QUIET_WORD = "not significant"
 
-# The mean that a change in per cent is one of.
-MEANS = "means over runs are geometric (arithmetic where a run has 0)"
-_MEAN = "geometric mean over the runs (arithmetic, without a change, where a run has 0)"
+# How base and new are averaged.
+MEANS = "means over runs are geometric (arithmetic if a run has the value 0)"
+_MEAN = (
+    "geometric mean over the runs; if a run has the value 0, arithmetic mean and no relative change"
+)
 
-# In front of a change, so that numbers stay below each other; bold is seen by no ear and no copy.
+# In front of a change, to keep the numbers aligned; screen readers and copies drop bold type.
 CHANGED = "*"
 DRIFTED = "?"
 
-# What the first mark rests on, of rows of all sections.
+# When a row of any section gets the first mark.
 RULE = f"q < {FALSE_DISCOVERY_RATE:g} and a change of {percent(SMALLEST_EFFECT)} or more"
 
-# What the numbers are per goes first, the CI last.
-PER_COLUMN = Column(title="per", priority=2, explains="what the numbers of the row are divided by")
+# The denominator is the first column, the CI the last.
+PER_COLUMN = Column(title="per", priority=2, explains="denominator of columns `base` and `new`")
 COMPARED = (
-    Column(title="base", align="right", explains=f"{_MEAN} of base"),
-    Column(title="new", align="right", explains=f"{_MEAN} of new"),
+    Column(title="base", align="right", explains=f"base: {_MEAN}"),
+    Column(title="new", align="right", explains=f"new: {_MEAN}"),
     Column(
         title="change",
         align="right",
-        explains="new vs base, neither direction is better. "
-        f"{CHANGED}: significant, {RULE}; {DRIFTED}: differs, but drift may explain it",
+        explains="new vs base; neither an increase nor a decrease is better. "
+        f"{CHANGED}: significant, {RULE}; {DRIFTED}: differs, but drift may be the cause",
     ),
     Column(
         title="95% CI",
         align="right",
         priority=1,
-        explains="of the change, over runs or boots",
+        explains="95% CI of the change; the column n contains the sample size",
     ),
 )
 RUNS_COLUMN = Column(
     title="n",
     align="right",
     priority=REFERENCE_PRIORITY,
-    explains="independent values of base+new: runs or boots, or interleaved pairs",
+    explains="number of independent values, base+new: runs, boots or interleaved pairs",
 )
-ZERO = "ratio undefined: at least one run or boot has the value 0"
-WIDE = f"wider than {WIDEST_INTERVAL:g}-fold: too few runs or boots for their noise"
+ZERO = "the ratio is undefined, because at least one run or boot has the value 0"
+WIDE = f"wider than {WIDEST_INTERVAL:g}-fold (record more runs or boots)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,7 @@ class Shown(Generic[Row_co]):
     """A row as it is shown.
 
     :param is_rare: its counts are written per 1000 operations, however large they are
-    :param twins: rows that say the same per something else
+    :param twins: rows of the same count with another denominator
     """
 
     row: Row_co
@@ -107,15 +109,15 @@ def gather_twins(rows: Iterable[Row]) -> list[Shown[Row]]:
     slower kernel lowers for everything; where nothing else is known, the rate a second is all
     there is.
     """
-    known = list(rows)
-    rare = _rare_units(known)
+    listed = list(rows)
+    rare = _rare_units(listed)
     groups: dict[object, list[Shown[Row]]] = {}
-    for index, row in enumerate(known):
+    for index, row in enumerate(listed):
         shown = Shown(row, is_rare=is_plain_rate(row) and row.unit in rare)
         # Joules an operation and watts are two things, and so are shares.
         counted, has_divisor, _ = row.unit.partition("/")
         groups.setdefault((row.identity, counted) if has_divisor else index, []).append(shown)
-    first = {id(row): index for index, row in enumerate(known)}
+    first = {id(row): index for index, row in enumerate(listed)}
     gathered = []
     for group in groups.values():
         best, *twins = sorted(group, key=lambda shown: BASES.index(shown.row.basis))
@@ -155,7 +157,7 @@ def describe_rate(shown: Shown[RateRow]) -> tuple[str, str, str]:
         per = _kind(row)
     elif is_plain_rate(row) and (shown.is_rare or _largest(base, new) < SMALLEST_COUNT):
         per = f"{OPERATIONS} {per}s"
-        base, new = (None if one is None else OPERATIONS * one for one in (base, new))
+        base, new = (None if value is None else OPERATIONS * value for value in (base, new))
     write = partial(format_measure, digits=RATE_DIGITS)
     return per, write(base, unit, new), write(new, unit, base)
 
@@ -202,12 +204,12 @@ def is_wide_row(row: RateRow) -> bool:
 
 
 def explain_gaps(rows: Iterable[RateRow]) -> Iterator[Text]:
-    """Say why a change or an interval of the rows that are shown is not there."""
+    """Yield why a change or an interval of the shown rows is missing."""
     compared = list(filter(is_compared, rows))
     if any(row.ratio is None for row in compared):
-        yield Text(text=f"no change: {ZERO}", tone="muted")
+        yield Text(text=f"change not available: {ZERO}", tone="muted")
     if any(map(is_wide_row, compared)):
-        yield Text(text=f"too wide: a CI {WIDE}", tone="muted")
+        yield Text(text=f"too wide: the CI is {WIDE}", tone="muted")
 
 
 def compared_cells(shown: Shown[RateRow], texts: tuple[str, str] | None = None) -> tuple[Cell, ...]:
@@ -250,83 +252,83 @@ def _count_runs(row: RateRow) -> str:
 
 
 def tone_of(row: RateRow) -> Tone:
-    """Return what a changed row and an invalid one look like; the change says it in words."""
+    """Return the text style of a row: strong if it changed, muted if it is invalid."""
     if row.changed:
         return "strong"
     return "muted" if is_invalid(row) else "plain"
 
 
 def say_runs_once(table: Table) -> Table:
-    """Return the table without the column "n" where all rows say the same, which its caption says.
+    """Move the column "n" into the caption if all rows have the same n.
 
     :param table: may have :data:`RUNS_COLUMN`
     """
     if RUNS_COLUMN not in table.columns or len(table.rows) < 2:  # noqa: PLR2004 # a repetition
         return table
-    place = table.columns.index(RUNS_COLUMN)
+    index = table.columns.index(RUNS_COLUMN)
     # A note below a row has no number.
-    told = {row[place].text for row in table.rows} - {""}
-    if len(told) != 1:
+    counts = {row[index].text for row in table.rows} - {""}
+    if len(counts) != 1:
         return table
     return replace(
         table,
-        caption=f"{table.caption}; n = {told.pop()}",
-        columns=(*table.columns[:place], *table.columns[place + 1 :]),
-        rows=tuple((*row[:place], *row[place + 1 :]) for row in table.rows),
+        caption=f"{table.caption}; n = {counts.pop()}",
+        columns=(*table.columns[:index], *table.columns[index + 1 :]),
+        rows=tuple((*row[:index], *row[index + 1 :]) for row in table.rows),
     )
 
 
 def quiet_rows(rows: Sequence[RateRow], shown: int) -> tuple[bool, ...]:
-    """Say which rows a page hides: those that did not change, but for the first ones.
+    """Return which rows a page hides: unchanged rows after the first ``shown`` rows.
 
-    :param shown: rows that stay to judge the others by
+    :param shown: number of rows that are always visible, for scale
     """
-    return tuple(place >= shown and not row.changed for place, row in enumerate(rows))
+    return tuple(index >= shown and not row.changed for index, row in enumerate(rows))
 
 
 def lead(rows: Iterable[Row], name: Callable[[Row], str]) -> Iterator[Text]:
-    """Yield the most important sentence, how many changed and which of them most; then the legend.
+    """Yield how many rows changed and which of them most, then the legend.
 
-    :param rows: that may be compared; without any, nothing is said
+    :param rows: rows that may be compared; without any, nothing is yielded
     """
-    found = [shown for shown in gather_twins(rows) if not is_invalid(shown.row)]
-    known = [shown.row for shown in found]
-    if not any(row.n_new for row in known):
+    valid = [shown for shown in gather_twins(rows) if not is_invalid(shown.row)]
+    valid_rows = [shown.row for shown in valid]
+    if not any(row.n_new for row in valid_rows):
         return
-    yield _count_and_largest(found, name)
+    yield _count_and_largest(valid, name)
     yield from explain_correction(
-        [(f"{name(one.row)} {change_of(one.row)}", one.row) for one in found]
+        [(f"{name(shown.row)} {change_of(shown.row)}", shown.row) for shown in valid]
     )
 
 
-def _count_and_largest(found: Sequence[Shown[Row]], name: Callable[[Row], str]) -> Text:
-    known = [shown.row for shown in found]
-    changed = [shown for shown in found if shown.row.changed]
+def _count_and_largest(valid: Sequence[Shown[Row]], name: Callable[[Row], str]) -> Text:
+    valid_rows = [shown.row for shown in valid]
+    changed = [shown for shown in valid if shown.row.changed]
     if not changed:
-        return Text(text=count_changes(known))
+        return Text(text=count_changes(valid_rows))
     largest = min(changed, key=lambda shown: distance(shown.row))
     most = largest.row
     per, base, new = describe_rate(largest)
     each = f" per {per}" if "/" in most.unit else ""
-    if len({(row.side, row.workload, row.point) for row in known}) > 1:
+    if len({(row.side, row.workload, row.point) for row in valid_rows}) > 1:
         each += f" in {most.side}, {most.point or most.workload}"
     interval = interval_of(most)
     ends = "" if interval in (MISSING, TOO_WIDE) else f" {interval}"
     size = "" if most.ratio is None else f"{change_of(most)}{ends}, "
     text = f"{name(most)}: {size}{base} -> {new}{each} (n = {_count_runs(most)})"
-    return Text(text=f"{count_changes(known)}; largest: {text}", tone="strong")
+    return Text(text=f"{count_changes(valid_rows)}; largest: {text}", tone="strong")
 
 
 def distance(row: RateRow) -> float:
-    """Return a number by which the largest change comes first; from nothing is the largest."""
+    """Return a sort key by which the largest change comes first; a change from 0 is the largest."""
     return -abs(math.log(row.ratio)) if row.ratio else -math.inf
 
 
 def zeros_table(zeros: Sequence[str]) -> Iterator[Table]:
-    """Yield what was 0 in all runs: a number on a terminal, the names on the page."""
+    """Yield the counts that are 0 in all runs: a number on a terminal, their names on the page."""
     if zeros:
         yield Table(
-            caption=f"0 in all runs: {count_of(len(zeros), 'count')}",
+            caption=f"{count_of(len(zeros), 'count')} with the value 0 in all runs",
             columns=(Column(title="count", code=True),),
             rows=tuple((Cell(text=name),) for name in zeros),
             limit=0,

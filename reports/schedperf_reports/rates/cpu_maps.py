@@ -37,10 +37,10 @@ PERCENT = Scale(factor=0.01, unit="%")
 def order_cpus(topology: Topology, cpus: Sequence[int]) -> list[Cpu]:
     """Return CPUs in the order of the topology: node, socket, cache, core; SMT siblings together.
 
-    What the topology does not say of a CPU is None, which comes last.
+    CPUs without a recorded topology come last.
     """
-    known = {one.cpu: one for one in topology.cpus}
-    return sorted((known.get(cpu) or Cpu(cpu=cpu) for cpu in cpus), key=_by_topology)
+    by_number = {cpu.cpu: cpu for cpu in topology.cpus}
+    return sorted((by_number.get(cpu) or Cpu(cpu=cpu) for cpu in cpus), key=_by_topology)
 
 
 def _by_topology(cpu: Cpu) -> tuple[float, ...]:
@@ -49,25 +49,35 @@ def _by_topology(cpu: Cpu) -> tuple[float, ...]:
 
 
 def name_cpu(cpu: Cpu) -> str:
-    """Say where a CPU is: ``CPU 5 (core 2, node 0)``."""
+    """Return the name of a CPU with its core, socket and node: ``CPU 5 (core 2, node 0)``."""
     numbers = {"core": cpu.core, "socket": cpu.socket, "node": cpu.node}
-    told = ", ".join(f"{name} {number}" for name, number in numbers.items() if number is not None)
-    return f"CPU {cpu.cpu} ({told})" if told else f"CPU {cpu.cpu}"
+    position = ", ".join(
+        f"{name} {number}" for name, number in numbers.items() if number is not None
+    )
+    return f"CPU {cpu.cpu} ({position})" if position else f"CPU {cpu.cpu}"
 
 
 def cpu_maps(comparison: Comparison, entries: Sequence[CpuRow]) -> Iterator[Block]:
-    """Yield a heat map of each point, those with the most changes first, and what is left out."""
+    """Yield a heat map per point, points with the most changes first, and the number left out."""
     topologies = {side.name: read_host(side.host).topology for side in comparison.sides}
     points: dict[tuple[str, str, str], list[CpuRow]] = {}
     for entry in entries:
         points.setdefault((entry.side, entry.workload, entry.point), []).append(entry)
-    ordered = sorted(points.items(), key=lambda one: -sum(map(_count_changes, one[1])))
-    for (side, workload, point), found in ordered[:MOST_MAPS]:
+    ordered = sorted(points.items(), key=lambda item: -sum(map(_count_changes, item[1])))
+    for (side, workload, point), entries_of_point in ordered[:MOST_MAPS]:
         what = f"{workload} at {point}: " if point else f"{workload}: "
-        yield _map(found, side, what if len(points) > 1 else "", topologies.get(side, Topology()))
+        yield _map(
+            entries_of_point,
+            side,
+            what if len(points) > 1 else "",
+            topologies.get(side, Topology()),
+        )
     if len(ordered) > MOST_MAPS:
-        left = count_of(len(ordered) - MOST_MAPS, "other point")
-        yield Text(text=f"CPU by CPU, {left} changed less and are in the JSON", tone="muted")
+        left = count_of(len(ordered) - MOST_MAPS, "heat map")
+        text = (
+            f"{left} not drawn (fewest significant changes); --json FILE writes the per-CPU values"
+        )
+        yield Text(text=text, tone="muted")
 
 
 def _count_changes(entry: CpuRow) -> int:
@@ -78,8 +88,8 @@ def _map(entries: Sequence[CpuRow], side: str, what: str, topology: Topology) ->
     cpus = sorted({cpu for entry in entries for cpu in entry.cpus})
     places = order_cpus(topology, cpus)
     return Matrix(
-        caption=f"{what}CPU by CPU, {_describe(entries)}",
-        corner="counted",
+        caption=f"{what}per CPU, {_describe(entries)}",
+        corner="measure",
         columns=tuple(_columns(places)),
         groups=tuple(_nodes(places)),
         bands=tuple(_band(entry, places, side) for entry in entries),
@@ -101,9 +111,9 @@ def _columns(cpus: Sequence[Cpu]) -> Iterator[MatrixLabel]:
 
 
 def _nodes(cpus: Sequence[Cpu]) -> Iterator[tuple[MatrixLabel, int]]:
-    for node, found in groupby(cpus, key=lambda cpu: cpu.node):
+    for node, members in groupby(cpus, key=lambda cpu: cpu.node):
         text = "CPU" if node is None else f"node {node}"
-        yield MatrixLabel(text=text), len(list(found))
+        yield MatrixLabel(text=text), len(list(members))
 
 
 def scale_of(entry: CpuRow) -> Scale:
@@ -118,9 +128,9 @@ def scale_of(entry: CpuRow) -> Scale:
 
 def _band(entry: CpuRow, places: Sequence[Cpu], side: str) -> Band:
     scale = scale_of(entry)
-    index = {cpu: place for place, cpu in enumerate(entry.cpus)}
-    titles = [_title(entry, index.get(place.cpu), scale, name_cpu(place)) for place in places]
-    columns = [index.get(place.cpu) for place in places]
+    index = {cpu: i for i, cpu in enumerate(entry.cpus)}
+    titles = [_title(entry, index.get(cpu.cpu), scale, name_cpu(cpu)) for cpu in places]
+    columns = [index.get(cpu.cpu) for cpu in places]
     lines = [_values(entry, name, columns, titles, scale) for name in ("base", "new")]
     lines.append(_differences(entry, columns, titles, scale))
     apart = "new - base, pp" if scale is PERCENT else "new - base"
@@ -144,7 +154,7 @@ def _values(
 ) -> tuple[MatrixCell, ...]:
     largest = largest_of(entry.base, entry.new)
     of_side = entry.base if name == "base" else entry.new
-    values = [None if place is None else of_side[place] for place in columns]
+    values = [None if index is None else of_side[index] for index in columns]
     return tuple(
         MatrixCell(text=shorten(value, scale), title=title, shade=shade_of(value, largest))
         for value, title in zip(values, titles, strict=True)
@@ -165,23 +175,23 @@ def _differences(
     largest = largest_of(marked)
     return tuple(
         difference_cell(
-            None if place is None else differences[place],
+            None if index is None else differences[index],
             title,
             scale,
-            None if place is None else marked[place],
+            None if index is None else marked[index],
             largest,
         )
-        for place, title in zip(columns, titles, strict=True)
+        for index, title in zip(columns, titles, strict=True)
     )
 
 
 def difference_cell(
     difference: float | None, title: str, scale: Scale, marked: float | None, largest: float
 ) -> MatrixCell:
-    """Return the cell of a difference; only one that is outside noise has a shade.
+    """Return the cell of a difference, shaded only if it is significant.
 
-    :param marked: the difference where it is outside noise, else None
-    :param largest: of those of the same measure that are
+    :param marked: the difference if it is significant, None otherwise
+    :param largest: the largest significant difference of the same measure
     """
     sign: Sign = "" if not marked else "more" if marked > 0.0 else "less"
     text = shorten(difference, scale)
@@ -190,29 +200,29 @@ def difference_cell(
 
 
 def shorten(value: float | None, scale: Scale) -> str:
-    """Write a number in as many digits as a narrow cell has room for."""
+    """Write a number with as many digits as fit into a narrow cell."""
     if value is None:
         return MISSING
     return format_number(float(f"{value / scale.factor:.{SIGNIFICANT_DIGITS}g}"))
 
 
-def _title(entry: CpuRow, place: int | None, scale: Scale, where: str) -> str:
-    if place is None:
-        return f"{where}, {entry.measure}: not counted"
-    return f"{where}, {entry.measure}: {describe_place(entry, place, scale)}"
+def _title(entry: CpuRow, index: int | None, scale: Scale, where: str) -> str:
+    if index is None:
+        return f"{where}, {entry.measure}: no value recorded"
+    return f"{where}, {entry.measure}: {describe_place(entry, index, scale)}"
 
 
-def describe_place(entry: Places, place: int, scale: Scale) -> str:
-    """Say all numbers of one place: ``base 1 /s, new 3 /s, difference +2 [+1, +3] /s, …``."""
+def describe_place(entry: Places, index: int, scale: Scale) -> str:
+    """Write all numbers of one CPU: ``base 1 /s, new 3 /s, difference +2 [+1, +3] /s, …``."""
     base, new, low, high = (
-        values[place] for values in (entry.base, entry.new, entry.ci_low, entry.ci_high)
+        values[index] for values in (entry.base, entry.new, entry.ci_low, entry.ci_high)
     )
     unit = scale.unit if scale.unit == "%" else f" {scale.unit}".rstrip()
     text = f"base {scale.format(base)}{unit}, new {scale.format(new)}{unit}"
     if base is None or new is None:
         return text
     ends = "" if low is None else f" [{scale.format_change(low)}, {scale.format_change(high)}]"
-    changed = entry.changed[place]
+    changed = entry.changed[index]
     difference = scale.format_change(new - base)
     # The difference of two shares is in percentage points.
     apart = " pp" if scale is PERCENT else unit
@@ -220,22 +230,22 @@ def describe_place(entry: Places, place: int, scale: Scale) -> str:
 
 
 def _describe(entries: Sequence[CpuRow]) -> str:
-    known = [changed for entry in entries for changed in entry.changed if changed is not None]
-    one = entries[0]
-    runs = count_compared(one)
-    if not known:
+    flags = [changed for entry in entries for changed in entry.changed if changed is not None]
+    first = entries[0]
+    runs = count_compared(first)
+    if not flags:
         return f"in topology order: significance unknown ({runs})"
-    changed = sum(known)
+    changed = sum(flags)
     if not changed:
         return f"in topology order: no significant change ({runs})"
     most = max(entries, key=_count_changes)
     cpus = [cpu for cpu, is_it in zip(most.cpus, most.changed, strict=True) if is_it]
     named = ", ".join(map(str, cpus[:MOST_WRITTEN_CPUS]))
     more = f" and {len(cpus) - MOST_WRITTEN_CPUS} more" if len(cpus) > MOST_WRITTEN_CPUS else ""
-    which = "" if changed == 1 else "most of them "
+    which = "" if changed == 1 else "most often "
     return (
-        f"in topology order: {changed} of {count_of(len(known), 'number')} changed significantly "
-        f"({runs}), {which}{most.measure} of CPU {named}{more}"
+        f"in topology order: {changed} of {count_of(len(flags), 'value')} changed significantly "
+        f"({runs}), {which}{most.measure} on CPU {named}{more}"
     )
 
 
@@ -243,7 +253,7 @@ def _table(entries: Sequence[CpuRow], places: Sequence[Cpu], side: str, what: st
     scales = [scale_of(entry) for entry in entries]
     indices = [{cpu: at for at, cpu in enumerate(entry.cpus)} for entry in entries]
     return Table(
-        caption=f"{what}each CPU, base -> {side}",
+        caption=f"{what}per CPU, base -> {side}",
         columns=(
             Column(title="CPU", align="right"),
             *(
@@ -257,24 +267,24 @@ def _table(entries: Sequence[CpuRow], places: Sequence[Cpu], side: str, what: st
         ),
         rows=tuple(
             (
-                Cell(text=str(place.cpu)),
+                Cell(text=str(cpu.cpu)),
                 *(
-                    _pair(entry, index.get(place.cpu), scale)
+                    _pair(entry, index.get(cpu.cpu), scale)
                     for entry, index, scale in zip(entries, indices, scales, strict=True)
                 ),
             )
-            for place in places
+            for cpu in places
         ),
         limit=0,
     )
 
 
-def _pair(entry: CpuRow, place: int | None, scale: Scale) -> Cell:
-    if place is None:
+def _pair(entry: CpuRow, index: int | None, scale: Scale) -> Cell:
+    if index is None:
         return Cell(text=MISSING)
-    base, new = entry.base[place], entry.new[place]
+    base, new = entry.base[index], entry.new[index]
     return Cell(
         text=f"{scale.format(base)} -> {scale.format(new)}",
-        tone="strong" if entry.changed[place] else "plain",
+        tone="strong" if entry.changed[index] else "plain",
         sort=new,
     )

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from schedperf.model.counted import Basis, RateRow
-from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE, SMALLEST_EFFECT, percent
+from schedperf.model.units import percent
+from schedperf.model.verdict import FALSE_DISCOVERY_RATE, SMALLEST_EFFECT
 from schedperf_reports.blocks import Block, Cell, Column, Table, Text
 from schedperf_reports.rates.cells import (
     COMPARED,
@@ -49,11 +50,11 @@ def opened(
     kind: str = "rows of this section",
     small: str = "",
 ) -> tuple[Block, ...]:
-    """Return what a row opens to: what it means, and the same per something else.
+    """Return the details of a row: its meaning, and the change with other denominators.
 
-    :param about: in plain words, with the kernel's function that counts it; "" where the row says
+    :param about: what the count means and which kernel function counts it; "" if its name says so
     :param kind: rows that are tested together, if their basis is the same
-    :param small: why the row is too small to count as a change; "" where it is not
+    :param small: why the row is too small to count as a change; "" if it is not
     """
     row = shown.row
     blocks: list[Block] = [Text(text=about)] if about else []
@@ -78,8 +79,8 @@ def opened(
 def _chance_of(row: RateRow, kind: str, small: str) -> Iterator[Text]:
     if not is_compared(row) or row.q is None:
         return
-    told = f"p = {format_p(row.p)}, corrected over all {kind} that are {_TESTED[row.basis]}"
-    yield Text(text=f"q = {format_p(row.q)} ({told})", tone="muted")
+    p_value = f"p = {format_p(row.p)}, corrected for all {kind} that are {_TESTED[row.basis]}"
+    yield Text(text=f"q = {format_p(row.q)} ({p_value})", tone="muted")
     is_sure = row.q < FALSE_DISCOVERY_RATE and row.changed is False
     is_slight = row.ratio and abs(math.log(row.ratio)) < math.log1p(SMALLEST_EFFECT)
     why = f"the change is below {percent(SMALLEST_EFFECT)}" if is_slight else small
@@ -91,20 +92,23 @@ def _gaps_of(row: RateRow) -> Iterator[Text]:
     if not is_compared(row):
         return
     if row.ratio is None:
-        yield Text(text=f"no change and no CI: {ZERO}", tone="muted")
+        yield Text(text=f"change and CI not available: {ZERO}", tone="muted")
     elif row.ci_low is None:
-        yield Text(text="no CI: a side has one run, one boot or one pair", tone="muted")
+        yield Text(
+            text="no CI: base or new has a single run, boot or pair (record at least 2)",
+            tone="muted",
+        )
     elif is_wide_row(row):
-        yield Text(text=f"no CI shown: it is {WIDE}", tone="muted")
+        yield Text(text=f"CI not shown: it is {WIDE}", tone="muted")
 
 
 def _say_twins(twins: Sequence[Shown[RateRow]]) -> str:
-    told = (f"{change_of(twin.row)} per {describe_rate(twin)[0]}" for twin in twins)
-    return f"the same by other bases: {', '.join(told)}"
+    changes = (f"{change_of(twin.row)} per {describe_rate(twin)[0]}" for twin in twins)
+    return f"change with other denominators: {', '.join(changes)}"
 
 
 def _values_of(shown: Shown[RateRow]) -> Iterator[Table]:
-    # As they were recorded, so that a drift or one run that is far off is seen.
+    # In the order of recording, which shows drift and outliers.
     row = shown.row
     by_side = (("base", row.values_base), ("new", row.values_new))
     sides = {side: values for side, values in by_side if values}
@@ -113,11 +117,11 @@ def _values_of(shown: Shown[RateRow]) -> Iterator[Table]:
     # A single run may be above the limit where their mean is not.
     scaled = replace(shown, is_rare=_is_scaled(shown))
     yield Table(
-        caption=f"{_say_ranges(scaled, sides)}, in the order of the bundle",
+        caption=f"range: {_say_ranges(scaled, sides)}; runs in the order of the bundle",
         columns=(
             Column(title="side"),
             PER_COLUMN,
-            Column(title="values of the runs"),
+            Column(title="value of each run"),
         ),
         rows=tuple(
             (Cell(text=side), per_cell(shown), Cell(text=_write_values(scaled, values)))
@@ -131,15 +135,15 @@ def _is_scaled(shown: Shown[RateRow]) -> bool:
 
 
 def _say_ranges(shown: Shown[RateRow], sides: Mapping[str, Sequence[float]]) -> str:
-    # How far the runs of a side lie apart, and whether those of the two overlap.
-    told = []
+    # The range of each side shows its spread, and whether the sides overlap.
+    ranges = []
     for side, values in sides.items():
         ends = dict.fromkeys(_write_values(shown, [end]) for end in (min(values), max(values)))
-        told.append(f"{side} {' to '.join(ends)}")
+        ranges.append(f"{side} {' to '.join(ends)}")
     per = f" per {describe_rate(shown)[0]}" if "/" in shown.row.unit else ""
-    return f"{', '.join(told)}{per}"
+    return f"{', '.join(ranges)}{per}"
 
 
 def _write_values(shown: Shown[RateRow], values: Sequence[float]) -> str:
     single = (replace(shown, row=replace(shown.row, base=value, new=None)) for value in values)
-    return ", ".join(describe_rate(one)[1] for one in single)
+    return ", ".join(describe_rate(value)[1] for value in single)

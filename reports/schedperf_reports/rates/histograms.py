@@ -22,7 +22,7 @@ def write_time(seconds: float) -> str:
 
 
 def mirror_of(
-    found: BinsRow,
+    row: BinsRow,
     title: str,
     *,
     what: str,
@@ -33,34 +33,34 @@ def mirror_of(
     """Return the drawing of two compared histograms.
 
     :param title: whose histogram it is
-    :param what: what the edges are: "a call takes from"
-    :param events: what is in the bins, in plural: "calls"
+    :param what: label of the edges: "a call takes from"
+    :param events: the events that are counted in the bins, in plural: "calls"
     :param write: writes a lower edge
-    :param note: what must be known to read it; "" where nothing
+    :param note: appended to the captions; "" for none
     """
-    labels = [write(low) for low in found.low]
-    sides = ("base", found.side)
-    totals = [f"{count} {events}" for count in (found.events_base, found.events_new)]
+    labels = [write(low) for low in row.low]
+    sides = ("base", row.side)
+    totals = [f"{count} {events}" for count in (row.events_base, row.events_new)]
     tail = f"; {note}" if note else ""
-    caption = f"{title}: {events}, each line from its own up to the next one's{tail}"
+    caption = f"{title}: {events} per bin, each line labelled with the bin's lower edge{tail}"
     return Mirror(
-        caption=f"{title}: {describe_bins(found, labels, events)}{tail}",
+        caption=f"{title}: {describe_bins(row, labels, events)}{tail}",
         what=what,
         sides=sides,
         totals=(totals[0], totals[1]),
-        bins=mirror_bins(found, labels),
-        words=(_draw(found, labels, [*zip(sides, totals, strict=True)], caption),),
+        bins=mirror_bins(row, labels),
+        words=(_draw(row, labels, [*zip(sides, totals, strict=True)], caption),),
     )
 
 
 def _draw(
-    found: BinsRow, labels: Sequence[str], titles: Sequence[tuple[str, str]], caption: str
+    row: BinsRow, labels: Sequence[str], titles: Sequence[tuple[str, str]], caption: str
 ) -> Drawing:
     each = -(-len(labels) // MOST_BARS)
     starts = range(0, len(labels), each)
     shares = [
         [sum(share or 0.0 for share in of_side[start : start + each]) for start in starts]
-        for of_side in (found.base, found.new)
+        for of_side in (row.base, row.new)
     ]
     longest = max(max(of_side) for of_side in shares)
     return Drawing(

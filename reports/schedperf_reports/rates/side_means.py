@@ -11,7 +11,7 @@ import numpy as np
 import scipy
 
 from schedperf.model.comparison import Row, RunValue
-from schedperf.stats.welch import CONFIDENCE, FEWEST_RUNS
+from schedperf.model.verdict import CONFIDENCE, FEWEST_RUNS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -68,7 +68,7 @@ class Rates(Generic[Row]):
         :param limit: rows that a terminal shows
         :param least: rows that a page shows where nothing changed
         """
-        rows = [one.row for one in shown]
+        rows = [item.row for item in shown]
         table = Table(
             caption=state_changes(subject, shown, self.name),
             columns=(self.first, PER_COLUMN, *COMPARED, RUNS_COLUMN, *self.more),
@@ -96,27 +96,27 @@ class Rates(Generic[Row]):
         )
 
 
-def state_changes(subject: str, found: Iterable[Shown[Row]], name: Callable[[Row], str]) -> str:
-    """Return a caption: whose rates, how many of them changed significantly, and the largest ones.
+def state_changes(subject: str, rows: Iterable[Shown[Row]], name: Callable[[Row], str]) -> str:
+    """Return a caption: the subject, how many rates changed significantly, and the largest changes.
 
     ::
 
         sleep 1, new vs base: 2 of 14 rows changed significantly: softirqs TIMER +17.1%, …
 
     :param subject: "" where the section says it
-    :param found: of one table; those of one side alone, and those that are not to be compared,
+    :param rows: of one table; those of one side alone, and those that are not to be compared,
         have nothing to state
     """
-    known = [shown for shown in found if _is_known(shown.row)]
-    if not known:
+    compared = [shown for shown in rows if _is_known(shown.row)]
+    if not compared:
         return subject
     changed = sorted(
-        (shown for shown in known if shown.row.changed), key=lambda shown: distance(shown.row)
+        (shown for shown in compared if shown.row.changed), key=lambda shown: distance(shown.row)
     )
     named = [f"{name(shown.row)} {_size_of(shown)}" for shown in changed[:MOST_NAMED]]
     if len(changed) > MOST_NAMED:
         named.append(f"{len(changed) - MOST_NAMED} more")
-    parts = (subject, count_changes([shown.row for shown in known]), ", ".join(named))
+    parts = (subject, count_changes([shown.row for shown in compared]), ", ".join(named))
     return ": ".join(part for part in parts if part)
 
 
@@ -142,14 +142,14 @@ def by_place(rows: Iterable[Row]) -> dict[tuple[str, str, str], list[Row]]:
 def by_subject(rows: Iterable[Row]) -> Iterator[tuple[tuple[str, str, str], str, list[Row]]]:
     """Yield side, workload and point, what captions of their rows begin with, and these rows.
 
-    Captions begin with "" where there is nothing to tell apart and they have a finding to state.
+    The beginning is "" if there is only one subject and the caption states its changes.
     """
     places = by_place(rows)
-    for place, found in places.items():
-        side, workload, point = place
-        is_plain = len(places) == 1 and any(map(_is_known, found))
+    for key, members in places.items():
+        side, workload, point = key
+        is_plain = len(places) == 1 and any(map(_is_known, members))
         subject = f"{name_place(workload, point)}, {side} vs base"
-        yield place, "" if is_plain else subject, found
+        yield key, "" if is_plain else subject, members
 
 
 def titled(subject: str, title: str) -> str:

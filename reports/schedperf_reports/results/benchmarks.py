@@ -25,17 +25,17 @@ from schedperf_reports.words.rows import (
 from schedperf_reports.words.sentences import describe_verdict
 from schedperf_reports.words.units import format_change, scale_for
 
-# What a caption says behind a family's verdicts.
+# Appended to the verdict counts of a family in a caption.
 FAMILIES: dict[Family, str] = {
     "primary": "",
     "secondary": ", not used for the verdict",
     "informational": "",
 }
 
-# Reasons of undecided results that a terminal lists.
+# Reasons of inconclusive results that a terminal lists.
 MOST_REASONS = 12
 
-# Caveats of a whole side that tell why a result has no value there.
+# Caveats of a side that explain why a result has no value on it.
 REASONS_OF_ABSENCE = ("failed-runs", "no-number", "incomplete")
 
 
@@ -46,7 +46,7 @@ def benchmarks(comparison: Comparison) -> Iterator[Block]:
         yield Text(text="no benchmark result to compare", tone="warning")
         return
     names = name_rows(comparison.rows)
-    lines = [(names[place], row) for place, row in enumerate(comparison.rows)]
+    lines = [(names[index], row) for index, row in enumerate(comparison.rows)]
     # A text of one screen has what decides.
     families = {row.family for row in comparison.rows}
     first = next(family for family in FAMILIES if family in families)
@@ -65,7 +65,7 @@ def _family(comparison: Comparison, lines: Sequence[Line], *, is_brief: bool) ->
     prefix = f"{side}: " if several else ""
     rows = [row for _, row in lines]
     headline = describe_verdict(comparison)
-    remarks = find_remarks(lines, told={one.text for one in comparison.caveats})
+    remarks = find_remarks(lines, printed={caveat.text for caveat in comparison.caveats})
     results = Results(
         title=f"{prefix}{count_verdicts(rows, family)}{FAMILIES[family]}",
         side=side,
@@ -79,9 +79,9 @@ def _family(comparison: Comparison, lines: Sequence[Line], *, is_brief: bool) ->
     table, drawn = build_results(results)
     yield from _plot(prefix, rows, drawn)
     yield table
-    for one in comparison.families:
-        if (one.side, one.family) == (side, family) and one.tested > 1:
-            yield Text(text=_describe_family(one), tone="muted")
+    for entry in comparison.families:
+        if (entry.side, entry.family) == (side, family) and entry.tested > 1:
+            yield Text(text=_describe_family(entry), tone="muted")
     yield from explain_correction(
         [(f"{name} {format_change(row.ratio)}", row) for name, row in lines]
     )
@@ -96,7 +96,7 @@ def _plot(prefix: str, rows: Sequence[Row], lines: Sequence[IntervalLine]) -> It
         return
     better = common_direction(rows)
     if better is None:
-        direction = "each row says which direction is better"
+        direction = "each row states which direction is better"
     else:
         direction = f"{'right' if better == 'lower' else 'left'} is worse"
     counts = count_verdicts(rows, rows[0].family)
@@ -109,11 +109,12 @@ def _plot(prefix: str, rows: Sequence[Row], lines: Sequence[IntervalLine]) -> It
 
 
 def _describe_family(family: FamilySummary) -> str:
-    changed = sum(family.verdicts.get(one, 0) for one in ("regression", "improvement"))
+    changed = sum(family.verdicts.get(verdict, 0) for verdict in ("regression", "improvement"))
     if not changed:
-        return f"{family.tested} results, corrected for multiple testing: none changed"
+        return f"no significant change in {family.tested} results (corrected for multiple testing)"
     return (
-        f"{family.tested} results, corrected for multiple testing: {changed} changed, "
+        f"{changed} of {family.tested} results changed significantly (corrected for multiple "
+        "testing); "
         f"at most {family.expected_false:.2g} false positives expected"
     )
 
@@ -127,11 +128,11 @@ def _missing(comparison: Comparison, lines: Sequence[Line]) -> Iterator[Table]:
     absent = [(name, row) for name, row in lines if (row.n_base == 0) != (row.n_new == 0)]
     if absent:
         yield Table(
-            caption=f"{count_of(len(absent), 'result')} on one side only",
+            caption=f"{count_of(len(absent), 'result')} missing in base or new",
             columns=(
                 Column(title="result"),
                 Column(title="missing in"),
-                Column(title="value on the other side", align="right"),
+                Column(title="recorded value", align="right"),
                 Column(title="why"),
             ),
             rows=tuple(_missing_row(comparison, name, row) for name, row in absent),
@@ -142,14 +143,17 @@ def _missing_row(comparison: Comparison, name: str, row: Row) -> tuple[Cell, ...
     side = "base" if row.n_base == 0 else row.side
     value = row.new if row.n_base == 0 else row.base
     scale = scale_for(row.unit, value)
-    known = [
-        one.text
-        for one in comparison.caveats
-        if one.code in REASONS_OF_ABSENCE and one.numbers.get("side") == side
+    reasons = [
+        caveat.text
+        for caveat in comparison.caveats
+        if caveat.code in REASONS_OF_ABSENCE and caveat.numbers.get("side") == side
     ]
     return (
         Cell(text=name),
         Cell(text=side),
         Cell(text=f"{scale.format(value)} {scale.unit}".rstrip(), sort=value),
-        Cell(text="; ".join(known) or "no run of that side printed it", tone="warning"),
+        Cell(
+            text="; ".join(reasons) or f"no value in the output of any run of {side}",
+            tone="warning",
+        ),
     )

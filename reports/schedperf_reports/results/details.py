@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
 
 from schedperf.model.comparison import Row, RunValue
-from schedperf.stats.verdicts import name_units
+from schedperf.model.verdict import name_units
 from schedperf_reports.blocks import Block, Cell, Column, Item, Items, Table, Text
 from schedperf_reports.results.run_figures import (
     RowRuns,
@@ -24,10 +24,10 @@ from schedperf_reports.words.units import (
     format_share,
 )
 
-# With fewer on one side a picture of the runs shows no more than their numbers do.
+# With fewer runs on each side a plot shows no more than the numbers.
 FEWEST_DRAWN = 2
 
-# Values in one row of the table of runs; more of them would be cut on a telephone.
+# Values in one row of the table of runs; more would be cut off on a phone.
 RUNS_A_ROW = 10
 
 
@@ -41,11 +41,11 @@ def _describe_p(row: Row) -> str:
 
 
 def _describe_more_runs(row: Row) -> str:
-    return (
-        MISSING
-        if row.more_runs is None
-        else f"{row.more_runs} {name_units(row.more_runs, row.replication)}"
-    )
+    if row.more_runs is None:
+        return MISSING
+    # A pair has a run of each side.
+    each = "" if row.replication == "rounds" else " per side"
+    return f"{row.more_runs} {name_units(row.more_runs, row.replication)}{each}"
 
 
 def _describe_ranks(row: Row) -> str:
@@ -62,22 +62,22 @@ def _describe_boots(row: Row) -> str:
     return f"{format_share(row.icc)} of the variance is between boots (ICC){effect}"
 
 
-# What only a reader who checks the numbers asks for: its name and its text.
+# Statistics for readers who check a result: label and text of each.
 FIGURES: Mapping[str, Callable[[Row], str]] = {
     "test": _describe_test,
     "p": _describe_p,
     "equivalence margin": lambda row: f"+-{format_share(row.margin)}",
     "smallest detectable change (80% power)": lambda row: format_share(row.mde),
-    "more per side would decide it": _describe_more_runs,
+    "additional sample size for a verdict": _describe_more_runs,
     "rank test": _describe_ranks,
     "boots": _describe_boots,
 }
 
 
 def describe_result(name: str, row: Row) -> tuple[Block, ...]:
-    """Return what a row of the results opens to.
+    """Return the details of a result: reason, plot, values of the runs, statistics and origin.
 
-    :param name: the row's
+    :param name: the row's name
     """
     return (
         Text(text=row.reason, tone="strong"),
@@ -105,22 +105,25 @@ def _runs_table(name: str, row: Row) -> Iterator[Table]:
     if rows:
         unit = f" in {scale.unit}" if scale.unit else ""
         is_ordered = all(run.order is not None for run in runs)
-        how = "in order of time" if is_ordered else "order in time not recorded"
+        how = "in time order" if is_ordered else "time order not recorded"
         yield Table(
-            caption=f"each run of {name}{unit}, {how}",
+            caption=f"{name}{unit}, per run, {how}",
             columns=(
                 Column(title="side"),
                 Column(title="boot", align="right"),
                 Column(title="mean", align="right", explains=_explain_mean(is_log=is_log)),
-                Column(title="values", explains="one per run, first run first"),
-                Column(title="order", explains="of these runs among those of all sides"),
+                Column(title="values", explains="value of each run, earliest run first"),
+                Column(
+                    title="order",
+                    explains="position of each run in time among all runs of all sides",
+                ),
             ),
             rows=tuple(rows),
         )
 
 
 def _explain_mean(*, is_log: bool) -> str:
-    return f"{'geometric' if is_log else 'arithmetic'}, of all runs of this side and boot"
+    return f"{'geometric' if is_log else 'arithmetic'} mean of all runs of the side in this boot"
 
 
 def _boot_rows(side: RowRuns, factor: float, *, is_log: bool) -> Iterator[tuple[Cell, ...]]:
@@ -141,29 +144,31 @@ def _boot_rows(side: RowRuns, factor: float, *, is_log: bool) -> Iterator[tuple[
 def _places(runs: list[RunValue]) -> str:
     # One after the other they are a range.
     places = [run.order for run in runs]
-    known = [place for place in places if place is not None]
-    if len(known) < len(places):
+    orders = [order for order in places if order is not None]
+    if len(orders) < len(places):
         return MISSING
-    if len(known) > 1 and known == list(range(known[0], known[-1] + 1)):
-        return f"{known[0]} to {known[-1]}"
-    return " ".join(map(str, known))
+    if len(orders) > 1 and orders == list(range(orders[0], orders[-1] + 1)):
+        return f"{orders[0]} to {orders[-1]}"
+    return " ".join(map(str, orders))
 
 
 def _figures_table(name: str, row: Row) -> Table:
-    told = {title: write(row) for title, write in FIGURES.items()}
+    figures = {title: write(row) for title, write in FIGURES.items()}
     return Table(
         caption=f"{name}: {row.verdict}, {_how_sure(row)}",
         columns=(Column(title="figure"), Column(title="value")),
         rows=tuple(
-            (Cell(text=title), Cell(text=text)) for title, text in told.items() if text != MISSING
+            (Cell(text=title), Cell(text=text))
+            for title, text in figures.items()
+            if text != MISSING
         ),
     )
 
 
 def _how_sure(row: Row) -> str:
     # What a reader who checks a verdict asks first.
-    known = f"p = {format_p(row.p)}, " if row.p is not None else ""
-    return f"{known}{say_n(row)}"
+    p_value = f"p = {format_p(row.p)}, " if row.p is not None else ""
+    return f"{p_value}{say_n(row)}"
 
 
 def _origin(row: Row) -> Iterator[Item]:
@@ -176,11 +181,11 @@ def _origin(row: Row) -> Iterator[Item]:
     point = f" at {row.point}" if row.point else ""
     yield Item(text=f"command: {row.workload}{point}")
     for name, runs in (("base", row.values_base), (row.side, row.values_new)):
-        found = next((run.source for run in runs if run.source is not None), None)
-        if found is not None:
+        source = next((run.source for run in runs if run.source is not None), None)
+        if source is not None:
             yield Item(
-                text=f"output of {name}: {found.text.strip()}",
-                detail=f"{found.member}, line {found.line}",
+                text=f"output of {name}: {source.text.strip()}",
+                detail=f"{source.member}, line {source.line}",
             )
-    for one in row.caveats:
-        yield Item(text=one.text, tone="warning")
+    for caveat in row.caveats:
+        yield Item(text=caveat.text, tone="warning")

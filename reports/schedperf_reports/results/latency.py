@@ -24,7 +24,7 @@ MOST_ROWS = 20
 MOST_DRAWN = 24
 
 NOTHING = (
-    "no benchmark reported latencies; record one that does, such as "
+    "the recorded benchmarks report no latencies; record a latency benchmark, e.g. "
     "`schedperf record -o new.tar -- schbench -r 30`"
 )
 
@@ -37,35 +37,36 @@ def latency(comparison: Comparison) -> Iterator[Block]:
     is_empty = True
     for side in sides:
         lines = [(names[at], row) for at, row in enumerate(comparison.rows) if row.side == side]
-        found = find_distributions(lines)
-        if found:
+        distributions = find_distributions(lines)
+        if distributions:
             is_empty = False
-            yield from _describe_side(side, found)
+            yield from _describe_side(side, distributions)
     if is_empty:
         yield Text(text=NOTHING, tone="muted")
 
 
 def _describe_side(side: str, distributions: Sequence[Distribution]) -> Iterator[Block]:
     yield _tails_table(side, distributions)
-    # Of some benchmarks a mean and a maximum are all that is known.
+    # Some benchmarks print only a mean and a maximum.
     drawn = [
         figure
-        for one in distributions
-        if one.percentiles and (figure := draw_tail(one, _caption(side, one))) is not None
+        for distribution in distributions
+        if distribution.percentiles
+        and (figure := draw_tail(distribution, _caption(side, distribution))) is not None
     ]
     yield from drawn[:MOST_DRAWN]
     if len(drawn) > MOST_DRAWN:
-        yield Text(text=f"figures of the first {MOST_DRAWN} of {len(drawn)} tails", tone="muted")
+        yield Text(text=f"first {MOST_DRAWN} of {len(drawn)} distributions plotted", tone="muted")
 
 
 def _caption(side: str, distribution: Distribution) -> str:
     rows = [(tail.label, row) for tail, (_, row) in distribution.members if tail.quantile]
-    label, farthest = max(rows, key=lambda one: size_of_change(one[1]))
+    label, farthest = max(rows, key=lambda line: size_of_change(line[1]))
     change = format_change(farthest.ratio)
     interval = format_interval(farthest.ci_low, farthest.ci_high)
-    known = "" if interval == MISSING else f" {interval}"
+    ci = "" if interval == MISSING else f" {interval}"
     return (
-        f"{distribution.name}, {side} vs base: largest change {change}{known} at {label} "
+        f"{distribution.name}, {side} vs base: largest change {change}{ci} at {label} "
         f"({farthest.verdict}); bars are the 95% CI of each side"
     )
 
@@ -74,17 +75,20 @@ def _tails_table(side: str, distributions: Sequence[Distribution]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     quiet: list[bool] = []
     anchors: list[str] = []
-    for one in distributions:
-        is_quiet = all(row.verdict == "no-change" for _, (_, row) in one.members)
-        heading = (Cell(text=one.name, tone="strong"), *(Cell(text=""),) * (len(_columns("")) - 1))
+    for distribution in distributions:
+        is_quiet = all(row.verdict == "no-change" for _, (_, row) in distribution.members)
+        heading = (
+            Cell(text=distribution.name, tone="strong"),
+            *(Cell(text=""),) * (len(_columns("")) - 1),
+        )
         rows.append(heading)
         quiet.append(is_quiet)
         anchors.append("")
-        for tail, (name, row) in one.members:
+        for tail, (name, row) in distribution.members:
             rows.append(_tail_row(tail, row))
             quiet.append(row.verdict == "no-change")
             anchors.append(name if side == "new" else f"{side}: {name}")
-    results = [line for one in distributions for _, line in one.members]
+    results = [line for distribution in distributions for _, line in distribution.members]
     return Table(
         caption=f"{count_of(len(distributions), 'latency distribution')}, {side} vs base: "
         f"{_count(results)}; lower is better",
@@ -104,7 +108,7 @@ def _count(lines: Sequence[Line]) -> str:
 
 def _columns(side: str) -> tuple[Column, ...]:
     mean = "geometric mean over the runs"
-    interval = "95% CI of this side's mean over the runs, in the unit of the mean"
+    interval = "95% CI of the side's mean over its runs, in the row's unit"
     return (
         Column(title="percentile"),
         Column(title="unit", priority=1),
@@ -113,8 +117,10 @@ def _columns(side: str) -> tuple[Column, ...]:
         Column(title=side, align="right", priority=1, explains=mean),
         Column(title=f"CI of {side}", align="right", priority=4, explains=interval),
         Column(title="change", align="right"),
-        Column(title="95% CI", align="right", priority=2, explains="of the change"),
-        Column(title="n", align="right", priority=3, explains="independent values of each side"),
+        Column(title="95% CI", align="right", priority=2, explains="95% CI of the change"),
+        Column(
+            title="n", align="right", priority=3, explains="number of independent values, base+new"
+        ),
         Column(title="verdict"),
     )
 
@@ -123,7 +129,7 @@ def _tail_row(tail: Tail, row: Row) -> tuple[Cell, ...]:
     scale = scale_for(row.unit, row.base, row.new)
     tone = VERDICT_TONES[row.verdict]
     return (
-        Cell(text=f"  {tail.label or 'one number'}", sort=tail.quantile),
+        Cell(text=f"  {tail.label or 'single value'}", sort=tail.quantile),
         Cell(text=scale.unit),
         Cell(text=scale.format(row.base), sort=row.base),
         Cell(text=format_side_interval(mean_of(row, is_base=True), scale)),

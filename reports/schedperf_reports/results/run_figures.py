@@ -81,9 +81,9 @@ def draw_runs(row: Row) -> Figure:
     sides = sides_of(row)
     cut = _place_of_modes(row, sides)
     traces = [draw(side, scale) for draw in (_box, _shares, _in_time) for side in sides]
-    told = (_describe_spread(sides, scale, is_cut=cut is not None), _describe_order(sides))
+    sentences = (_describe_spread(sides, scale, is_cut=cut is not None), _describe_order(sides))
     return Figure(
-        caption="; ".join(told),
+        caption="; ".join(sentences),
         figure={"data": traces, "layout": _layout(sides, scale, cut)},
         height=HEIGHT,
     )
@@ -91,7 +91,7 @@ def draw_runs(row: Row) -> Figure:
 
 def _layout(sides: Sequence[RowRuns], scale: Scale, cut: float | None) -> dict[str, Any]:
     has_order = all(run.order is not None for side in sides for run in side.runs)
-    across = "order in time among all runs" if has_order else "number of the run"
+    across = "time order of all runs" if has_order else "run number"
     plain = {"automargin": True, "zeroline": False}
     shares = {"range": [0, 1.04], "tickformat": ".0%", "nticks": 4, "title": {"text": "runs up to"}}
     return {
@@ -167,10 +167,10 @@ def _cut_line(value: float) -> dict[str, object]:
 def _place_of_modes(row: Row, sides: Sequence[RowRuns]) -> float | None:
     # The statistics say how many runs were in the slower mode: the edge lies beyond so many. Where
     # they counted boots or rounds, it is not known of single runs.
-    found = next((one.numbers for one in row.caveats if one.code == "modes"), None)
-    if found is None or len(sides) < 2:  # noqa: PLR2004 # base and new
+    numbers = next((caveat.numbers for caveat in row.caveats if caveat.code == "modes"), None)
+    if numbers is None or len(sides) < 2:  # noqa: PLR2004 # base and new
         return None
-    counts = [COUNTED.fullmatch(str(found.get(key))) for key in ("base", "new")]
+    counts = [COUNTED.fullmatch(str(numbers.get(key))) for key in ("base", "new")]
     if any(count is None for count in counts):
         return None
     slow = sum(int(count[1]) for count in counts if count is not None)
@@ -183,16 +183,16 @@ def _place_of_modes(row: Row, sides: Sequence[RowRuns]) -> float | None:
 
 
 def _describe_spread(sides: Sequence[RowRuns], scale: Scale, *, is_cut: bool) -> str:
-    told = ", ".join(
+    medians = ", ".join(
         f"{side.name} {_median(side, scale)} {scale.unit} ({count_of(len(side.runs), 'run')})"
         for side in sides
     )
-    parts = [f"median {told}"]
+    parts = [f"median {medians}"]
     if len(sides) == 2:  # noqa: PLR2004 # base and new
         base, new = sides
         parts.append(f"{new.name} is above {base.name} in {_say_above(base.runs, new.runs)}")
     if is_cut:
-        parts.append("the dotted line separates the two modes")
+        parts.append("dotted line: boundary between the two modes of the distribution")
     return "; ".join(parts)
 
 
@@ -201,13 +201,13 @@ def _median(side: RowRuns, scale: Scale) -> str:
 
 
 def _say_above(base: Sequence[RunValue], new: Sequence[RunValue]) -> str:
-    # Interleaved, a run is compared with that of its own pair.
+    # Interleaved runs are compared within their pair.
     rounds = [{run.round: run.value for run in runs} for runs in (base, new)]
     are_paired = None not in rounds[0] and rounds[0].keys() == rounds[1].keys()
     if are_paired and len(rounds[0]) == len(base) == len(new):
         above = sum(rounds[1][number] > value for number, value in rounds[0].items())
-        return f"{above} of {count_of(len(base), 'pair')}"
-    return f"{100 * _share_above(base, new):.0f}% of pairs of runs"
+        return f"{above} of {count_of(len(base), 'interleaved pair')}"
+    return f"{100 * _share_above(base, new):.0f}% of all pairs (one run of each side)"
 
 
 def _share_above(base: Sequence[RunValue], new: Sequence[RunValue]) -> float:
@@ -239,7 +239,7 @@ def _in_time(side: RowRuns, scale: Scale) -> dict[str, Any]:
         "marker": {"symbol": side_symbol(side.name), "size": 7, "color": side_colour(side.name)},
         "line": {"color": side_colour(side.name), "width": 1},
     }
-    # Of one boot there is nothing to tell.
+    # Boots are named only if there are several.
     return trace if len(set(boots)) == 1 else trace | {"text": boots}
 
 
@@ -248,17 +248,17 @@ def _boot_name(boot: int | None) -> str:
 
 
 def _describe_order(sides: Sequence[RowRuns]) -> str:
-    told = "; ".join(f"{side.name} {_trend(side)}" for side in sides)
+    trends = "; ".join(f"{side.name} {_trend(side)}" for side in sides)
     joined = any(len({run.boot for run in side.runs}) > 1 for side in sides)
-    return f"mean over time, no CI: {told}" + (
-        "; a line joins the runs of one boot" if joined else ""
+    return f"drift of the mean (no CI): {trends}" + (
+        "; lines connect runs of the same boot" if joined else ""
     )
 
 
 def trend_of(side: RowRuns) -> float | None:
     """Return the mean of a side's later half over that of its earlier half; None for few runs.
 
-    The middle one of an odd number of runs is in neither.
+    With an odd number of runs the middle run is left out.
     """
     values = [run.value for run in side.in_time()]
     half = len(values) // 2
@@ -270,7 +270,7 @@ def trend_of(side: RowRuns) -> float | None:
 
 
 def name_halves(side: RowRuns) -> str:
-    """Say what :func:`trend_of` compares: ``last 2 of 5 runs vs first 2``."""
+    """Return which runs :func:`trend_of` compares: ``last 2 of 5 runs vs first 2``."""
     half = len(side.runs) // 2
     return f"last {half} of {len(side.runs)} runs vs first {half}"
 

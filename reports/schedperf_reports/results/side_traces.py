@@ -41,19 +41,19 @@ def draw_means(
     :param points: where on the horizontal axis, and the mean there; what has none is left out
     :param factor: of the unit that is drawn, in the means' own one
     """
-    known = [(x, mean) for x, mean in points if mean is not None]
+    measured = [(x, mean) for x, mean in points if mean is not None]
     colour = side_colour(name)
     return {
         "type": "scatter",
         "mode": "lines+markers",
         "name": name,
-        "x": [x for x, _ in known],
-        "y": [mean.mean / factor for _, mean in known],
+        "x": [x for x, _ in measured],
+        "y": [mean.mean / factor for _, mean in measured],
         "error_y": {
             "type": "data",
             "symmetric": False,
-            "array": [0 if m.high is None else (m.high - m.mean) / factor for _, m in known],
-            "arrayminus": [0 if m.low is None else (m.mean - m.low) / factor for _, m in known],
+            "array": [0 if m.high is None else (m.high - m.mean) / factor for _, m in measured],
+            "arrayminus": [0 if m.low is None else (m.mean - m.low) / factor for _, m in measured],
             "color": colour,
         },
         "marker": {"symbol": side_symbol(name), "size": 8, "color": colour},

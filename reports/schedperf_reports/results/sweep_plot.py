@@ -89,11 +89,11 @@ def _place(rows: Sequence[Row]) -> _Swept:
 def _parameter(points: Sequence[str]) -> tuple[str, list[str]]:
     # The one parameter that differs; where several do, a point is a word.
     settings = [dict(part.partition("=")[::2] for part in point.split(",")) for point in points]
-    names = dict.fromkeys(name for one in settings for name in one)
-    varied = [name for name in names if len({one.get(name) for one in settings}) > 1]
-    if len(varied) != 1 or any(varied[0] not in one for one in settings):
+    names = dict.fromkeys(name for setting in settings for name in setting)
+    varied = [name for name in names if len({setting.get(name) for setting in settings}) > 1]
+    if len(varied) != 1 or any(varied[0] not in setting for setting in settings):
         return "point", list(points)
-    return varied[0], [one[varied[0]] for one in settings]
+    return varied[0], [setting[varied[0]] for setting in settings]
 
 
 def _numbers(values: Sequence[str]) -> list[float] | None:
@@ -105,26 +105,30 @@ def _numbers(values: Sequence[str]) -> list[float] | None:
 
 
 def _caption(sweep: Sweep, swept: _Swept) -> str:
-    told = [
+    facts = [
         f"geomean {format_change(sweep.geomean_ratio)} "
         f"{format_interval(sweep.ci_low, sweep.ci_high)}"
         if sweep.geomean_ratio is not None
-        else "no geomean of all points",
+        else "geomean not available",
         *words_of_shape(sweep),
-        *([f"p = {format_p(sweep.p)} over all points"] if sweep.p is not None else []),
+        *(
+            [f"p = {format_p(sweep.p)} (joint test of all parameter values)"]
+            if sweep.p is not None
+            else []
+        ),
     ]
     better = swept.points[0].row.better
     return (
         f"{sweep.metric} over {swept.parameter}, {better} is better, {swept.side} vs base: "
-        f"{'; '.join(told)}; bars are 95% CIs"
+        f"{'; '.join(facts)}; bars are 95% CIs"
     )
 
 
 def words_of_shape(sweep: Sweep) -> list[str]:
-    """Return how the change goes with the parameter, and from which point on, as far as known."""
+    """Return how the change depends on the parameter, and the first changed point, if known."""
     return [
         *([sweep.shape] if sweep.shape else []),
-        *([f"first at {sweep.first_point}"] if sweep.first_point else []),
+        *([f"first significant change at {sweep.first_point}"] if sweep.first_point else []),
     ]
 
 
@@ -136,7 +140,7 @@ def _figure(swept: _Swept) -> dict[str, Any]:
 
 
 def _ratio_trace(swept: _Swept) -> dict[str, Any]:
-    known = [
+    ratios = [
         (point.x, bounded(row.ratio), bounded(row.ci_low), bounded(row.ci_high))
         for point in swept.points
         if (row := point.row).ratio is not None
@@ -147,15 +151,15 @@ def _ratio_trace(swept: _Swept) -> dict[str, Any]:
         "type": "scatter",
         "mode": "markers",
         "name": "change",
-        "x": [x for x, *_ in known],
-        "y": [ratio for _, ratio, _, _ in known],
+        "x": [x for x, *_ in ratios],
+        "y": [ratio for _, ratio, _, _ in ratios],
         "yaxis": "y2",
         "showlegend": False,
         "error_y": {
             "type": "data",
             "symmetric": False,
-            "array": [high - ratio for _, ratio, _, high in known],
-            "arrayminus": [ratio - low for _, ratio, low, _ in known],
+            "array": [high - ratio for _, ratio, _, high in ratios],
+            "arrayminus": [ratio - low for _, ratio, low, _ in ratios],
             "color": "var(--ink)",
         },
         "marker": {"symbol": "diamond", "size": 8, "color": "var(--ink)"},

@@ -98,7 +98,7 @@ class Results:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Entry:
-    # One row of the table with what belongs to it. A mean or a result has a ratio to draw.
+    # One row of the table with its details. A mean or a result has a ratio to draw.
     cells: tuple[Cell, ...]
     is_quiet: bool
     name: str = ""
@@ -136,33 +136,34 @@ COUNTED: Mapping[Replication, str] = {
     "rounds": "interleaved pairs",
 }
 
-# Short: on the first screen it stands in the line of the table's caption.
-EXPLAIN_WIDE = f"too wide: > {WIDEST_INTERVAL:g}-fold"
-MEAN = "mean of the runs: geometric, or arithmetic where a value is not positive"
+# Short, because it is part of the table's caption on the first screen.
+EXPLAIN_WIDE = f"too wide: CI > {WIDEST_INTERVAL:g}-fold"
+MEAN = "geometric mean of the runs; arithmetic mean if a run has a value of 0 or less"
 
 FIRST_COLUMNS = (
     Column(title="result"),
-    Column(title="unit", priority=2, explains="of base and new"),
+    Column(title="unit", priority=2, explains="unit of base and new"),
     Column(title="base", align="right", priority=1, explains=MEAN),
 )
 LAST_COLUMNS = (
     Column(
         title="95% CI",
         align="right",
-        explains="of the change, per row; too wide: the ends are more than a factor of "
-        f"{WIDEST_INTERVAL:g} apart",
+        explains="95% CI of the change, per row (not corrected for multiple testing); too wide: "
+        f"the ends differ by more than a factor of {WIDEST_INTERVAL:g}",
     ),
     Column(
         title="n",
         align="right",
         priority=3,
-        explains="independent values of base+new; an interleaved pair has one of both",
+        explains="sample size: runs or boots of base+new, or number of interleaved pairs",
     ),
     Column(
         title="verdict",
-        explains="regression, improvement: significant after correction, and 1% or more, also "
-        "within the margin; no-change: else, with the 90% CI within the equivalence margin; "
-        "inconclusive: neither; invalid: not comparable",
+        explains="regression, improvement: change of at least 1%, significant after "
+        "multiple-testing correction (also if within the equivalence margin); no-change: "
+        "otherwise, if the 90% CI is within the margin; inconclusive: neither a change nor "
+        "equivalence shown; invalid: base and new are not comparable",
     ),
     Column(
         title="q",
@@ -170,7 +171,11 @@ LAST_COLUMNS = (
         priority=REFERENCE_PRIORITY,
         explains="p, corrected for multiple testing",
     ),
-    Column(title="test", priority=REFERENCE_PRIORITY + 1, explains="the test behind p and CI"),
+    Column(
+        title="test",
+        priority=REFERENCE_PRIORITY + 1,
+        explains="statistical test that gave p and CI",
+    ),
 )
 
 
@@ -178,7 +183,7 @@ def _columns(side: str) -> tuple[Column, ...]:
     return (
         *FIRST_COLUMNS,
         Column(title=side, align="right", priority=1, explains=MEAN),
-        Column(title="change", align="right", explains=f"of {side} relative to base"),
+        Column(title="change", align="right", explains=f"change of {side} vs base"),
         *LAST_COLUMNS,
     )
 
@@ -190,9 +195,9 @@ def _entries(results: Results) -> Iterator[_Entry]:
     many = Counter(metric for _, metric in groups)
     for (workload, metric), members in groups.items():
         heading = f"{metric} ({workload})" if many[metric] > 1 else metric
-        swept = [one for one in results.sweeps if is_point_of(members[0][1], one)]
+        swept = [sweep for sweep in results.sweeps if is_point_of(members[0][1], sweep)]
         yield from _group(results, heading, members, swept)
-    yield from _means(results, {_sweep_size(one, results) for one in results.sweeps})
+    yield from _means(results, {_sweep_size(sweep, results) for sweep in results.sweeps})
 
 
 def _sweep_size(sweep: Sweep, results: Results) -> int:
@@ -206,7 +211,7 @@ def _group(
     all_quiet = all(row.verdict == "no-change" for _, row in members)
     direction = f" ({members[0][1].better} is better)" if results.is_marked else ""
     if len(members) > 1:
-        # Points of one metric stand below its name: a terminal has no room to repeat it.
+        # Points of one metric are listed below its name, which saves width on a terminal.
         yield _spanning(f"{heading}{direction}", "strong", is_quiet=all_quiet)
     for name, row in members:
         is_quiet = row.verdict == "no-change"
@@ -235,9 +240,9 @@ def _spanning(text: str, tone: Tone, *, is_quiet: bool) -> _Entry:
     return _Entry(cells=(Cell(text=text, tone=tone), *(EMPTY,) * others), is_quiet=is_quiet)
 
 
-# What a reader looks for first sorts first.
+# Sort order of verdicts: regressions first.
 VERDICT_PLACES: Mapping[Verdict, float] = {
-    verdict: float(place) for place, verdict in enumerate(VERDICT_TONES)
+    verdict: float(position) for position, verdict in enumerate(VERDICT_TONES)
 }
 
 
@@ -281,39 +286,41 @@ def _sweep_entries(sweep: Sweep, heading: str, prefix: str, *, is_quiet: bool) -
             anchor=f"{prefix}{name}",
             mean=(sweep.geomean_ratio, *ends),
         )
-    told = [
+    facts = [
         *words_of_shape(sweep),
         *([f"p = {format_p(sweep.p)}"] if sweep.p is not None else []),
     ]
-    if told:
-        yield _spanning(f"  all points: {'; '.join(told)}", "muted", is_quiet=is_quiet)
+    if facts:
+        yield _spanning(f"  all parameter values: {'; '.join(facts)}", "muted", is_quiet=is_quiet)
 
 
-def _says_nothing(found: Geomean, rows: Sequence[Row]) -> bool:
-    # Nothing of it is decided, and it may as well be several times as much.
+def _says_nothing(geomean: Geomean, rows: Sequence[Row]) -> bool:
+    # No row is decided, and the CI spans several times the mean.
     is_open = all(row.verdict in ("inconclusive", "invalid") for row in rows)
-    return is_open and found.ci_high / found.ci_low > FARTHEST_END**2
+    return is_open and geomean.ci_high / geomean.ci_low > FARTHEST_END**2
 
 
 def _means(results: Results, sizes: set[int]) -> Iterator[_Entry]:
-    # Ratios of which less is better and those of which more is have no mean in common. Where one
-    # sweep is all that there is, its mean has been given.
+    # Metrics where lower is better and metrics where higher is better have no common mean. A single
+    # sweep already has its mean.
     is_one_way = results.is_one_way
     for better in DIRECTIONS:
         rows = [row for _, row in results.lines if row.better == better]
-        found = geomean_of(rows)
-        if found is None or len(rows) in sizes or _says_nothing(found, rows):
+        geomean = geomean_of(rows)
+        if geomean is None or len(rows) in sizes or _says_nothing(geomean, rows):
             continue
         counted = (
-            f"all {found.count}" if found.count == len(rows) else f"{found.count} of {len(rows)}"
+            f"all {geomean.count}"
+            if geomean.count == len(rows)
+            else f"{geomean.count} of {len(rows)}"
         )
-        name = f"geomean of {counted}{'' if is_one_way else f', {better} is better'}"
+        name = f"geomean of {counted} results{'' if is_one_way else f', {better} is better'}"
         yield _Entry(
-            cells=_mean_cells(name, found.ratio, (found.ci_low, found.ci_high)),
+            cells=_mean_cells(name, geomean.ratio, (geomean.ci_low, geomean.ci_high)),
             is_quiet=False,
             name=name,
             anchor=f"{results.anchor_prefix}{results.title}, {name}",
-            mean=(found.ratio, found.ci_low, found.ci_high),
+            mean=(geomean.ratio, geomean.ci_low, geomean.ci_high),
         )
 
 
@@ -350,22 +357,22 @@ def geomean_of(rows: Sequence[Row]) -> Geomean | None:
     theirs do. Each half-width has the quantile of its own degrees of freedom, which is at least
     that of the mean's: the interval is wider than it need be, never narrower.
     """
-    known = [row for row in rows if _is_counted(row)]
-    if len({(row.workload, row.point) for row in known}) < _FEWEST_MEASURED:
+    counted = [row for row in rows if _is_counted(row)]
+    if len({(row.workload, row.point) for row in counted}) < _FEWEST_MEASURED:
         return None
     halves: dict[tuple[str, str], float] = {}
     total = 0.0
-    for row in known:
+    for row in counted:
         assert row.ratio is not None
         assert row.ci_low is not None
         assert row.ci_high is not None
         key = (row.workload, row.point)
         halves[key] = halves.get(key, 0.0) + math.log(row.ci_high / row.ci_low) / 2.0
         total += math.log(row.ratio)
-    half = math.hypot(*halves.values()) / len(known)
-    mean = total / len(known)
+    half = math.hypot(*halves.values()) / len(counted)
+    mean = total / len(counted)
     return Geomean(
-        count=len(known),
+        count=len(counted),
         ratio=math.exp(mean),
         ci_low=math.exp(mean - half),
         ci_high=math.exp(mean + half),

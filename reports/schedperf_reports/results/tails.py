@@ -57,19 +57,19 @@ def read_tail(metric: str, unit: str) -> Tail | None:
     """Return what a metric says of a distribution of latencies; None where it is not a latency."""
     if unit != "s":
         return None
-    found = PERCENTILE.match(metric)
-    if found is not None:
+    parts = PERCENTILE.match(metric)
+    if parts is not None:
         # Not 0.9990000000000001.
-        quantile = round(float(found["percent"]) / 100.0, 10)
-        label = f"p{found['percent']}"
-        return Tail(of=found["of"], label=label, quantile=quantile, place=quantile)
+        quantile = round(float(parts["percent"]) / 100.0, 10)
+        label = f"p{parts['percent']}"
+        return Tail(of=parts["of"], label=label, quantile=quantile, place=quantile)
     if LATENCY.search(metric) is None:
         return None
-    found = OTHER.match(metric)
-    if found is None:
+    parts = OTHER.match(metric)
+    if parts is None:
         return Tail(of=metric, label="", quantile=None, place=0.0)
-    label = found["label"].lower()
-    return Tail(of=found["of"], label=label, quantile=None, place=OTHERS[label])
+    label = parts["label"].lower()
+    return Tail(of=parts["of"], label=label, quantile=None, place=OTHERS[label])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,18 +98,18 @@ def find_distributions(lines: Sequence[Line]) -> tuple[Distribution, ...]:
 
     :param lines: the row's name and the row
     """
-    found: dict[tuple[str, str, str], list[tuple[Tail, Line]]] = {}
+    grouped: dict[tuple[str, str, str], list[tuple[Tail, Line]]] = {}
     for name, row in lines:
         tail = read_tail(row.metric, row.unit)
         if tail is not None:
-            found.setdefault((row.workload, row.point, tail.of), []).append((tail, (name, row)))
-    titles = [f"{of} at {point}" if point else of for _, point, of in found]
+            grouped.setdefault((row.workload, row.point, tail.of), []).append((tail, (name, row)))
+    titles = [f"{of} at {point}" if point else of for _, point, of in grouped]
     return tuple(
         Distribution(
             name=title if titles.count(title) == 1 else f"{title} ({workload})",
             members=tuple(sorted(members, key=lambda member: member[0].place)),
         )
-        for title, ((workload, _, _), members) in zip(titles, found.items(), strict=True)
+        for title, ((workload, _, _), members) in zip(titles, grouped.items(), strict=True)
     )
 
 
@@ -131,7 +131,7 @@ def draw_tail(distribution: Distribution, caption: str) -> Figure | None:
             "autorange": "reversed",
             "tickvals": [1.0 - quantile for quantile in quantiles],
             "ticktext": [f"p{100.0 * quantile:g}" for quantile in quantiles],
-            "title": {"text": "percentile of the requests"},
+            "title": {"text": "percentile of requests"},
             "zeroline": False,
         },
         "yaxis": {

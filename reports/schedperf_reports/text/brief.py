@@ -120,19 +120,19 @@ def _join_headings(blocks: Iterable[Block]) -> Iterator[Block]:
 
 def _room_for_remarks(blocks: Iterable[Block]) -> int:
     lists = [block for block in blocks if isinstance(block, Items) and not block.ordered]
-    wanted = sum(min(block.brief, len(block.items)) for block in lists)
+    requested = sum(min(block.brief, len(block.items)) for block in lists)
     # What stands with the headline decides; and to say that one is left out takes its line.
     has_headline = any(isinstance(block, Headline) for block in blocks)
-    return wanted if has_headline or wanted == MOST_REMARKS + 1 else MOST_REMARKS
+    return requested if has_headline or requested == MOST_REMARKS + 1 else MOST_REMARKS
 
 
 def _choose_remarks(block: Items, room: int) -> tuple[list[Item], list[Item]]:
     # Those that are shown, and those that are counted: what is harmless needs no line that says
     # that it is there.
     ranked = sorted(block.items, key=lambda item: item.tone not in WARNING_TONES)
-    wanted, others = ranked[: block.brief], ranked[block.brief :]
-    shown = [item for place, item in enumerate(wanted) if place < room or item.tone == "bad"]
-    left = [item for item in wanted if item not in shown]
+    candidates, others = ranked[: block.brief], ranked[block.brief :]
+    shown = [item for index, item in enumerate(candidates) if index < room or item.tone == "bad"]
+    left = [item for item in candidates if item not in shown]
     return shown, left + [item for item in others if item.tone in WARNING_TONES]
 
 
@@ -163,8 +163,8 @@ def _shorten_ranked(block: Items, see: str) -> Iterator[Item]:
 
 
 def _without_asides(text: str, above: str) -> str:
-    told = {aside[0] for aside in _ASIDE.finditer(above)}
-    return _ASIDE.sub(lambda aside: "" if aside[0] in told else aside[0], text)
+    repeated = {aside[0] for aside in _ASIDE.finditer(above)}
+    return _ASIDE.sub(lambda aside: "" if aside[0] in repeated else aside[0], text)
 
 
 def _shorten_commands(commands: Sequence[str], see: str) -> Iterator[str]:
@@ -210,25 +210,25 @@ def _shorten_table(table: Table, see: str) -> Iterator[Block]:
     loud = [entry for entry in entries if not entry.is_quiet]
     quiet = sum(entry.is_quiet and entry.is_result for entry in entries)
     are_hidden = quiet >= FEWEST_HIDDEN
-    wanted = loud if are_hidden else entries
-    kept = _most_telling(wanted)
+    candidates = loud if are_hidden else entries
+    kept = _most_telling(candidates)
     hidden = {
-        "more": len(wanted) - len(kept),
+        "more": len(candidates) - len(kept),
         f"{'more ' if kept else ''}{table.quiet_word}": quiet if are_hidden else 0,
     }
-    told = " and ".join(f"{number} {word}" for word, number in hidden.items() if number)
+    summary = " and ".join(f"{number} {word}" for word, number in hidden.items() if number)
     if kept:
         yield _table_of(table, kept)
     else:
-        told = f"{table.caption}: {told}" if told else table.caption
-    if told:
-        yield Text(text=f"{told} (list: {see})" if see else told, tone="muted")
+        summary = f"{table.caption}: {summary}" if summary else table.caption
+    if summary:
+        yield Text(text=f"{summary} (list: {see})" if see else summary, tone="muted")
 
 
 def _most_telling(entries: Sequence[_Entry]) -> list[_Entry]:
     # In their own order, as many as have room.
-    ranked = sorted(range(len(entries)), key=lambda place: entries[place].rank())
-    return [entries[place] for place in sorted(ranked[:MOST_ROWS])]
+    ranked = sorted(range(len(entries)), key=lambda index: entries[index].rank())
+    return [entries[index] for index in sorted(ranked[:MOST_ROWS])]
 
 
 def _table_of(table: Table, entries: Sequence[_Entry]) -> Table:
@@ -236,8 +236,8 @@ def _table_of(table: Table, entries: Sequence[_Entry]) -> Table:
     shown, common = _common(table.columns, [row for row in rows if not is_spanning(row)])
     return Table(
         caption=f"{table.caption}; in all rows: {common}" if common else table.caption,
-        columns=tuple(table.columns[place] for place in shown),
-        rows=tuple(tuple(row[place] for place in shown) for row in rows),
+        columns=tuple(table.columns[index] for index in shown),
+        rows=tuple(tuple(row[index] for index in shown) for row in rows),
     )
 
 
@@ -245,19 +245,19 @@ def _entries(table: Table) -> Iterator[_Entry]:
     heading: tuple[Cell, ...] | None = None
     quiet = table.quiet or (False,) * len(table.rows)
     are_results = tuple(map(bool, table.details)) or (True,) * len(table.rows)
-    place = 0
-    while place < len(table.rows):
-        first = place
-        place += 1
+    index = 0
+    while index < len(table.rows):
+        first = index
+        index += 1
         if is_spanning(table.rows[first]) and not is_note(table.rows[first]):
             heading = table.rows[first]
             continue
-        while place < len(table.rows) and is_note(table.rows[place]):
-            place += 1
+        while index < len(table.rows) and is_note(table.rows[index]):
+            index += 1
         # What stands below a heading is indented.
         heading = heading if table.rows[first][0].text.startswith(" ") else None
         yield _Entry(
-            rows=table.rows[first:place],
+            rows=table.rows[first:index],
             heading=heading,
             is_quiet=quiet[first],
             is_result=are_results[first],
@@ -277,12 +277,12 @@ def _common(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> tuple[
     # The columns that tell rows apart, and in words what the others say of all of them.
     shown: list[int] = []
     common: list[str] = []
-    for place, column in enumerate(columns):
+    for index, column in enumerate(columns):
         if column.priority >= REFERENCE_PRIORITY:
             continue
-        texts = [row[place].text for row in rows if row[place].text]
+        texts = [row[index].text for row in rows if row[index].text]
         if column.priority == 0 or len(texts) == 1 or len(set(texts)) > 1:
-            shown.append(place)
+            shown.append(index)
         elif texts:
             common.append(f"{column.title} {texts[0]}".strip())
     return shown, ", ".join(common)

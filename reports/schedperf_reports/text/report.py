@@ -8,25 +8,25 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from schedperf.model.comparison import Comparison
-from schedperf.stats.verdicts import STRICT_INCONCLUSIVE_STATUS
+from schedperf.model.verdict import STRICT_INCONCLUSIVE_STATUS
 from schedperf_reports.blocks import Block, Graphic, Item, Items, Table, Text
 from schedperf_reports.sections import ReportSection, all_report_sections, shown_sections
 from schedperf_reports.text.brief import shorten
 from schedperf_reports.words.sentences import describe_informational
 
-# What shows all that the first screen leaves out.
+# The option that prints the full report.
 SEE = "--all"
-MORE = f"everything: {SEE}; as a page with charts: --html FILE"
-# What shows what even all of the text leaves out.
-MOST = "left out here: charts, long tables, some columns; see --html FILE"
+MORE = f"full report: {SEE}; HTML page with charts: --html FILE"
+# Printed below the full text report.
+MOST = "not shown: charts, long tables and some columns; see --html FILE"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TextSection:
-    """One section of a text.
+    """One section of a text report.
 
-    :param title: None for the verdict, which needs no heading: it is what the text begins with
-    :param blocks: instead of a graphic its plain ones
+    :param title: None for the verdict, which is at the top and needs no heading
+    :param blocks: its blocks; a graphic is replaced by its text form
     """
 
     title: str | None
@@ -40,11 +40,11 @@ def text_sections(
     see: str = "",
     described: Mapping[str, Sequence[Block]] | None = None,
 ) -> Iterator[TextSection]:
-    """Yield what a text shows, in its order; evidence is named as its section is headed.
+    """Yield the sections of a text report in order; evidence is named by section title.
 
-    :param everything: all of all sections, instead of the first screen
-    :param see: what shows the rest of tables of the first screen: "--all"; "" says nothing of it
-    :param described: the blocks of each section by its name, where somebody has them already
+    :param everything: the full sections, instead of the first screen
+    :param see: option that shows the full tables: "--all"; "" if none is to be named
+    :param described: the blocks of each section by its name, if they have been made already
     """
     sections = shown_sections(comparison)
     titles = {section.name: section.title for section in (*all_report_sections(), *sections)}
@@ -70,8 +70,8 @@ def _without_graphics(blocks: Iterable[Block]) -> Iterator[Block]:
             yield block
 
 
-def _without(blocks: Iterable[Block], told: str | None) -> Iterator[Block]:
-    return (block for block in blocks if not (isinstance(block, Text) and block.text == told))
+def _without(blocks: Iterable[Block], omitted: str | None) -> Iterator[Block]:
+    return (block for block in blocks if not (isinstance(block, Text) and block.text == omitted))
 
 
 def _without_limit(block: Block) -> Block:
@@ -80,12 +80,12 @@ def _without_limit(block: Block) -> Block:
             return replace(block, items=block.whole or block.items, limit=None)
         case Table(limit=int(limit)) if limit > 0:
             return replace(block, limit=None)
-    # A limit of 0 says that the table is for reference.
+    # A limit of 0 marks a table for reference.
     return block
 
 
 def _in_brief_order(sections: tuple[ReportSection, ...]) -> tuple[ReportSection, ...]:
-    # A terminal shows the end of a text, so why it is so and what to do now stand last.
+    # A terminal shows the end of a text, so reasons and next steps are last.
     first, *others = sections
     last = [section for section in others if section.chapter == first.chapter]
     return (first, *(section for section in others if section not in last), *last)
@@ -102,12 +102,12 @@ def _with_titles(block: Block, titles: Mapping[str, str]) -> Block:
 
 
 def _name_evidence(item: Item, titles: Mapping[str, str]) -> Item:
-    sections = dict.fromkeys(one.partition("#")[0] for one in item.evidence)
+    sections = dict.fromkeys(anchor.partition("#")[0] for anchor in item.evidence)
     return replace(item, evidence=tuple(titles.get(name, name) for name in sections))
 
 
 def describe_exit(comparison: Comparison) -> str:
-    """Say what the command exits with: ``, exit status 0 (3 with --strict)``."""
+    """Return the exit status of the command: ``, exit status 0 (3 with --strict)``."""
     overall = comparison.overall
     strict = (
         f" ({STRICT_INCONCLUSIVE_STATUS} with --strict)"

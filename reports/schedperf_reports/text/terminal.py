@@ -86,8 +86,8 @@ def draw_block(block: Block, width: int, *, see: str) -> RenderableType | None:
         case Drawing():
             return _draw_drawing(block, width)
         case Graphic():
-            plain = [draw_block(one, width, see=see) for one in block.plain()]
-            shown = [one for one in plain if one is not None]
+            plain = [draw_block(inner, width, see=see) for inner in block.plain()]
+            shown = [item for item in plain if item is not None]
             return Group(*shown) if shown else None
 
 
@@ -144,7 +144,7 @@ def _draw_commands(item: Item, width: int) -> Iterator[Styled]:
 def _draw_table(block: Table, width: int, see: str) -> RenderableType:
     hidden = len(block.rows) - len(block.rows[: block.limit])
     clean_rows = [[_clean_cell(cell) for cell in row] for row in block.rows[: block.limit]]
-    columns = [replace(one, title=_clean(one.title)) for one in block.columns]
+    columns = [replace(column, title=_clean(column.title)) for column in block.columns]
     plain_rows = [row for row in clean_rows if not is_spanning(row)]
     common = _common_texts(columns, plain_rows)
     ranked = [
@@ -167,8 +167,8 @@ def _draw_table(block: Table, width: int, see: str) -> RenderableType:
                 *(Styled(row[index].text, style=STYLES[row[index].tone]) for index in kept)
             )
     parts += [grid] if grid.row_count or grid.show_header else []
-    told = kept.keys() | common.keys()
-    parts += [*([_more(hidden, see)] if hidden else []), *_left_out(columns, told)]
+    printed = kept.keys() | common.keys()
+    parts += [*([_more(hidden, see)] if hidden else []), *_left_out(columns, printed)]
     return _indent(Group(*parts))
 
 
@@ -190,14 +190,14 @@ def _draw_spanning(cell: Cell) -> RenderableType:
     return _indent(Styled(words, style=STYLES[cell.tone]), depth)
 
 
-def _left_out(columns: Sequence[Column], told: Collection[int]) -> Iterator[Styled]:
+def _left_out(columns: Sequence[Column], printed: Collection[int]) -> Iterator[Styled]:
     missed = [
         column.title
         for index, column in enumerate(columns)
-        if index not in told and column.priority < REFERENCE_PRIORITY
+        if index not in printed and column.priority < REFERENCE_PRIORITY
     ]
     if missed:
-        yield _styled(f"left out at this width: {', '.join(missed)}", "muted")
+        yield _styled(f"columns not shown at this width: {', '.join(missed)}", "muted")
 
 
 def _make_grid(columns: Sequence[Column], kept: Mapping[int, int], *, show_header: bool) -> Grid:
@@ -330,7 +330,7 @@ def write_text(drawn: Iterable[RenderableType], width: int, *, colour: bool) -> 
         legacy_windows=False,
         _environ={},
     )
-    for one in drawn:
-        console.print(one, crop=False)
+    for part in drawn:
+        console.print(part, crop=False)
     lines = written.getvalue().split("\n")[:-1]
     return "".join(f"{line.rstrip()}\n" for line in lines)

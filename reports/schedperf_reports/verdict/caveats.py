@@ -13,7 +13,7 @@ MOST_CAVEATS = 10
 
 VALUES: Mapping[Replication, str] = {
     "runs": "run",
-    "boots": "boot (its mean)",
+    "boots": "boot (mean of its runs)",
     "rounds": "interleaved pair of runs",
 }
 
@@ -24,16 +24,18 @@ DECIDED: tuple[Verdict, ...] = ("regression", "improvement", "no-change")
 @report_section("caveats", title="Caveats and methods", chapter="environment", order=30)
 def caveats(comparison: Comparison) -> Iterator[Block]:
     """Yield the comparison's caveats, then the methods; a row's own stand beside the row."""
-    general = merge_sides([one.text for one in comparison.caveats])
-    told = {one.text for one in comparison.caveats}
-    of_rows = any(one.text not in told for row in comparison.rows for one in row.caveats)
+    general = merge_sides([caveat.text for caveat in comparison.caveats])
+    general_texts = {caveat.text for caveat in comparison.caveats}
+    of_rows = any(
+        caveat.text not in general_texts for row in comparison.rows for caveat in row.caveats
+    )
     if general:
         items = tuple(Item(text=text, tone="warning") for text in general)
         yield Items(items=items, limit=MOST_CAVEATS)
     elif not of_rows and comparison.overall.verdict in DECIDED:
         yield Text(text="no caveats")
     if of_rows:
-        yield Text(text="caveats of single results are listed with them, under Benchmarks")
+        yield Text(text="caveats of single results: see Benchmarks")
     if comparison.rows:
         yield Text(text=_methods(comparison), tone="muted")
         yield Text(text=_tests(comparison), tone="muted")
@@ -41,14 +43,14 @@ def caveats(comparison: Comparison) -> Iterator[Block]:
 
 def _methods(comparison: Comparison) -> str:
     margins = sorted({row.margin for row in comparison.rows})
-    margin = ", ".join(f"+-{100.0 * one:g}%" for one in margins)
+    listed = ", ".join(f"+-{100.0 * margin:g}%" for margin in margins)
     runs = [side.runs_clean for side in comparison.sides if side.runs_clean is not None]
     number = f" ({count_of(sum(runs), 'clean run')} in all)" if runs else ""
     units = {row.replication for row in comparison.rows}
     values = " and ".join(words for unit, words in VALUES.items() if unit in units)
     return (
         f"unit of replication: {values}{number}; "
-        f"no-change: the 90% CI lies within the equivalence margin of {margin}"
+        f"no-change: the 90% CI lies within the equivalence margin of {listed}"
     )
 
 

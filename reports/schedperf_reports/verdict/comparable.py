@@ -3,7 +3,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from schedperf.compare.comparability import find_rule, flatten_host
 from schedperf.model.comparison import Comparability, Comparison, Difference, SideSummary
 from schedperf.model.host import read_host
 from schedperf_reports.blocks import Cell, Column, Item, Items, Table
@@ -26,36 +25,40 @@ LONGEST_VALUE = 24
 
 def comparability_panel(comparison: Comparison) -> Panel:
     """Return the box: blocking differences unmistakably first, each with what to do."""
-    found = comparison.comparability
-    shown = [one for one in found.differences if one.severity in SEVERITY_ORDER]
-    shown.sort(key=lambda one: SEVERITY_ORDER.index(one.severity))
+    comparability = comparison.comparability
+    shown = [
+        difference
+        for difference in comparability.differences
+        if difference.severity in SEVERITY_ORDER
+    ]
+    shown.sort(key=lambda difference: SEVERITY_ORDER.index(difference.severity))
     items = tuple(_items(comparison, shown))
     listed = (Items(items=items, brief=len(items)),) if items else ()
     return Panel(
-        caption=f"comparable: {_answer(found)}",
-        aside=_aside(found, shown),
-        tone="plain" if found.comparable else "bad",
+        caption=f"comparable: {_answer(comparability)}",
+        aside=_aside(comparability, shown),
+        tone="plain" if comparability.comparable else "bad",
         brief=True,
         blocks=(*listed, _fold(comparison, shown)),
     )
 
 
-def _answer(found: Comparability) -> str:
-    if not _is_known(found):
+def _answer(comparability: Comparability) -> str:
+    if not _is_known(comparability):
         return "unknown"
-    return "yes" if found.comparable else "NO"
+    return "yes" if comparability.comparable else "NO"
 
 
-def _is_known(found: Comparability) -> bool:
-    # Tables of numbers say nothing of their machines, which makes nobody's machines equal.
-    return bool(found.compared) or not found.comparable
+def _is_known(comparability: Comparability) -> bool:
+    # Tables of numbers do not record their machines, so no field was compared.
+    return bool(comparability.compared) or not comparability.comparable
 
 
-def _aside(found: Comparability, shown: Sequence[Difference]) -> str:
-    if _is_known(found) or not shown:
-        return f"{count_of(found.compared, 'field')} compared; differences: {_count(shown)}"
+def _aside(comparability: Comparability, shown: Sequence[Difference]) -> str:
+    if _is_known(comparability) or not shown:
+        return f"{count_of(comparability.compared, 'field')} compared; differences: {_count(shown)}"
     # What could not be compared does not count as a difference.
-    return "; ".join(dict.fromkeys(one.reason for one in shown))
+    return "; ".join(dict.fromkeys(difference.reason for difference in shown))
 
 
 def _fold(comparison: Comparison, shown: Sequence[Difference]) -> Fold:
@@ -63,17 +66,17 @@ def _fold(comparison: Comparison, shown: Sequence[Difference]) -> Fold:
     if shown and _is_known(comparison.comparability):
         tables["differences"] = _differences_table(shown, len(comparison.sides))
     tables["equal fields"] = _equal_table(comparison)
-    found = {what: table for what, table in tables.items() if table is not None}
-    *first, last = found
+    filled = {what: table for what, table in tables.items() if table is not None}
+    *first, last = filled
     caption = f"{', '.join(first)}, and {last}" if first else last
-    return Fold(caption=caption, blocks=tuple(found.values()))
+    return Fold(caption=caption, blocks=tuple(filled.values()))
 
 
 def _count(shown: Sequence[Difference]) -> str:
     counts = (
         f"{number} {_word(severity)}"
         for severity in SEVERITY_ORDER
-        if (number := sum(one.severity == severity for one in shown))
+        if (number := sum(difference.severity == severity for difference in shown))
     )
     return ", ".join(counts) or "none"
 
@@ -83,35 +86,39 @@ def _word(severity: str) -> str:
 
 
 def describe_treatments(comparison: Comparison) -> list[str]:
-    """Say how each new side differs from base on purpose: ``new differs from base: …``."""
+    """Return the intended differences of each new side: ``new differs from base: …``."""
     base, *others = comparison.sides
-    told = []
+    sentences = []
     for side in others:
         meant = [
-            one
-            for one in comparison.comparability.differences
-            if one.severity == "treatment" and one.side == side.name
+            difference
+            for difference in comparison.comparability.differences
+            if difference.severity == "treatment" and difference.side == side.name
         ]
-        if any(one.path == "kernel.release" for one in meant):
-            meant = [one for one in meant if one.path not in SAME_KERNEL]
+        if any(difference.path == "kernel.release" for difference in meant):
+            meant = [difference for difference in meant if difference.path not in SAME_KERNEL]
         if meant:
             listed = _name(sorted(meant, key=_is_wordless))
-            told.append(f"{name_side(side)} differs from {name_side(base)}: {listed}")
-    return told
+            sentences.append(f"{name_side(side)} differs from {name_side(base)}: {listed}")
+    return sentences
 
 
 def _items(comparison: Comparison, shown: Sequence[Difference]) -> Iterator[Item]:
-    yield from (_blocking_item(comparison, one) for one in _of(shown, "blocking")[:MOST_NAMED])
+    yield from (
+        _blocking_item(comparison, difference) for difference in _of(shown, "blocking")[:MOST_NAMED]
+    )
     more = len(_of(shown, "blocking")) - MOST_NAMED
     if more > 0:
-        text = f"{count_of(more, 'more blocking field')}"
+        text = f"{count_of(more, 'more field')} with blocking differences"
         yield Item(text=text, tone="bad", evidence=("environment",))
-    # What was meant to differ stands with the verdict.
+    # The verdict lists the intended differences.
     if not _of(shown, "treatment") and comparison.comparability.compared:
-        yield Item(text="same kernel and no declared difference (A/A)", tone="warning")
+        yield Item(
+            text="A/A comparison: same kernel, no intended difference declared", tone="warning"
+        )
     noted = _of(shown, "noted")
     if noted and _is_known(comparison.comparability):
-        text = f"other differences, allowed: {_name(noted)}"
+        text = f"other differences (allowed): {_name(noted)}"
         yield Item(text=text, evidence=("environment",))
     yield from _options_items(comparison)
     yield from _who(comparison.sides)
@@ -119,33 +126,34 @@ def _items(comparison: Comparison, shown: Sequence[Difference]) -> Iterator[Item
 
 def _options_items(comparison: Comparison) -> Iterator[Item]:
     for side in comparison.sides[1:]:
-        mine = [one for one in comparison.comparability.options if one.side == side.name]
+        mine = [option for option in comparison.comparability.options if option.side == side.name]
         if mine:
             more = len(mine) - MOST_NAMED
-            named = [f"{one.name} {one.base or 'n'} → {one.new or 'n'}" for one in mine]
+            named = [f"{option.name} {option.base or 'n'} → {option.new or 'n'}" for option in mine]
             listed = ", ".join((*named[:MOST_NAMED], *((f"{more} more",) if more > 0 else ())))
-            text = f"{count_of(len(mine), 'kernel config option')}: {listed}"
+            differ = "differs" if len(mine) == 1 else "differ"
+            text = f"{count_of(len(mine), 'kernel config option')} {differ}: {listed}"
             yield Item(text=text, evidence=("environment",))
 
 
 def _of(shown: Sequence[Difference], severity: str) -> list[Difference]:
-    found = [one for one in shown if one.severity == severity]
-    # Where a name says all, the value that fits a line says more.
-    return sorted(found, key=_is_wordless)
+    matching = [difference for difference in shown if difference.severity == severity]
+    # Differences with short values, which fit into the line, come first.
+    return sorted(matching, key=_is_wordless)
 
 
-def _is_wordless(one: Difference) -> bool:
-    return _values(one) == ""
+def _is_wordless(difference: Difference) -> bool:
+    return _values(difference) == ""
 
 
-def _blocking_item(comparison: Comparison, one: Difference) -> Item:
-    base, new = format_pair(one.base, one.new)
-    # A metric or a workload is not a field of host.json, which is all that can be allowed.
-    is_field = any(one.path.partition(".")[0] in side.host for side in comparison.sides)
-    allow = f", or use --allow {one.path}" if is_field else ""
+def _blocking_item(comparison: Comparison, difference: Difference) -> Item:
+    base, new = format_pair(difference.base, difference.new)
+    # Only fields of host.json can be allowed, not a metric or a workload.
+    is_field = any(difference.path.partition(".")[0] in side.host for side in comparison.sides)
+    allow = f", or use --allow {difference.path}" if is_field else ""
     return Item(
-        text=f"{one.path} differs: {base} in base, {new} in {one.side}",
-        detail=f"{one.reason}; record again with equal values{allow}",
+        text=f"{difference.path} differs: {base} in base, {new} in {difference.side}",
+        detail=f"{difference.reason}; record again with equal values{allow}",
         tone="bad",
         evidence=("environment",),
     )
@@ -153,31 +161,33 @@ def _blocking_item(comparison: Comparison, one: Difference) -> Item:
 
 def _name(differences: Sequence[Difference]) -> str:
     # Boots, and further sides, may differ in the same field.
-    named = list(dict.fromkeys(f"{one.path}{_values(one)}" for one in differences))
+    named = list(
+        dict.fromkeys(f"{difference.path}{_values(difference)}" for difference in differences)
+    )
     more = len(named) - MOST_NAMED
     return ", ".join((*named[:MOST_NAMED], *((f"{more} more",) if more > 0 else ())))
 
 
-def _values(one: Difference) -> str:
-    base, new = format_value(one.base), format_value(one.new)
-    if one.base is None and one.new is None:
+def _values(difference: Difference) -> str:
+    base, new = format_value(difference.base), format_value(difference.new)
+    if difference.base is None and difference.new is None:
         return " (unknown)"
     return "" if max(len(base), len(new)) > LONGEST_VALUE else f" {base} → {new}"
 
 
 def _who(sides: Sequence[SideSummary]) -> Iterator[Item]:
-    told = _who_was_compared(sides)
-    if told:
-        yield Item(text=told, evidence=("environment",))
+    machines = _who_was_compared(sides)
+    if machines:
+        yield Item(text=machines, evidence=("environment",))
 
 
 def _who_was_compared(sides: Sequence[SideSummary]) -> str:
-    # That no side says anything, as a table of numbers, is told by the answer.
+    # Tables of numbers record no machine; the answer above states this.
     if not _have_machines(sides):
         return ""
     machines, kernels = ({word(side) for side in sides} for word in (_machine, _kernel))
     machine = f"{machines.pop()} on all sides" if len(machines) == 1 else "machines differ"
-    # That the kernels differ is the first that is said of the sides.
+    # The verdict already states that the kernels differ.
     return f"{machine}; kernel {kernels.pop()} on all sides" if len(kernels) == 1 else machine
 
 
@@ -188,9 +198,9 @@ def _have_machines(sides: Sequence[SideSummary]) -> bool:
 def _sides_table(sides: Sequence[SideSummary]) -> Table:
     labels = any(side.label != side.name for side in sides)
     machines = _have_machines(sides)
-    told = _who_was_compared(sides)
+    compared = _who_was_compared(sides)
     return Table(
-        caption=f"{count_of(len(sides), 'side')} compared{f': {told}' if told else ''}",
+        caption=f"{count_of(len(sides), 'side')} compared{f': {compared}' if compared else ''}",
         columns=(
             Column(title="side"),
             Column(title="bundle", code=True),
@@ -236,8 +246,8 @@ def _runs(side: SideSummary) -> str:
 
 def _differences_table(differences: Sequence[Difference], sides: int) -> Table:
     new = [Column(title="side")] if sides > 2 else []  # noqa: PLR2004 # base and one new
-    # Why a treatment differs is said by the caption.
-    has_why = any(one.severity != "treatment" for one in differences)
+    # Intended differences need no reason.
+    has_why = any(difference.severity != "treatment" for difference in differences)
     why = [Column(title="why", priority=4)] if has_why else []
     return Table(
         caption=f"{count_of(len(differences), 'difference')} between the sides: "
@@ -251,21 +261,22 @@ def _differences_table(differences: Sequence[Difference], sides: int) -> Table:
             *why,
         ),
         rows=tuple(
-            _difference_row(one, with_side=bool(new), with_why=has_why) for one in differences
+            _difference_row(difference, with_side=bool(new), with_why=has_why)
+            for difference in differences
         ),
         limit=MOST_DIFFERENCES,
     )
 
 
-def _difference_row(one: Difference, *, with_side: bool, with_why: bool) -> tuple[Cell, ...]:
-    base, new = format_pair(one.base, one.new)
+def _difference_row(difference: Difference, *, with_side: bool, with_why: bool) -> tuple[Cell, ...]:
+    base, new = format_pair(difference.base, difference.new)
     return (
-        Cell(text=_word(one.severity), tone=SEVERITY_TONES[one.severity]),
-        *((Cell(text=one.side),) if with_side else ()),
-        Cell(text=one.path),
+        Cell(text=_word(difference.severity), tone=SEVERITY_TONES[difference.severity]),
+        *((Cell(text=difference.side),) if with_side else ()),
+        Cell(text=difference.path),
         Cell(text=base),
         Cell(text=new),
-        *((Cell(text=one.reason, tone="muted"),) if with_why else ()),
+        *((Cell(text=difference.reason, tone="muted"),) if with_why else ()),
     )
 
 
@@ -290,13 +301,8 @@ def _equal_table(comparison: Comparison) -> Table | None:
 
 
 def _equal_fields(comparison: Comparison) -> dict[str, list[str]]:
-    # What the gate looked at and found equal: neither ignored nor listed as a difference.
-    differing = {one.path for one in comparison.comparability.differences}
-    hosts = [flatten_host(side.host) for side in comparison.sides if side.host]
-    paths = dict.fromkeys(path for host in hosts for path in host)
     groups: dict[str, list[str]] = {}
-    for path in paths if len(hosts) == len(comparison.sides) else ():
-        if path not in differing and find_rule(path).severity != "ignored":
-            group, _, name = path.partition(".")
-            groups.setdefault(group, []).append(name or group)
+    for path in comparison.comparability.equal:
+        group, _, name = path.partition(".")
+        groups.setdefault(group, []).append(name or group)
     return groups

@@ -3,9 +3,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from schedperf.compare.comparability import fields_of
 from schedperf.model.comparison import Comparison, OptionDifference, Severity, SideSummary
-from schedperf.model.host import read_host
+from schedperf.model.host import fields_of, read_host
 from schedperf_reports.blocks import Block, Cell, Column, Table, Text
 from schedperf_reports.graphics.panels import Fold
 from schedperf_reports.sections import report_section
@@ -22,12 +21,14 @@ def environment(comparison: Comparison) -> Iterator[Block]:
     values = [dict(fields_of(side.host)) for side in comparison.sides]
     paths = list(dict.fromkeys(path for fields in values for path in fields))
     if not paths:
-        yield Text(text="no side records its machine", tone="warning")
+        yield Text(text="machine not recorded on any side", tone="warning")
         return
-    severities = {one.path: one.severity for one in comparison.comparability.differences}
+    severities = {
+        difference.path: difference.severity for difference in comparison.comparability.differences
+    }
     differing = sum(path in severities for path in paths)
     yield Table(
-        caption=f"{count_of(len(paths), 'field')} of the machine, the kernel and their state; "
+        caption=f"{count_of(len(paths), 'field')} of host.json (machine, kernel and settings); "
         f"{count_of(differing, 'difference')}",
         columns=(
             Column(title="field", code=True),
@@ -64,9 +65,9 @@ def _taints(comparison: Comparison) -> Iterator[Text]:
 
 def _options(comparison: Comparison) -> Iterator[Fold]:
     for side in comparison.sides[1:]:
-        mine = [one for one in comparison.comparability.options if one.side == side.name]
+        mine = [option for option in comparison.comparability.options if option.side == side.name]
         if mine:
-            first = ", ".join(one.name for one in mine[:MOST_OPTIONS_NAMED])
+            first = ", ".join(option.name for option in mine[:MOST_OPTIONS_NAMED])
             more = ", …" if len(mine) > MOST_OPTIONS_NAMED else ""
             yield Fold(
                 caption=f"{count_of(len(mine), 'kernel config option')} "
@@ -79,15 +80,20 @@ def _options_table(
     comparison: Comparison, side: SideSummary, differences: Sequence[OptionDifference]
 ) -> Table:
     return Table(
-        caption=f"{count_of(len(differences), 'kernel config option')} that differ; n: not set",
+        caption=f"different between base and {name_side(side)}: "
+        f"{count_of(len(differences), 'kernel config option')} (n: not set)",
         columns=(
             Column(title="option", code=True),
             Column(title=name_side(comparison.sides[0]), code=True),
             Column(title=name_side(side), code=True),
         ),
         rows=tuple(
-            (Cell(text=one.name), Cell(text=one.base or "n"), Cell(text=one.new or "n"))
-            for one in differences
+            (
+                Cell(text=difference.name),
+                Cell(text=difference.base or "n"),
+                Cell(text=difference.new or "n"),
+            )
+            for difference in differences
         ),
         limit=MOST_OPTIONS_NAMED,
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How sure the verdict is: what it is based on, and whether the sides are comparable."""
+"""Basis of the verdict: the data and tests behind it, and whether the sides are comparable."""
 
 from collections.abc import Iterator
 
@@ -10,15 +10,15 @@ from schedperf_reports.sections import report_section
 from schedperf_reports.verdict.comparable import comparability_panel
 from schedperf_reports.verdict.rests_on import list_evidence
 
-# Of what makes the verdict less sure, on a text of one screen.
+# Warnings that the first screen shows.
 BRIEF_WARNINGS = 3
 
 
-@report_section("evidence", title="How sure this is", chapter="verdict", order=40)
+@report_section("evidence", title="Basis of the verdict", chapter="verdict", order=40)
 def evidence(comparison: Comparison) -> Iterator[Block]:
-    """Yield what the verdict rests on beside what was compared.
+    """Yield the basis of the verdict beside the comparability of the sides.
 
-    Sides that are not comparable stand next to the verdict.
+    If the sides are not comparable, the verdict section shows why.
     """
     items = tuple(list_evidence(comparison))
     warnings = sum(item.tone in ("bad", "warning") for item in items)

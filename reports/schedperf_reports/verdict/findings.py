@@ -10,18 +10,18 @@ from schedperf_reports.graphics.panels import Fold
 from schedperf_reports.sections import all_report_sections, report_section
 from schedperf_reports.words.rows import count_of, has_changed
 
-# On the first screen of a page, and of a text; more reasons than these explain nothing.
+# Reasons on the first screen of a page, and of a text.
 MOST_REASONS = 5
 BRIEF_REASONS = 4
-# What one reason may take of the first screen, in characters; the whole claim is below.
+# Longest reason on the first screen, in characters; the full claim follows below.
 LONGEST_REASON = 170
 
 NOT_A_CAUSE = "correlated with the change; causation not shown"
-NOTHING_DECIDED = "these differ between the sides; their effect on the result is unknown"
+NOTHING_DECIDED = "differences between the sides; their effect on the result is unknown"
 
 
 def _title(comparison: Comparison) -> str:
-    # What did not change, or is not decided, has no reasons.
+    # Only a change has reasons.
     if has_changed(comparison):
         return "Reasons"
     return "Other changes" if comparison.overall.verdict == "no-change" else "Findings"
@@ -29,11 +29,11 @@ def _title(comparison: Comparison) -> str:
 
 @report_section("findings", title="Reasons", chapter="verdict", order=20, retitle=_title)
 def findings(comparison: Comparison) -> Iterator[Block]:
-    """Yield the reasons in the order of the record, what speaks against, and what is unseen."""
-    found = _by_bearing(comparison.findings)
+    """Yield the reasons in the order of the record, opposite changes, and what was not measured."""
+    by_bearing = _by_bearing(comparison.findings)
     several = len(comparison.sides) > 2  # noqa: PLR2004 # base and one new
     short, whole = partial(_item, with_side=several), partial(_whole, with_side=several)
-    reasons = found["reason"]
+    reasons = by_bearing["reason"]
     if reasons:
         yield Items(
             items=tuple(map(short, reasons[:MOST_REASONS])),
@@ -46,11 +46,11 @@ def findings(comparison: Comparison) -> Iterator[Block]:
     else:
         none = "no finding explains the result"
         yield Text(text=none, tone="muted", brief=has_changed(comparison))
-    if found["against"]:
-        against = found["against"]
-        yield Text(text="changed in the opposite direction", tone="strong")
+    if by_bearing["against"]:
+        against = by_bearing["against"]
+        yield Text(text="changes in the direction opposite to the verdict", tone="strong")
         yield Items(items=tuple(map(short, against)), whole=tuple(map(whole, against)))
-    unseen, absent = found["unseen"], tuple(_absent(comparison))
+    unseen, absent = by_bearing["unseen"], tuple(_absent(comparison))
     if unseen or absent:
         yield Text(text="not measured", tone="strong", brief=bool(unseen))
         yield Items(
@@ -68,7 +68,7 @@ def findings(comparison: Comparison) -> Iterator[Block]:
 
 
 def in_short(claim: str) -> str:
-    """Return the first parts of a claim that fit a line or two; its first part is the number.
+    """Return the first parts of a claim, up to two lines; the first part has the number.
 
     >>> in_short("PELT takes 0.9 pp more; by node 1.5% instead of 0.5%" + " and more" * 20)
     'PELT takes 0.9 pp more'
@@ -81,49 +81,51 @@ def in_short(claim: str) -> str:
     return short
 
 
-def _by_bearing(found: Sequence[Finding]) -> dict[Bearing, list[Finding]]:
+def _by_bearing(entries: Sequence[Finding]) -> dict[Bearing, list[Finding]]:
     bearings: tuple[Bearing, ...] = ("reason", "against", "unseen")
-    return {name: [one for one in found if one.bearing == name] for name in bearings}
+    return {name: [finding for finding in entries if finding.bearing == name] for name in bearings}
 
 
-def _item(found: Finding, *, with_side: bool) -> Item:
-    is_unseen = found.bearing == "unseen"
+def _item(finding: Finding, *, with_side: bool) -> Item:
+    is_unseen = finding.bearing == "unseen"
     return Item(
-        text=_with_side(in_short(found.claim), found, with_side=with_side),
-        detail=found.attribution if is_unseen else "; ".join((*_grade(found), found.replication)),
+        text=_with_side(in_short(finding.claim), finding, with_side=with_side),
+        detail=finding.attribution
+        if is_unseen
+        else "; ".join((*_grade(finding), finding.replication)),
         tone="warning" if is_unseen else "plain",
-        evidence=found.evidence[:1],
+        evidence=finding.evidence[:1],
     )
 
 
-def _grade(found: Finding) -> Iterator[str]:
-    # What stands before its explanation: "grade B: three of contention, …", "correlated; …".
-    first = found.attribution.partition(";")[0]
+def _grade(finding: Finding) -> Iterator[str]:
+    # The part before the explanation: "grade B: three of contention, …", "correlated; …".
+    first = finding.attribution.partition(";")[0]
     grade, colon, what = first.partition(": ")
     if colon and not grade.startswith("grade "):
-        # Of a layout it is how anybody knows that it can be felt: "measured: tbench lost 9% on …".
-        yield f"{'measured elsewhere' if grade == 'measured' else grade}: {what}"
+        # A layout finding may cite a published measurement: "measured: tbench lost 9% on …".
+        yield f"{'published measurement' if grade == 'measured' else grade}: {what}"
     elif grade != "correlated":
         # "correlated" applies to all of them and is stated once below.
         yield grade
 
 
-def _whole(found: Finding, *, with_side: bool) -> Item:
-    detail = "; ".join(part for part in (found.replication, found.attribution) if part)
-    text = _with_side(found.claim, found, with_side=with_side)
-    return Item(text=text, detail=detail, evidence=found.evidence)
+def _whole(finding: Finding, *, with_side: bool) -> Item:
+    detail = "; ".join(part for part in (finding.replication, finding.attribution) if part)
+    text = _with_side(finding.claim, finding, with_side=with_side)
+    return Item(text=text, detail=detail, evidence=finding.evidence)
 
 
-def _with_side(text: str, found: Finding, *, with_side: bool) -> str:
-    return f"{found.side}: {text}" if with_side else text
+def _with_side(text: str, finding: Finding, *, with_side: bool) -> str:
+    return f"{finding.side}: {text}" if with_side else text
 
 
 def _absent(comparison: Comparison) -> Iterator[Item]:
-    # An analysis that was not made rules nothing out; the end of its chapter says why it was not.
+    # Missing analyses rule nothing out; the end of each chapter gives the reasons.
     missing: dict[str, list[str]] = {}
     for section in all_report_sections():
-        found = comparison.sections.get(section.name)
-        if section.is_analysis and found is not None and found.status == "absent":
+        outcome = comparison.sections.get(section.name)
+        if section.is_analysis and outcome is not None and outcome.status == "absent":
             missing.setdefault(section.chapter, []).append(section.title)
     if missing:
         titles = "; ".join(title for names in missing.values() for title in names)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Values of host.json in words: short enough for a table, of long ones only what differs, Arm cores
-and reasons of a taint by their names.
+"""Format values of host.json for tables: long values cut to the difference, names of Arm cores,
+and reasons of a kernel taint.
 """
 
 import json
@@ -8,13 +8,13 @@ import re
 from collections.abc import Mapping
 from difflib import SequenceMatcher
 
-from schedperf.compare.comparability import REASONS_GROUP
+from schedperf.model.host import REASONS_GROUP
 from schedperf_reports.words.units import MISSING
 
 # Longer texts of two sides (kernel command lines, CPU flags) are cut down to the words that differ.
 LONG_TEXT_CHARACTERS = 48
 
-# Finding what differs takes the square of the words; the CPU flags of today are below 200.
+# The diff takes quadratic time; current CPUs have fewer than 200 flags.
 MOST_WORDS = 500
 # By implementer and part of MIDR_EL1: arch/arm64/include/asm/cputype.h.
 _ARM_CORES: Mapping[tuple[int, int], str] = {
@@ -45,25 +45,25 @@ _MIDR = re.compile(r"implementer (0x[0-9a-f]{1,4}) part (0x[0-9a-f]{1,4})")
 
 # By bit of /proc/sys/kernel/tainted: Documentation/admin-guide/tainted-kernels.rst.
 _TAINTS = (
-    "a proprietary module was loaded",
-    "a module was loaded by force",
-    "the kernel runs on a system out of specification",
-    "a module was unloaded by force",
-    "a machine check was reported",
-    "a bad page was found",
-    "user space asked for it",
-    "the kernel died: an oops or a BUG",
-    "an ACPI table was overridden",
-    "a warning was printed",
-    "a staging driver was loaded",
-    "a bug of the firmware was worked around",
-    "a module from outside of the kernel's tree was loaded",
-    "an unsigned module was loaded",
-    "a soft lockup was seen",
-    "the kernel was patched live",
-    "an auxiliary taint of the distribution",
-    "the structure layout was randomised",
-    "an in-kernel test was run",
+    "proprietary module was loaded",
+    "module was force loaded",
+    "kernel running on an out of specification system",
+    "module was force unloaded",
+    "processor reported a Machine Check Exception (MCE)",
+    "bad page referenced or unexpected page flags",
+    "taint requested by user space",
+    "kernel died recently (oops or BUG)",
+    "ACPI table overridden by user",
+    "kernel issued a warning",
+    "staging driver was loaded",
+    "workaround for a bug in platform firmware applied",
+    "out-of-tree module was loaded",
+    "unsigned module was loaded",
+    "soft lockup occurred",
+    "kernel has been live patched",
+    "auxiliary taint, defined by the distribution",
+    "kernel was built with the struct randomization plugin",
+    "in-kernel test has been run",
 )
 
 
@@ -110,17 +110,17 @@ def name_model(model: str) -> str:
     >>> name_model("implementer 0x41 part 0xd07")
     'Cortex-A57'
     """
-    found = _MIDR.fullmatch(model)
-    key = (int(found[1], 16), int(found[2], 16)) if found else (0, 0)
+    midr = _MIDR.fullmatch(model)
+    key = (int(midr[1], 16), int(midr[2], 16)) if midr else (0, 0)
     return _ARM_CORES.get(key, model)
 
 
 def explain_taint(taint: int) -> str:
-    """Say why a kernel is tainted.
+    """Return why a kernel is tainted.
 
     >>> explain_taint(512)
-    'a warning was printed'
+    'kernel issued a warning'
     """
-    told = [text for bit, text in enumerate(_TAINTS) if taint >> bit & 1]
+    reasons = [text for bit, text in enumerate(_TAINTS) if taint >> bit & 1]
     rest = taint >> len(_TAINTS)
-    return ", ".join((*told, *(("a reason that is not known here",) if rest else ())))
+    return ", ".join((*reasons, *(("unknown taint flag",) if rest else ())))

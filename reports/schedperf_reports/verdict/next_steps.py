@@ -8,9 +8,9 @@ from schedperf_reports.blocks import Block, Item, Items, Text
 from schedperf_reports.sections import report_section
 from schedperf_reports.words.rows import count_of
 
-# More than these are a plan, not advice; the JSON has all.
+# Steps that a report lists; the JSON has all.
 MOST_STEPS = 5
-# Of one screen of text; the first is the most useful one.
+# Steps on the first screen; the first is the most useful one.
 BRIEF_STEPS = 2
 
 
@@ -19,7 +19,7 @@ def next_steps(comparison: Comparison) -> Iterator[Block]:
     """Yield the steps of the record."""
     steps = comparison.next_steps
     if not steps:
-        yield Text(text="no further step would strengthen this result", tone="muted")
+        yield Text(text="no further steps suggested", tone="muted")
         return
     items = tuple(
         Item(text=step.what, detail=step.why, commands=step.commands) for step in steps[:MOST_STEPS]
@@ -27,5 +27,5 @@ def next_steps(comparison: Comparison) -> Iterator[Block]:
     yield Items(items=items, ordered=True, brief=BRIEF_STEPS)
     more = len(steps) - MOST_STEPS
     if more > 0:
-        text = f"{count_of(more, 'further step')} in the JSON, under next_steps"
+        text = f"{count_of(more, 'further step')} in the JSON field `next_steps`"
         yield Text(text=text, tone="muted")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Probe effect: whether the instrumented runs show the change, and how far they were disturbed."""
+"""Probe effect: whether instrumented runs show the change, and how much collectors slow runs."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ from schedperf_reports.words.units import format_change, format_interval
 MOST_ROWS = 8
 # A terminal shows the most disturbed runs; the page has one line for each.
 MOST_RUNS = 3
-# Nearer to 1 than any ratio is.
+# Distance of a missing ratio: smaller than that of any ratio.
 NOT_COMPARED = -1.0
 
 POINT = Column(title="point", priority=1)
@@ -55,7 +55,7 @@ RUN_COLUMNS = (
     Column(title="boot/run", code=True),
     POINT,
     Column(title="change"),
-    Column(title="with", code=True),
+    Column(title="collectors", code=True),
 )
 
 
@@ -63,7 +63,7 @@ RUN_COLUMNS = (
     "probe_effect", title="Probe effect", chapter="environment", order=20, is_analysis=True
 )
 def probe_effect(comparison: Comparison) -> Iterator[Block]:
-    """Show what both kinds of runs say of the change, then what the instruments changed."""
+    """Yield the change in clean and in instrumented runs, then the effect of the collectors."""
     data = record_of(comparison, ProbeEffect)
     if isinstance(data, Text):
         yield data
@@ -72,15 +72,14 @@ def probe_effect(comparison: Comparison) -> Iterator[Block]:
     has_points = any(row.point for row in rows)
     yield from _compare_sides(comparison, has_points=has_points)
     yield _table(
-        f"instrumented against clean runs{_farthest_of(rows)}; verdicts use clean runs only",
+        f"instrumented vs clean runs{_farthest_of(rows)}; verdicts use clean runs only",
         COLUMNS,
         [_cells(row) for row in rows],
         MOST_ROWS,
         has_points=has_points,
     )
     yield _table(
-        "each instrumented run against the mean of the clean runs of its boot"
-        f"{_farthest_run_of(runs)}",
+        f"each instrumented run vs the mean of clean runs in the same boot{_farthest_run_of(runs)}",
         RUN_COLUMNS,
         [_run_cells(run) for run in sorted(runs, key=_disturbance, reverse=True)],
         MOST_RUNS,
@@ -95,7 +94,7 @@ def _compare_sides(comparison: Comparison, *, has_points: bool) -> Iterator[Bloc
         yield Text(text=agreement)
     doubts = (*list_doubts(comparison), *list_costs(comparison))
     if doubts:
-        # They are proved right below.
+        # The tables that follow are their evidence.
         yield Items(items=tuple(replace(item, evidence=()) for item in doubts))
     if pairs:
         yield _table(
@@ -115,11 +114,11 @@ def _table(
     *,
     has_points: bool,
 ) -> Table:
-    shown = [place for place, column in enumerate(columns) if has_points or column is not POINT]
+    shown = [index for index, column in enumerate(columns) if has_points or column is not POINT]
     return Table(
         caption=caption,
-        columns=tuple(columns[place] for place in shown),
-        rows=tuple(tuple(Cell(text=row[place]) for place in shown) for row in rows),
+        columns=tuple(columns[index] for index in shown),
+        rows=tuple(tuple(Cell(text=row[index]) for index in shown) for row in rows),
         limit=limit,
     )
 
@@ -163,13 +162,13 @@ def _cells(row: ProbeCostRow) -> tuple[str, ...]:
 
 
 def _run_cells(run: ProbedRun) -> tuple[str, ...]:
-    effects = [f"{one.metric} {_change(one)}" for one in run.effects]
+    effects = [f"{effect.metric} {_change(effect)}" for effect in run.effects]
     return (
         run.side,
         f"{run.boot}/{run.run:03d}",
         run.point,
         ", ".join(effects),
-        ", ".join(run.collectors) or "no collector is known",
+        ", ".join(run.collectors) or "not recorded",
     )
 
 
@@ -180,7 +179,7 @@ def _change(effect: ProbedValue) -> str:
 
 
 def _disturbance(run: ProbedRun) -> float:
-    return max((_distance(one.ratio) for one in run.effects), default=NOT_COMPARED)
+    return max((_distance(effect.ratio) for effect in run.effects), default=NOT_COMPARED)
 
 
 def _distance(ratio: float | None) -> float:
@@ -189,24 +188,24 @@ def _distance(ratio: float | None) -> float:
 
 
 def _farthest_pair_of(pairs: Sequence[Pair]) -> str:
-    pair = max(pairs, key=lambda one: one.distance)
-    of = f" of {pair.name}, where they differ most" if len(pairs) > 1 else ""
+    pair = max(pairs, key=lambda candidate: candidate.distance)
+    of = f" ({pair.name}, largest disagreement)" if len(pairs) > 1 else ""
     return (
         f": clean {format_change(pair.clean.ratio)}, instrumented {describe_ratio(pair.probed)}{of}"
     )
 
 
 def _farthest_of(rows: Sequence[ProbeCostRow]) -> str:
-    row = max(rows, key=lambda one: _distance(one.ratio))
+    row = max(rows, key=lambda candidate: _distance(candidate.ratio))
     if not row.ratio:
         return ""
-    return f": the largest measured is {describe_ratio(row)}, {row.metric} of {row.side}"
+    return f": largest change {describe_ratio(row)}, {row.metric} of {row.side}"
 
 
 def _farthest_run_of(runs: Sequence[ProbedRun]) -> str:
-    effects = [(run, one) for run in runs for one in run.effects if one.ratio]
+    effects = [(run, effect) for run in runs for effect in run.effects if effect.ratio]
     if not effects:
         return ""
-    run, one = max(effects, key=lambda found: _distance(found[1].ratio))
+    run, effect = max(effects, key=lambda pair: _distance(pair[1].ratio))
     where = f"{run.side} {run.boot}/{run.run:03d}"
-    return f": the largest is {format_change(one.ratio)}, {one.metric} of {where}"
+    return f": largest change {format_change(effect.ratio)}, {effect.metric} of {where}"

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Raw data: the record itself, what it was made from, and the commands that make it again."""
+"""Raw data: the record itself, its inputs, and the commands that reproduce it."""
 
 import shlex
 from collections.abc import Iterator
 from functools import partial
 
-from schedperf.compare.json import to_json
 from schedperf.model.comparison import Comparison
+from schedperf.model.json_text import to_json
 from schedperf_reports.blocks import Block, Cell, Column, Table
 from schedperf_reports.graphics.download import Download
 from schedperf_reports.sections import report_section
@@ -22,12 +22,12 @@ def raw(comparison: Comparison) -> Iterator[Block]:
     again = comparison.command or ("schedperf", "compare", *(s.path for s in comparison.sides))
     as_json = shlex.join((*again, "--json", RECORD))
     yield Download(
-        caption=f"all that this report knows, {count_of(len(comparison.rows), 'result')} with each "
-        f"run of them, as JSON ({comparison.schema})",
+        caption=f"full record as JSON ({comparison.schema}): "
+        f"{count_of(len(comparison.rows), 'result')} with the values of all runs",
         name=RECORD,
         media="application/json",
         write=partial(to_json, comparison),
-        otherwise=f"this command writes it: {as_json}",
+        otherwise=f"to write the record: {as_json}",
     )
     yield _commands(shlex.join((*again, "--html", REPORT)), as_json)
     yield _digests(comparison)
@@ -35,8 +35,8 @@ def raw(comparison: Comparison) -> Iterator[Block]:
 
 def _commands(as_report: str, as_json: str) -> Table:
     return Table(
-        caption="the commands that make this report and its record again",
-        columns=(Column(title="to get"), Column(title="run", code=True)),
+        caption="commands that reproduce this report and its record",
+        columns=(Column(title="output"), Column(title="command", code=True)),
         rows=(
             (Cell(text="this report"), Cell(text=as_report)),
             (Cell(text="the record"), Cell(text=as_json)),
@@ -47,7 +47,7 @@ def _commands(as_report: str, as_json: str) -> Table:
 
 def _digests(comparison: Comparison) -> Table:
     return Table(
-        caption=f"SHA-256 over the captured members of {count_of(len(comparison.sides), 'side')}",
+        caption=f"SHA-256 of the captured files of {count_of(len(comparison.sides), 'side')}",
         columns=(
             Column(title="side"),
             Column(title="file", code=True),
@@ -59,7 +59,7 @@ def _digests(comparison: Comparison) -> Table:
                 Cell(text=side.name),
                 Cell(text=side.path),
                 Cell(text=side.digest),
-                Cell(text=side.created or "not known"),
+                Cell(text=side.created or "not recorded"),
             )
             for side in comparison.sides
         ),

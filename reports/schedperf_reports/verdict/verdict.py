@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The verdict: one sentence per side, what the sides differ by, and what blocks a comparison."""
+"""The verdict: one sentence per side, the intended difference, and what blocks a comparison."""
 
 from collections.abc import Iterator
 
@@ -29,7 +29,7 @@ MOST_WORKLOADS = 2
 
 @report_section("verdict", title="Verdict", chapter="verdict", order=10)
 def verdict(comparison: Comparison) -> Iterator[Block]:
-    """Yield the sentence of each side, what it differs by, and what forbids the comparison."""
+    """Yield the verdict of each side, its intended differences, and what blocks a comparison."""
     sides = judge_sides(comparison)
     overall = comparison.overall
     yield Headline(
@@ -38,9 +38,9 @@ def verdict(comparison: Comparison) -> Iterator[Block]:
         tone=VERDICT_TONES[overall.verdict],
     )
     deciding = deciding_side(comparison)
-    others = [one for one in sides if deciding is None or one.side != deciding.side]
+    others = [side for side in sides if deciding is None or side.side != deciding.side]
     if len(sides) > 1 and others:
-        items = tuple(_side_item(one) for one in others)
+        items = tuple(_side_item(side) for side in others)
         yield Items(items=items, brief=len(items))
     yield from _what_differs(comparison)
     informational = describe_informational(comparison)
@@ -48,22 +48,22 @@ def verdict(comparison: Comparison) -> Iterator[Block]:
         yield Text(text=informational, brief=True)
     yield from _why(comparison)
     if not comparison.comparability.comparable:
-        # Nothing is as urgent; else it stands with what the verdict rests on.
+        # It comes first here; comparable sides have it in "Basis of the verdict".
         yield comparability_panel(comparison)
 
 
-def _side_item(one: SideVerdict) -> Item:
-    mixed = " (mixed)" if one.is_mixed else ""
-    text = f"{one.label}: {one.verdict}{mixed}: {one.text}"
-    return Item(text=text, tone=VERDICT_TONES[one.verdict])
+def _side_item(side: SideVerdict) -> Item:
+    mixed = " (mixed)" if side.is_mixed else ""
+    text = f"{side.label}: {side.verdict}{mixed}: {side.text}"
+    return Item(text=text, tone=VERDICT_TONES[side.verdict])
 
 
 def _what_differs(comparison: Comparison) -> Iterator[Text]:
     treatments = describe_treatments(comparison)
     measured = _what_ran(comparison)
-    for place, text in enumerate(treatments):
+    for index, text in enumerate(treatments):
         # Every side ran the same.
-        is_last = place == len(treatments) - 1
+        is_last = index == len(treatments) - 1
         yield Text(text="; ".join(filter(None, (text, measured if is_last else ""))), brief=True)
     if not treatments and measured:
         yield Text(text=measured, brief=True)
@@ -81,9 +81,9 @@ def _what_ran(comparison: Comparison) -> str:
 
 
 def _condition(comparison: Comparison, sides: tuple[SideVerdict, ...]) -> str:
-    # What a reader who reads one word only must not miss.
+    # Conditions that belong to the verdict itself.
     conditions = []
-    if any(one.is_mixed for one in sides):
+    if any(side.is_mixed for side in sides):
         conditions.append("mixed")
     if has_same_data(comparison):
         conditions.append("same data")
@@ -94,8 +94,10 @@ def _condition(comparison: Comparison, sides: tuple[SideVerdict, ...]) -> str:
 
 def _why(comparison: Comparison) -> Iterator[Block]:
     # With a reason, the next section begins with it.
-    if not has_changed(comparison) or any(one.bearing == "reason" for one in comparison.findings):
+    if not has_changed(comparison) or any(
+        finding.bearing == "reason" for finding in comparison.findings
+    ):
         return
-    unseen = [one for one in comparison.findings if one.bearing == "unseen"]
+    unseen = [finding for finding in comparison.findings if finding.bearing == "unseen"]
     if unseen:
         yield Text(text=f"cause unknown; {in_short(unseen[0].claim).partition('; ')[0]}")

@@ -15,16 +15,15 @@ from schedperf.evidence.probe_effect.record import (
     ProbeEffect,
 )
 from schedperf.model.comparison import Comparison, Row, data_of
-from schedperf.stats.verdicts import name_units
+from schedperf.model.verdict import name_units
 from schedperf_reports.blocks import Item, Items
 from schedperf_reports.words.rows import count_of, name_rows
 from schedperf_reports.words.units import format_change, format_interval
 
-# From this ratio of times on more than a third of a run is what its collectors added.
+# At this ratio of run times collectors add a third of the run time.
 SLOW = 1.5
 
-# What each of these sections shows was recorded by this collector. Where no clean run had that, the
-# section rests on instrumented runs.
+# The collector of each section. Without its capture in clean runs, instrumented runs are used.
 COLLECTORS: Mapping[str, str] = {
     "schedstat": "schedstat",
     "placement": "bpf_placement",
@@ -38,10 +37,10 @@ COLLECTORS: Mapping[str, str] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pair:
-    """One result as the clean runs have it, beside what the instrumented runs have.
+    """One result in the clean and in the instrumented runs.
 
-    :param name: of the result, among all of the comparison
-    :param probed: what the instrumented runs have of it
+    :param name: unique name of the result in the comparison
+    :param probed: the result in the instrumented runs
     """
 
     clean: Row
@@ -50,7 +49,7 @@ class Pair:
 
     @property
     def clean_direction(self) -> int:
-        """Where the clean runs say that it went: 1 up, -1 down, 0 where nothing is decided."""
+        """Direction of the change in the clean runs: 1 up, -1 down, 0 if not decided."""
         ratio = self.clean.ratio
         if ratio is None or self.clean.verdict not in ("regression", "improvement"):
             return 0
@@ -58,7 +57,7 @@ class Pair:
 
     @property
     def probed_direction(self) -> int | None:
-        """Where the interval of the instrumented runs says that it went; None without one."""
+        """Direction of the CI of the instrumented runs: 1 up, -1 down, 0 unclear; None without."""
         low, high = self.probed.ci_low, self.probed.ci_high
         return None if low is None or high is None else (low > 1.0) - (high < 1.0)
 
@@ -88,10 +87,12 @@ class _Slowdown:
     @property
     def text(self) -> str:
         if self.interval is None:
-            told = "no CI"
+            interval = "no CI"
         else:
-            told = "95% CI [{:.1f}, {:.1f}]".format(*self.interval)
-        return f"{self.ratio:.1f} ({told}, {count_kinds(self.row)})"
+            interval = "95% CI [{:.1f}, {:.1f}]".format(*self.interval)
+        units = name_units(self.row.n_instrumented, self.row.replication)
+        n = f"n = {self.row.n_clean} clean and {self.row.n_instrumented} instrumented {units}"
+        return f"{self.ratio:.1f} ({interval}, {n})"
 
 
 def pairs_of(comparison: Comparison) -> tuple[Pair, ...]:
@@ -117,34 +118,34 @@ def describe_ratio(row: ProbeCostRow | ProbedChangeRow) -> str:
 
 
 def say_agreement(pairs: Sequence[Pair]) -> str | None:
-    """Say which changes the instrumented runs show, too; None where they show none."""
-    changed = [one for one in pairs if one.clean_direction]
-    shown = [one for one in changed if one.is_shown]
+    """State which changes the instrumented runs also show; None if they show none."""
+    changed = [pair for pair in pairs if pair.clean_direction]
+    shown = [pair for pair in changed if pair.is_shown]
     if not shown:
         return None
     if len(pairs) == 1:
-        return f"the instrumented runs show the change too: {describe_ratio(shown[0].probed)}"
+        return f"the instrumented runs also show the change: {describe_ratio(shown[0].probed)}"
     number = count_of(len(changed), "change")
-    return f"the instrumented runs show {len(shown)} of {number} of the clean runs too"
+    return f"the instrumented runs also show {len(shown)} of {number} that the clean runs show"
 
 
 def list_doubts(comparison: Comparison) -> Iterator[Item]:
-    """Yield what weakens all that rests on instrumented runs: they show something else."""
-    pairs = [one for one in pairs_of(comparison) if one.probed_direction is not None]
-    missing = [one for one in pairs if one.clean_direction and not one.is_shown]
-    alone = [one for one in pairs if not one.clean_direction and one.probed_direction]
+    """Yield a warning for each disagreement between instrumented and clean runs."""
+    pairs = [pair for pair in pairs_of(comparison) if pair.probed_direction is not None]
+    missing = [pair for pair in pairs if pair.clean_direction and not pair.is_shown]
+    alone = [pair for pair in pairs if not pair.clean_direction and pair.probed_direction]
     has_others = len(pairs) > 1
     if missing:
-        told, numbers = _tell(missing, has_others=has_others)
+        named, numbers = _tell(missing, has_others=has_others)
         yield _warning(
-            f"instrumented runs, at {numbers}, do not show the change{told}: "
-            "their captures may not explain it"
+            f"instrumented runs do not show the change{named}, but {numbers}: "
+            "captures may not explain the change"
         )
     if alone:
-        told, numbers = _tell(alone, has_others=has_others)
+        named, numbers = _tell(alone, has_others=has_others)
         yield _warning(
-            f"instrumented runs show a change{told}, {numbers}, that clean runs do not: "
-            "their captures may explain the collectors instead"
+            f"the instrumented runs show a change{named} ({numbers}) that the clean runs do not "
+            "show: captures may reflect collector overhead"
         )
 
 
@@ -156,32 +157,32 @@ def count_kinds(row: ProbeCostRow) -> str:
 
 
 def list_costs(comparison: Comparison) -> Iterator[Item]:
-    """Yield how much longer runs took with collectors than without, where that is much.
+    """Yield a warning if collectors slowed the runs a lot.
 
-    Where some results show it significantly, the others are left out.
+    If the slowdown is significant for some results, the other results are left out.
     """
     data = data_of(comparison.sections, ProbeEffect)
     if data is None:
         return
-    slow = [one for one in map(_slowdown, data.rows) if one.ratio > SLOW]
-    slow = [one for one in slow if one.is_shown] or slow
+    slow = [slowdown for slowdown in map(_slowdown, data.rows) if slowdown.ratio > SLOW]
+    slow = [slowdown for slowdown in slow if slowdown.is_shown] or slow
     if not slow:
         return
-    sides = dict.fromkeys(one.row.side for one in slow)
+    sides = dict.fromkeys(slowdown.row.side for slowdown in slow)
     where = f" of {' and '.join(sides)}" if len(sides) < len(comparison.sides) else ""
-    slow.sort(key=lambda one: one.ratio)
-    ends = " to ".join(dict.fromkeys(one.text for one in (slow[0], slow[-1])))
+    slow.sort(key=lambda slowdown: slowdown.ratio)
+    ends = " to ".join(dict.fromkeys(slowdown.text for slowdown in (slow[0], slow[-1])))
     doubt = "" if slow[0].is_shown else " (not significant)"
     runs = [run for run in data.runs if run.side in sides]
     names = ", ".join(sorted({name for run in runs for name in run.collectors}))
     yield _warning(
-        f"with collectors, runs{where} took {ends} times as long{doubt}: their captures may "
-        f"contain collector overhead{f' ({names})' if names else ''}"
+        f"collectors slowed runs{where} by a factor of {ends}{doubt}: captures may contain "
+        f"collector overhead{f' ({names})' if names else ''}"
     )
 
 
 def warn_of_instruments(comparison: Comparison, section: str) -> Iterator[Items]:
-    """Yield what stands over a section that rests on instrumented runs, where something does."""
+    """Yield the warnings of a section whose captures come from instrumented runs."""
     data = data_of(comparison.sections, ProbeEffect)
     runs = () if data is None else data.runs
     if any(COLLECTORS.get(section) in run.collectors for run in runs):
@@ -191,11 +192,11 @@ def warn_of_instruments(comparison: Comparison, section: str) -> Iterator[Items]
 
 
 def _tell(pairs: Sequence[Pair], *, has_others: bool) -> tuple[str, str]:
-    # Which of several results it is of, and what instrumented runs have of the clearest one.
-    first, *others = sorted(pairs, key=lambda one: -one.distance)
+    # The names of the results, and the change of the clearest one in instrumented runs.
+    first, *others = sorted(pairs, key=lambda pair: -pair.distance)
     more = f" and {len(others)} more" if others else ""
-    told = f" of {first.name}{more}" if has_others else ""
-    return told, describe_ratio(first.probed)
+    named = f" of {first.name}{more}" if has_others else ""
+    return named, describe_ratio(first.probed)
 
 
 def _warning(text: str) -> Item:

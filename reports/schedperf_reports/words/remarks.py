@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Notes on results: caveats, why one is undecided, how many more runs would decide it.
+"""Notes on results: caveats, why a result is inconclusive, and how many more runs it needs.
 
-Results with the same note are named together, so that a sweep of nine points has it once.
+Results with the same note are named together, so that a sweep of nine points prints it once.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from schedperf.model.comparison import Row, Verdict
-from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE, say_more, say_smallest
+from schedperf.model.verdict import FALSE_DISCOVERY_RATE, say_more, say_smallest
 from schedperf_reports.blocks import Item, Text
 from schedperf_reports.words.rows import count_of
 from schedperf_reports.words.units import format_share
@@ -24,25 +24,25 @@ Line = tuple[str, Row]
 class Remarks:
     """The caveats of some rows.
 
-    :param notes: by the name of a row what is said of that row alone
-    :param shared: by text the names of all rows of which it is said
+    :param notes: notes on single rows, by the name of the row
+    :param shared: names of the rows that share a note, by its text
     """
 
     notes: Mapping[str, Sequence[str]]
     shared: Mapping[str, Sequence[str]]
 
 
-def find_remarks(lines: Sequence[Line], told: Collection[str]) -> Remarks:
-    """Sort the caveats of rows by whom they are about.
+def find_remarks(lines: Sequence[Line], printed: Collection[str]) -> Remarks:
+    """Split the caveats of rows into notes on single rows and shared notes.
 
     :param lines: the row's name and the row
-    :param told: texts that are said elsewhere
+    :param printed: texts that are printed elsewhere
     """
     named: dict[str, list[str]] = {}
     for name, row in lines:
-        texts = [one.text for one in row.caveats if not _is_reason(one.code, row)]
+        texts = [caveat.text for caveat in row.caveats if not _is_reason(caveat.code, row)]
         for text in dict.fromkeys(texts):
-            if text not in told:
+            if text not in printed:
                 named.setdefault(text, []).append(name)
     notes: dict[str, list[str]] = {}
     for text, names in named.items():
@@ -59,11 +59,11 @@ def _is_reason(code: str, row: Row) -> bool:
 
 
 def advise(row: Row) -> str | None:
-    """Say how many more runs would decide an open row, and the smallest detectable change.
+    """State how many more runs would decide a row, and the smallest detectable change.
 
-    None where that cannot be known, or where something else than the number of runs is in the way.
+    None if the number is unknown, or if more runs would not help.
     """
-    is_hopeless = any(one.code == "emulated" for one in row.caveats)
+    is_hopeless = any(caveat.code == "emulated" for caveat in row.caveats)
     is_open = row.verdict == "inconclusive" and not is_hopeless
     if not is_open or row.more_runs is None or None in (row.n_base, row.n_new):
         return None
@@ -72,18 +72,18 @@ def advise(row: Row) -> str | None:
 
 
 def list_shared(remarks: Remarks, total: int) -> Iterator[Item]:
-    """Yield what is said of several rows.
+    """Yield the notes that several rows share.
 
-    :param total: how many rows there are in all
+    :param total: number of all rows
     """
     for text, names in remarks.shared.items():
         yield Item(text=f"{_name_together(names, total)}: {text}", tone="warning")
 
 
 def list_reasons(lines: Sequence[Line], headline: str) -> Iterator[Item]:
-    """Yield why rows are undecided; nothing where the headline has said it.
+    """Yield why rows are inconclusive, unless the headline states it.
 
-    A reason is told without its row's own numbers, which stand in the cells and in the advice.
+    The reasons are without the numbers of the rows, which the table shows.
     """
     named: dict[tuple[Verdict, str], list[str]] = {}
     first_parts: set[str] = set()
@@ -110,17 +110,17 @@ class Corrected(Protocol):
 
 
 def explain_correction(rows: Iterable[tuple[str, Corrected]]) -> Iterator[Text]:
-    """Yield a legend where the CI of a row excludes 0 and the row is not significant all the same.
+    """Yield a legend if a row is not significant although its CI excludes 0.
 
-    :param rows: what each row is called, with its change, and the row
+    :param rows: name and change of each row, and the row
     """
     named = [name for name, row in rows if _is_worth_a_look(row)]
     if not named:
         return
     more = f", {len(named) - MOST_NAMES} more" if len(named) > MOST_NAMES else ""
     yield Text(
-        text="CIs are per row; significance is corrected for multiple testing; worth a look, with "
-        f"a CI that excludes 0: {', '.join(named[:MOST_NAMES])}{more}",
+        text="CIs are per row, significance is corrected for multiple testing; not significant, "
+        f"but the CI excludes 0: {', '.join(named[:MOST_NAMES])}{more}",
         tone="muted",
     )
 

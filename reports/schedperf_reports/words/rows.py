@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from schedperf.model import verdict
 from schedperf.model.comparison import (
     Better,
     Comparison,
@@ -17,7 +18,6 @@ from schedperf.model.comparison import (
     Verdict,
 )
 from schedperf.model.counted import Rate
-from schedperf.stats import verdicts
 from schedperf_reports.blocks import Tone
 from schedperf_reports.words.units import (
     MISSING,
@@ -60,19 +60,19 @@ def count_of(number: int, noun: str) -> str:
 
 
 def merge_sides(notes: Sequence[str]) -> list[str]:
-    """Say once what was said of several sides in the same words.
+    """Merge notes that differ only in the name of the side.
 
     >>> merge_sides(["kallsyms of base: empty", "kallsyms of new: empty"])
     ['kallsyms of base and new: empty']
     """
     named: dict[tuple[str, str], list[str]] = {}
     for note in notes:
-        found = SIDE_NAME.search(note)
-        start, end = found.span() if found else (len(note), len(note))
-        told = named.setdefault((note[:start], note[end:]), [])
-        if note[start:end] not in told:
-            told.append(note[start:end])
-    return [f"{before}{' and '.join(told)}{after}" for (before, after), told in named.items()]
+        name = SIDE_NAME.search(note)
+        start, end = name.span() if name else (len(note), len(note))
+        sides = named.setdefault((note[:start], note[end:]), [])
+        if note[start:end] not in sides:
+            sides.append(note[start:end])
+    return [f"{before}{' and '.join(sides)}{after}" for (before, after), sides in named.items()]
 
 
 class Compared(Protocol):
@@ -86,15 +86,15 @@ class Compared(Protocol):
     def replication(self) -> Replication: ...
 
 
-def count_compared(found: Compared) -> str:
+def count_compared(compared: Compared) -> str:
     """Say what was compared: ``8+8 runs``, ``3+3 boots``, ``8 pairs``."""
-    return verdicts.count_units(found.n_base, found.n_new, found.replication)
+    return verdict.count_units(compared.n_base, compared.n_new, compared.replication)
 
 
 def common_direction(rows: Sequence[Row]) -> Better | None:
     """Return which direction of all rows is better; None where they differ."""
-    found = {row.better for row in rows}
-    return found.pop() if len(found) == 1 else None
+    directions = {row.better for row in rows}
+    return directions.pop() if len(directions) == 1 else None
 
 
 def describe_directions(rows: Sequence[Row]) -> str | None:
@@ -130,6 +130,12 @@ def label_of(name: str, label: str) -> str:
     return name if is_third and SIDE_NAME.fullmatch(label) else label
 
 
+def name_with_role(side: SideSummary) -> str:
+    """Return what a side is called, with its name in the tables: ``cluster (new2)``; ``new2``."""
+    called = name_side(side)
+    return called if called == side.name else f"{called} ({side.name})"
+
+
 def side_place(name: str) -> int:
     """Return which colour and shape a side has: base 0, new 1, new2 2 … up to ``LAST_PLACE``.
 
@@ -150,29 +156,29 @@ def name_rows(rows: Sequence[Row]) -> dict[int, str]:
     short = [f"{row.metric} at {row.point}" if row.point else row.metric for row in rows]
     many = Counter((row.side, name) for row, name in zip(rows, short, strict=True))
     return {
-        place: f"{name} ({row.workload})" if many[row.side, name] > 1 else name
-        for place, (row, name) in enumerate(zip(rows, short, strict=True))
+        index: f"{name} ({row.workload})" if many[row.side, name] > 1 else name
+        for index, (row, name) in enumerate(zip(rows, short, strict=True))
     }
 
 
 def count_values(row: Row) -> str:
     """Write how many independent values each side has: ``5+5``, ``unknown``."""
-    return verdicts.count_values(row.n_base, row.n_new, row.replication)
+    return verdict.count_values(row.n_base, row.n_new, row.replication)
 
 
 def count_units(row: Row) -> str:
     """Write how many independent values a row has: ``5+5 runs``, ``6 pairs``."""
-    return verdicts.count_units(row.n_base, row.n_new, row.replication)
+    return verdict.count_units(row.n_base, row.n_new, row.replication)
 
 
 def say_n(row: Row) -> str:
-    """Say how many independent values a row has: ``n = 5+5 runs``, ``n unknown``."""
+    """Write the sample size of a row: ``n = 5+5 runs``, ``n unknown``."""
     number = count_units(row)
-    return f"n {number}" if number == verdicts.UNKNOWN else f"n = {number}"
+    return f"n {number}" if number == verdict.UNKNOWN else f"n = {number}"
 
 
 def count_changes(rows: Sequence[Rate]) -> str:
-    """Say how many rates changed, and which cannot be judged: ``2 of 40 rows changed``."""
+    """State how many rates changed, and how many may have drifted: ``2 of 40 rows changed``."""
     drifted = sum(row.changed is None and row.p is not None for row in rows)
     if all(row.changed is None for row in rows) and not drifted:
         return "one run per side: significance unknown"
@@ -181,25 +187,25 @@ def count_changes(rows: Sequence[Rate]) -> str:
     if not drifted:
         return text
     return (
-        f"{text}; {drifted} more differ, but drift may explain them: the sides were recorded one "
-        "after the other with less than 10 runs each"
+        f"{text}; {drifted} more differ, but drift may be the cause: the sides were recorded one "
+        "after the other with fewer than 10 runs each"
     )
 
 
 def describe_change(row: Row) -> str:
-    """Say how far a row moved: ``+37.2% [+35.0%, +39.5%] (n = 5+5 runs, lower is better)``.
+    """Write the change of a row: ``+37.2% [+35.0%, +39.5%] (n = 5+5 runs, lower is better)``.
 
-    It follows the row's name; a change without a ratio names both values: ``0 ms -> 4 ms``.
+    Without a ratio both values are written: ``0 ms -> 4 ms``.
     """
-    known = f"({say_n(row)}, {row.better} is better)"
+    basis = f"({say_n(row)}, {row.better} is better)"
     if row.ratio is None:
-        return f"{_value(row, row.base)} -> {_value(row, row.new)} {known}"
+        return f"{_value(row, row.base)} -> {_value(row, row.new)} {basis}"
     if row.ci_low is None or row.ci_high is None:
-        return f"{format_change(row.ratio)} {known}"
+        return f"{format_change(row.ratio)} {basis}"
     interval = format_interval(row.ci_low, row.ci_high)
     if is_wide(row.ci_low, row.ci_high):
         interval = f"(95% CI wider than {WIDEST_INTERVAL:g}-fold)"
-    return f"{format_change(row.ratio)} {interval} {known}"
+    return f"{format_change(row.ratio)} {interval} {basis}"
 
 
 def _value(row: Row, value: float | None) -> str:
@@ -208,25 +214,25 @@ def _value(row: Row, value: float | None) -> str:
 
 
 def size_of_change(row: Row) -> float:
-    """Return how far a row moved, by which the largest change comes last; 0 without a ratio."""
+    """Return the size of a row's change as a ratio of 1 or more; 0 without a ratio."""
     # A ratio of 2 and of 1/2 are equally far from 1.
     return max(row.ratio, 1.0 / row.ratio) if row.ratio else 0.0
 
 
 def has_changed(comparison: Comparison) -> bool:
-    """Say whether the verdict is that something changed."""
+    """Return whether the verdict is a regression or an improvement."""
     return comparison.overall.verdict in ("regression", "improvement")
 
 
 def has_same_data(comparison: Comparison) -> bool:
-    """Say whether all sides hold the very same captures, so that nothing was measured twice."""
+    """Return whether all sides contain identical data."""
     return len({side.digest for side in comparison.sides}) == 1
 
 
 def is_of_this_boot(comparison: Comparison) -> bool:
-    """Say whether something is decided, though one boot of a side cannot show how boots differ."""
+    """Return whether the verdict is decided with one boot on a side, so is valid for it only."""
     is_decided = comparison.overall.verdict in ("regression", "improvement", "no-change")
-    return is_decided and any(one.code == "one-boot" for one in comparison.caveats)
+    return is_decided and any(caveat.code == "one-boot" for caveat in comparison.caveats)
 
 
 def count_verdicts(rows: Sequence[Row], family: Family) -> str:

@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from schedperf.model.comparison import Comparison, Overall, Row, Verdict
-from schedperf.runs.side import BASE
-from schedperf.stats.verdicts import decide_overall, percent, reason_of, say_smallest
+from schedperf.model.comparison import BASE, Comparison, Overall, Row, Verdict
+from schedperf.model.units import percent
+from schedperf.model.verdict import decide_overall, reason_of, say_smallest
 from schedperf_reports.words.remarks import advise
 from schedperf_reports.words.rows import (
     count_of,
@@ -21,6 +21,7 @@ from schedperf_reports.words.rows import (
     has_same_data,
     name_rows,
     name_side,
+    name_with_role,
     size_of_change,
 )
 from schedperf_reports.words.units import format_share
@@ -38,7 +39,7 @@ RESULT_WORDS: Mapping[Verdict, str] = {
 class SideVerdict:
     """The verdict of one new side.
 
-    :param label: what the side is called, where there are several; "" of the only one
+    :param label: name of the side if there are several; "" otherwise
     :param text: the sentence, without side and verdict
     :param is_mixed: some of its results regressed, and others improved
     """
@@ -64,14 +65,14 @@ def describe_verdict(comparison: Comparison) -> str:
 def deciding_side(comparison: Comparison) -> SideVerdict | None:
     """Return the first side that has the verdict of the comparison; None without one."""
     sides = judge_sides(comparison)
-    return next((one for one in sides if one.verdict == comparison.overall.verdict), None)
+    return next((side for side in sides if side.verdict == comparison.overall.verdict), None)
 
 
 def judge_sides(comparison: Comparison) -> tuple[SideVerdict, ...]:
     """Return the verdict of each new side, in their order."""
-    rows = [one for one in _named(comparison.rows) if one[0].family == "primary"]
+    rows = [line for line in _named(comparison.rows) if line[0].family == "primary"]
     several = len(comparison.sides) > 2  # noqa: PLR2004 # base and one new
-    found = []
+    verdicts = []
     for side in comparison.sides[1:]:
         mine = tuple((row, name) for row, name in rows if row.side == side.name)
         overall = _overall_of(comparison, side.name) if several else comparison.overall
@@ -79,8 +80,8 @@ def judge_sides(comparison: Comparison) -> tuple[SideVerdict, ...]:
         is_mixed = len(changed) > 1
         sentence = _Sentence(comparison=comparison, side=side.name, overall=overall, rows=mine)
         text = sentence.write()
-        label = name_side(side) if several else ""
-        found.append(
+        label = name_with_role(side) if several else ""
+        verdicts.append(
             SideVerdict(
                 side=side.name,
                 label=label,
@@ -89,7 +90,7 @@ def judge_sides(comparison: Comparison) -> tuple[SideVerdict, ...]:
                 is_mixed=is_mixed,
             )
         )
-    return tuple(found)
+    return tuple(verdicts)
 
 
 def _named(rows: Sequence[Row]) -> list[tuple[Row, str]]:
@@ -97,24 +98,24 @@ def _named(rows: Sequence[Row]) -> list[tuple[Row, str]]:
 
 
 def _overall_of(comparison: Comparison, side: str) -> Overall:
-    digests = {one.name: one.digest for one in comparison.sides}
+    digests = {entry.name: entry.digest for entry in comparison.sides}
     blocking = [
-        one
-        for one in comparison.comparability.differences
-        if one.severity == "blocking" and one.side in (BASE, side)
+        difference
+        for difference in comparison.comparability.differences
+        if difference.severity == "blocking" and difference.side in (BASE, side)
     ]
     rows = [row for row in comparison.rows if row.side == side]
     is_same = digests[side] == digests[BASE]
     return decide_overall(
         rows,
         blocking=() if is_same else blocking,
-        absence=("inconclusive", reason_of("none of its results can decide")),
+        absence=("inconclusive", reason_of(f"no primary result recorded for {side}")),
     )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Sentence:
-    # What one side's primary rows, with their names, say.
+    # The primary rows of one side with their names.
     comparison: Comparison
     side: str
     overall: Overall
@@ -122,8 +123,8 @@ class _Sentence:
 
     def write(self) -> str:
         verdict = self.overall.verdict
-        of_verdict = [one for one in self.rows if one[0].verdict == verdict]
-        same = {one.digest for one in self.comparison.sides if one.name in (BASE, self.side)}
+        of_verdict = [line for line in self.rows if line[0].verdict == verdict]
+        same = {side.digest for side in self.comparison.sides if side.name in (BASE, self.side)}
         if verdict == "no-change" and len(same) == 1:
             return self._same_data()
         if not of_verdict or verdict == "invalid":
@@ -135,40 +136,40 @@ class _Sentence:
         return self._moved(of_verdict)
 
     def _names(self) -> tuple[str, str]:
-        # Base is the first; what it is called in the record, only its writer knows.
+        # Base is the first side, whatever its name in the record.
         base, *others = self.comparison.sides
-        new = next(one for one in others if one.name == self.side)
+        new = next(side for side in others if side.name == self.side)
         return name_side(base), name_side(new)
 
     def _same_data(self) -> str:
         number = len([row for row in self.comparison.rows if row.side == self.side])
-        itself = "itself" if number == 1 else "themselves"
         names = " and ".join(self._names())
-        who = "the sides hold" if has_same_data(self.comparison) else f"{names} hold"
-        return f"{who} the same data; {count_of(number, 'result')} compared with {itself}"
+        who = "the sides" if has_same_data(self.comparison) else names
+        results = count_of(number, "result")
+        return f"{who} contain the same data (equal digests): no change in {results}"
 
     def _moved(self, moved: Sequence[tuple[Row, str]]) -> str:
         if len(self.rows) == 1:
             return _change(*moved[0])
         parts = [self._largest(self.overall.verdict)]
-        other: Verdict = "improvement" if self.overall.verdict == "regression" else "regression"
-        if any(row.verdict == other for row, _ in self.rows):
-            parts.append(self._largest(other))
-        return "; ".join((*parts, *self._others(self.overall.verdict, other)))
+        opposite: Verdict = "improvement" if self.overall.verdict == "regression" else "regression"
+        if any(row.verdict == opposite for row, _ in self.rows):
+            parts.append(self._largest(opposite))
+        return "; ".join((*parts, *self._others(self.overall.verdict, opposite)))
 
     def _largest(self, verdict: Verdict) -> str:
-        found = [one for one in self.rows if one[0].verdict == verdict]
-        row, name = max(found, key=lambda one: size_of_change(one[0]))
-        most = "" if len(found) == 1 else "; largest"
-        count = f"{len(found)} of {count_of(len(self.rows), 'result')}"
+        rows = [line for line in self.rows if line[0].verdict == verdict]
+        row, name = max(rows, key=lambda line: size_of_change(line[0]))
+        most = "" if len(rows) == 1 else "; largest"
+        count = f"{len(rows)} of {count_of(len(self.rows), 'result')}"
         return f"{count} {RESULT_WORDS[verdict]}{most}: {_change(row, name)}"
 
-    def _others(self, *told: Verdict) -> Iterator[str]:
+    def _others(self, *named: Verdict) -> Iterator[str]:
         counts = Counter(row.verdict for row, _ in self.rows)
         listed = [
             f"{counts[verdict]} {word}"
             for verdict, word in RESULT_WORDS.items()
-            if counts[verdict] and verdict not in told
+            if counts[verdict] and verdict not in named
         ]
         if listed:
             yield ", ".join(listed)
@@ -186,7 +187,7 @@ class _Sentence:
         return f"none of {len(self.rows)} results changed, all {within}{tail}"
 
     def _open(self, rows: Sequence[tuple[Row, str]]) -> str:
-        row, name = max(rows, key=lambda one: size_of_change(one[0]))
+        row, name = max(rows, key=lambda line: size_of_change(line[0]))
         advice = advise(row)
         # What follows is advice, which the next steps give as commands.
         why = "; ".join(filter(None, (row.reason_short, advice)))
@@ -201,7 +202,7 @@ def _change(row: Row, name: str) -> str:
 
 
 def describe_informational(comparison: Comparison) -> str | None:
-    """Say what was measured where no result gives a verdict; None where one does.
+    """Describe a measured result if none is used for a verdict; None if one is.
 
     Of several results the one with the narrowest CI is named.
     """
@@ -213,7 +214,7 @@ def describe_informational(comparison: Comparison) -> str | None:
     ]
     if not widths or any(row.family == "primary" for row, _ in rows):
         return None
-    _, row, name = min(widths, key=lambda one: one[0])
+    _, row, name = min(widths, key=lambda width: width[0])
     side = f" on {row.side}" if len(comparison.sides) > 2 else ""  # noqa: PLR2004
     which = "" if len(rows) == 1 else f"; narrowest CI of {len(rows)} results"
     return f"not used for the verdict: {_change(row, name)}{side}{which}"

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from schedperf.compare.advice.rerun import MOST_WORKLOADS, Pair, Recording, as_argument, join
-from schedperf.model.comparison import Comparison, Row, SideSummary
-from schedperf.runs.side import BASE, has_other_kernel
+from schedperf.model.comparison import BASE, Comparison, Row, SideSummary
+from schedperf.model.host import has_other_kernel
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -16,7 +16,7 @@ class Contrast:
     :param recordings: how the sides were recorded, by name; a side without one is not in it
     """
 
-    found: Comparison
+    comparison: Comparison
     recordings: Mapping[str, Recording]
     base: SideSummary
     new: SideSummary
@@ -29,11 +29,12 @@ class Contrast:
         """Is this weakness known of base, of the new side, or of the whole?"""
         named = (BASE, self.name, None)
         return any(
-            one.code == code and one.numbers.get("side") in named for one in self.found.caveats
+            caveat.code == code and caveat.numbers.get("side") in named
+            for caveat in self.comparison.caveats
         )
 
     def rows(self) -> list[Row]:
-        mine = [row for row in self.found.rows if row.side == self.name]
+        mine = [row for row in self.comparison.rows if row.side == self.name]
         primary = [row for row in mine if row.family == "primary"]
         return primary or mine
 
@@ -53,10 +54,10 @@ class Contrast:
             if "vm" in (base.program, new.program) or self.has_other_kernel():
                 return None
             base, new = replace(base, program="ab"), replace(new, program="ab")
-        wanted = {row.workload for row in rows or self.rows()}
+        affected = {row.workload for row in rows or self.rows()}
         both = {work.name for work in new.workloads}
         common = [work for work in base.workloads if work.name in both]
-        chosen = [work for work in common if work.name in wanted] or common
+        chosen = [work for work in common if work.name in affected] or common
         if not chosen:
             return None
         return Pair(base=base, new=new, workloads=tuple(chosen[:MOST_WORKLOADS]))
@@ -70,14 +71,16 @@ class Contrast:
         return Pair(base=base, new=alike, workloads=base.workloads[:MOST_WORKLOADS])
 
     def local_files(self, commands: Sequence[str]) -> list[str]:
-        """Return what commands take from the folder in which the sides were recorded."""
-        known = [self.recordings[name] for name in (BASE, self.name) if name in self.recordings]
-        files = dict.fromkeys(file for one in known for file in one.local_files)
+        """Return what commands take from the directory in which the sides were recorded."""
+        recordings = [
+            self.recordings[name] for name in (BASE, self.name) if name in self.recordings
+        ]
+        files = dict.fromkeys(file for recording in recordings for file in recording.local_files)
         return [file for file in files if any(file in command for command in commands)]
 
     def has_other_kernel(self) -> bool:
         """Is the kernel itself what differs? Nobody can revert a setting."""
-        return has_other_kernel(self.base, self.new)
+        return has_other_kernel(self.base.host, self.new.host)
 
     def compare(self, *options: str) -> str:
         paths = (as_argument(self.base.path), as_argument(self.new.path))

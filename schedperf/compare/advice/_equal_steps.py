@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Next steps where two sides are not comparable, or have no benchmark in common."""
+"""Next steps if two sides are not comparable, or have no benchmark in common."""
 
 from collections.abc import Sequence
 
 from schedperf.compare.advice._contrast import Contrast
-from schedperf.model.comparison import NextStep
-from schedperf.runs.side import BASE
+from schedperf.model.comparison import BASE, NextStep
 
-# Fields that a sentence names; a command names all, or it would only ask for the next ones.
+# Fields that a sentence names; the command names all of them.
 MOST_FIELDS = 5
-# Tables do not say what was run; words in capitals are the reader's to replace.
+# Tables do not record the workload; the reader replaces the words in capitals.
 RECORD_BOTH = (
     "schedperf record -o base.tar -n 5 -- WORKLOAD",
     "schedperf record -o new.tar -n 5 -- WORKLOAD",
@@ -18,29 +17,29 @@ RECORD_BOTH = (
 
 
 def blocking(contrast: Contrast) -> NextStep | None:
-    """Return what makes the blocking fields equal or allows them; None where nothing blocks."""
-    found = [
-        one
-        for one in contrast.found.comparability.differences
-        if one.severity == "blocking" and one.side in (BASE, contrast.name)
+    """Return the step that makes blocking fields equal or allows them; None if nothing blocks."""
+    differences = [
+        difference
+        for difference in contrast.comparison.comparability.differences
+        if difference.severity == "blocking" and difference.side in (BASE, contrast.name)
     ]
-    if not found or contrast.base.digest == contrast.new.digest:
+    if not differences or contrast.base.digest == contrast.new.digest:
         return None
-    names = [one.path for one in found]
+    names = [difference.path for difference in differences]
     if "workload" in names:
         return _same_workload(contrast, names)
     hosts = (contrast.base.host, contrast.new.host)
     groups = {path for host in hosts for path in host}
-    # Another expression of a metric is not a field of host.json, and nothing allows it.
+    # A metric's regular expression is not a field of host.json and cannot be allowed.
     can_allow = all(path.partition(".")[0] in groups for path in names)
     pair = contrast.pair()
     again = () if pair is None else pair.again("equal")
     allow = [word for path in names if can_allow for word in ("--allow", path)]
-    meant = "; use --allow if this is what you compare" if allow else ""
+    meant = "; if the difference is intended, use --allow" if allow else ""
     return NextStep(
         id="equalise",
-        what=f"make equal on both sides: {_list_fields(names)}",
-        why=f"{found[0].reason}, so the kernels cannot be compared{meant}",
+        what=f"use equal values on both sides: {_list_fields(names)}",
+        why=f"{differences[0].reason}, so the kernels cannot be compared{meant}",
         commands=(*again, *((contrast.compare(*allow),) if allow else ())),
     )
 
@@ -51,9 +50,9 @@ def _list_fields(names: Sequence[str]) -> str:
 
 
 def _same_workload(contrast: Contrast, names: Sequence[str]) -> NextStep:
-    # To allow the other fields would not help: no result is of both sides.
+    # Allowing the other fields would not help: the sides have no result in common.
     others = [name for name in names if name != "workload"]
-    equal = f"; make equal as well: {_list_fields(others)}" if others else ""
+    equal = f"; also use equal values of {_list_fields(others)}" if others else ""
     return NextStep(
         id="equalise",
         what="record the same workload on both sides",
@@ -72,14 +71,14 @@ def _record_as_base(contrast: Contrast) -> tuple[str, ...]:
 
 
 def nothing_shared(contrast: Contrast) -> NextStep | None:
-    """Return what gives both sides results of the same benchmarks; None where they share one."""
+    """Return the step that gives the sides common results; None if they have one."""
     rows = contrast.rows()
     is_shared = any(0 not in (row.n_base, row.n_new) for row in rows)
     has_runs = contrast.base.runs_clean != 0 and contrast.new.runs_clean != 0
     blocking = {
-        one.path
-        for one in contrast.found.comparability.differences
-        if one.severity == "blocking" and one.side == contrast.name
+        difference.path
+        for difference in contrast.comparison.comparability.differences
+        if difference.severity == "blocking" and difference.side == contrast.name
     }
     if not rows or is_shared or not has_runs or "workload" in blocking:
         return None

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What to do next: what the comparison lacks, as exact commands, the most useful first.
 
-Each rule looks at what was found and yields at most one step a side. They stand in the order of
-``RULES``: what forbids a verdict, what keeps one open, what would explain it, and what would make
-it hold elsewhere.
+Each rule returns at most one step per side. The order of ``RULES``: what prevents a verdict, what
+keeps it inconclusive, what would explain it, and what would generalise it.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,13 +14,13 @@ from schedperf.compare.advice._equal_steps import RECORD_BOTH, blocking, nothing
 from schedperf.compare.advice.rerun import Pair, Recording, as_argument, join
 from schedperf.evidence.profile.record import Profile
 from schedperf.model.comparison import Comparison, NextStep, Row, data_of
-from schedperf.stats.verdicts import CHANGED, FEWEST_IN_BLOCKS, name_units
-from schedperf.stats.welch import FEWEST_RUNS
+from schedperf.model.verdict import CHANGED, FEWEST_RUNS, name_units
+from schedperf.stats.verdicts import FEWEST_IN_BLOCKS
 
-# Boots of each kernel with which boots are the unit and still decide: four values per side.
+# Boots of each kernel: enough for a verdict with boots as the unit of replication.
 BOOTS = 4
 
-# The analyses that tell why, the collector that each of them needs, and what that one sees.
+# Analyses that explain a change, with the collector of each and what it records.
 EXPLAINING: Mapping[str, tuple[str, str]] = {
     "pelt": ("bpf_pelt", "PELT updates"),
     "placement": ("bpf_placement", "task placement and migrations"),
@@ -34,29 +33,29 @@ SCHEDSTATS = "CONFIG_SCHEDSTATS"
 
 
 def next_steps(comparison: Comparison, recordings: Mapping[str, Recording]) -> tuple[NextStep, ...]:
-    """Return what to do next, the most useful first; () where nothing would help.
+    """Return what to do next, the most useful step first; () if nothing would help.
 
-    :param recordings: by side; a side without one cannot be recorded again by a command, and its
-        steps are words alone
+    :param recordings: by side; steps for a side without one have no commands
     """
     base, *others = comparison.sides
     contrasts = [
-        Contrast(found=comparison, recordings=recordings, base=base, new=side) for side in others
+        Contrast(comparison=comparison, recordings=recordings, base=base, new=side)
+        for side in others
     ]
     steps: dict[str, NextStep] = {}
     for rule in RULES:
         for contrast in contrasts:
-            found = rule(contrast)
-            step = found and _with_folder(found, contrast)
-            # What is advised for two sides alike is advised once.
+            proposal = rule(contrast)
+            step = proposal and _with_folder(proposal, contrast)
+            # A step that applies to two sides is listed once.
             if step is not None and step not in steps.values():
-                told = step.id if step.id not in steps else f"{step.id}-{contrast.name}"
-                steps[told] = replace(step, id=told)
+                step_id = step.id if step.id not in steps else f"{step.id}-{contrast.name}"
+                steps[step_id] = replace(step, id=step_id)
     return tuple(steps.values())
 
 
 def _with_folder(step: NextStep, contrast: Contrast) -> NextStep:
-    # ./enter-cgroup is a file of the machine of the recording, found from one folder alone.
+    # ./enter-cgroup is a relative path on the machine of the recording.
     files = contrast.local_files(step.commands)
     if not files:
         return step
@@ -64,7 +63,7 @@ def _with_folder(step: NextStep, contrast: Contrast) -> NextStep:
     relative = [path for path in bundles if not PurePath(path).is_absolute()]
     takes_bundles = any(path in command for path in relative for command in step.commands)
     rest = "with bundle paths relative to it" if takes_bundles else "where base was recorded"
-    where = f"run this in the folder of {files[0]}, {rest}"
+    where = f"run this in the directory of {files[0]}, {rest}"
     return replace(step, why=f"{step.why}; {where}")
 
 
@@ -75,12 +74,12 @@ def _same_data(contrast: Contrast) -> NextStep | None:
     if pair is None or pair.base.program == "vm":
         commands: tuple[str, ...] = ()
     else:
-        # Only the other side is to be recorded: a second time, or with another setting.
+        # Only the new side needs a recording: a second one, or one with another setting.
         commands = pair.beside(pair.new, "other", pair.base)
     return NextStep(
         id="same-data",
-        what="record the other side under another name",
-        why=f"base and {contrast.name} hold the same runs",
+        what="record the other side to another file",
+        why=f"base and {contrast.name} contain the same runs",
         commands=commands,
     )
 
@@ -88,13 +87,13 @@ def _same_data(contrast: Contrast) -> NextStep | None:
 def _no_results(contrast: Contrast) -> NextStep | None:
     if contrast.base.digest == contrast.new.digest:
         return None
-    for one in (contrast.base, contrast.new):
-        if one.runs_clean == 0:
+    for bundle in (contrast.base, contrast.new):
+        if bundle.runs_clean == 0:
             return NextStep(
                 id="failed-runs",
-                what=f"find out why all runs of {one.name} failed",
+                what=f"find out why all runs of {bundle.name} failed",
                 why="a verdict needs successful runs",
-                commands=(join("show", "--runs", as_argument(one.path)),),
+                commands=(join("show", "--runs", as_argument(bundle.path)),),
             )
     pair = contrast.pair()
     if pair is None or contrast.rows():
@@ -106,22 +105,26 @@ def _no_results(contrast: Contrast) -> NextStep | None:
     )
     return NextStep(
         id="name-metric",
-        what="record again with a rule for the metric",
+        what="record again and define the metric with --metric",
         why="no parser reads the output of this workload",
         commands=named.again("metric"),
     )
 
 
 def _incomplete(contrast: Contrast) -> NextStep | None:
-    cut = [one for one in (contrast.base, contrast.new) if not one.complete or one.runs_failed]
+    cut = [
+        bundle
+        for bundle in (contrast.base, contrast.new)
+        if not bundle.complete or bundle.runs_failed
+    ]
     if not cut or not contrast.rows():
         return None
-    names = " and ".join(one.name for one in cut)
+    names = " and ".join(bundle.name for bundle in cut)
     return NextStep(
         id="look-at-runs",
         what=f"check the missing runs of {names}",
-        why="failed and missing runs are left out",
-        commands=tuple(join("show", "--runs", as_argument(one.path)) for one in cut),
+        why="failed and missing runs are excluded from the comparison",
+        commands=tuple(join("show", "--runs", as_argument(bundle.path)) for bundle in cut),
     )
 
 
@@ -160,13 +163,13 @@ def _more_runs(contrast: Contrast) -> NextStep | None:
     return NextStep(
         id="more-runs",
         what=f"record about {number} more {name_units(number, unit)}{each}",
-        why=f"{opened}: neither a change nor equivalence is shown",
+        why=f"{opened}: inconclusive with the runs recorded so far",
         commands=() if pair is None else _grow(pair, number, unit),
     )
 
 
 def _missing_runs(row: Row, contrast: Contrast) -> int | None:
-    # None where more runs would not help, or where the number is unknown.
+    # None if more runs would not help, or if the number is unknown.
     if row.more_runs is not None:
         return row.more_runs
     if row.n_base is None or row.n_new is None:
@@ -174,7 +177,7 @@ def _missing_runs(row: Row, contrast: Contrast) -> int | None:
     fewest = min(row.n_base, row.n_new)
     if row.ci_low is None:
         return max(FEWEST_RUNS - fewest, 0) or None
-    # One after the other, fewer runs than these cannot tell a change from drift.
+    # With sides recorded one after the other, fewer runs cannot separate a change from drift.
     in_blocks = contrast.has_caveat("blocks") and row.replication == "runs"
     return max(FEWEST_IN_BLOCKS - fewest, 0) or None if in_blocks else None
 
@@ -193,32 +196,32 @@ def _explain(contrast: Contrast) -> NextStep | None:
     if pair is None or (is_open and not contrast.has_caveat("emulated")):
         return None
     blind = any(
-        one.bearing == "unseen" and one.id.startswith("hotter_symbols")
-        for one in contrast.found.findings
+        finding.bearing == "unseen" and finding.id.startswith("hotter_symbols")
+        for finding in contrast.comparison.findings
     )
     # Memory events need hardware that emulators and most guests lack.
     on_hardware = pair.base.program == "record"
-    wanted = {
+    missing = {
         collector: sees
         for name, (collector, sees) in EXPLAINING.items()
-        if name in contrast.found.sections
-        and contrast.found.sections[name].status == "absent"
+        if name in contrast.comparison.sections
+        and contrast.comparison.sections[name].status == "absent"
         and (collector != "perf_c2c" or on_hardware)
     }
-    if not wanted:
+    if not missing:
         return None
-    kept = [name for name in pair.base.collectors if name not in ("default", "none", *wanted)]
-    eyes = "the profile's event cannot see most of the scheduler, and " if blind else ""
+    kept = [name for name in pair.base.collectors if name not in ("default", "none", *missing)]
+    eyes = "the profile's event does not sample most scheduler code, and " if blind else ""
     return NextStep(
         id="explain",
-        what=f"record {', '.join(wanted.values())}",
-        why=f"{eyes}no run was recorded with {' or '.join(wanted)}",
-        commands=pair.again("why", collectors=("default", *kept, *wanted)),
+        what=f"record {', '.join(missing.values())}",
+        why=f"{eyes}no run was recorded with {' or '.join(missing)}",
+        commands=pair.again("why", collectors=("default", *kept, *missing)),
     )
 
 
 def _on_a_pmu(contrast: Contrast) -> NextStep | None:
-    profile = data_of(contrast.found.sections, Profile)
+    profile = data_of(contrast.comparison.sections, Profile)
     if profile is None or not contrast.has_verdict(*CHANGED):
         return None
     has_timer = any(
@@ -232,8 +235,8 @@ def _on_a_pmu(contrast: Contrast) -> NextStep | None:
     pair = contrast.pair()
     return NextStep(
         id="pmu",
-        what="record again with a PMU: on bare metal, or in a guest that has one",
-        why="an hrtimer sampled the profile and cannot see code that runs with interrupts off",
+        what="record again with a PMU: on bare metal, or in a guest with a virtual PMU",
+        why="the profile was sampled by an hrtimer, which misses code with interrupts disabled",
         commands=() if pair is None else ("schedperf doctor", *pair.again("pmu")),
     )
 
@@ -245,7 +248,7 @@ def _record_it(contrast: Contrast) -> NextStep | None:
     return NextStep(
         id="record",
         what="record both sides with schedperf; replace the words in capitals",
-        why="tables hold no captures that could explain the change",
+        why="CSV tables contain no collector data that could explain the change",
         commands=RECORD_BOTH,
     )
 
@@ -264,7 +267,7 @@ def _revert(contrast: Contrast) -> NextStep | None:
     return NextStep(
         id="revert",
         what="revert the suspected commit on top of new, boot that kernel and record it",
-        why="a change that the revert undoes is caused by that commit",
+        why="if the revert removes the change, the commit is the cause",
         commands=commands,
     )
 
@@ -278,7 +281,7 @@ def _more_boots(contrast: Contrast) -> NextStep | None:
     elif pair.base.program == "vm":
         commands = pair.again("boots", boots=BOOTS)
     else:
-        # A comparison of the second boot alone would again be of one boot.
+        # A bundle with the second boot only would again have one boot.
         commands = pair.append_boot(pair.base.runs) or ()
     return NextStep(
         id="more-boots",
@@ -318,13 +321,13 @@ def _against_itself(contrast: Contrast) -> NextStep | None:
     return NextStep(
         id="a-a",
         what="compare base with itself (A/A)",
-        why="a change between two recordings of base is noise",
+        why="shows how much results change between two recordings of base",
         commands=commands,
     )
 
 
 def _schedstats(contrast: Contrast) -> NextStep | None:
-    section = contrast.found.sections.get("schedstat")
+    section = contrast.comparison.sections.get("schedstat")
     reason = None if section is None else section.reason
     if reason is None or SCHEDSTATS not in reason:
         return None
@@ -333,7 +336,7 @@ def _schedstats(contrast: Contrast) -> NextStep | None:
     return NextStep(
         id="schedstats",
         what=f"build {kernels} with {SCHEDSTATS}=y",
-        why="load balancing was not counted: no /proc/schedstat",
+        why="load-balancing counts are missing, because the kernel has no /proc/schedstat",
         commands=("schedperf doctor",),
     )
 

@@ -27,7 +27,7 @@ MOST_WORKLOADS = 3
 BY_CHOICE = ("bpf_pelt", "bpf_placement", "perf_c2c", "perf_mem", "task_sched")
 # What a guest of `schedperf vm` has on its kernel's command line.
 GUEST_MARK = "virtme"
-# What a shell takes from the folder in which it stands: ./enter-cgroup.
+# What a shell takes from the directory in which it stands: ./enter-cgroup.
 LOCAL_FILE = re.compile(r"""(?<![^\s;&|()<>'"=])\.{1,2}/[^\s;&|()<>'"$`]+""")
 
 
@@ -85,9 +85,9 @@ class Recording:
 
     @property
     def local_files(self) -> tuple[str, ...]:
-        """Return what setup and workloads take from the folder of the recording, as they say it.
+        """Return what setup and workloads take from the directory of the recording, as they say it.
 
-        A bundle does not tell which folder that was.
+        A bundle does not tell which directory that was.
         """
         texts = (self.setup, *(" ".join(work.words) for work in self.workloads))
         return tuple(dict.fromkeys(name for text in texts for name in LOCAL_FILE.findall(text)))
@@ -95,13 +95,13 @@ class Recording:
 
 def recordings_of(sides: Sequence[Side]) -> Mapping[str, Recording]:
     """Return how each side was recorded, by name; without those that cannot be repeated."""
-    found = {side.name: _recording_of(side.bundle) for side in sides}
-    return {name: one for name, one in found.items() if one is not None}
+    recordings = {side.name: _recording_of(side.bundle) for side in sides}
+    return {name: recording for name, recording in recordings.items() if recording is not None}
 
 
 def _recording_of(bundle: Bundle) -> Recording | None:
     runs = [run for run in bundle.runs if not run.warmup]
-    found = Recording(
+    recording = Recording(
         program=_program(bundle, runs),
         workloads=tuple(_workloads(bundle, runs)),
         rules=tuple(
@@ -114,16 +114,18 @@ def _recording_of(bundle: Bundle) -> Recording | None:
         runs=_runs_of_a_point(runs),
         path=as_argument(str(bundle.path)),
     )
-    return found if found.workloads and _is_accepted(found) else None
+    return recording if recording.workloads and _is_accepted(recording) else None
 
 
-def _is_accepted(found: Recording) -> bool:
+def _is_accepted(recording: Recording) -> bool:
     # What a bundle says must be what the recorder takes, and what a reader sees.
-    texts = (*found.rules, *found.vary, found.setup, found.path)
+    texts = (*recording.rules, *recording.vary, recording.setup, recording.path)
     parser = make_parser("record", "schedperf")
     try:
-        for work in found.workloads:
-            parser.parse_args(["-o", "again.tar", *_vary(found), *_options(found, work, None)])
+        for work in recording.workloads:
+            parser.parse_args(
+                ["-o", "again.tar", *_vary(recording), *_options(recording, work, None)]
+            )
     except RecordError:
         return False
     return all(map(str.isprintable, texts))
@@ -148,7 +150,7 @@ def _workloads(bundle: Bundle, runs: Sequence[Run]) -> Iterator[Workload]:
         for point in points:
             for parameter, value in point.items():
                 values.setdefault(parameter, {})[value] = None
-        settings = tuple(f"{parameter}={','.join(found)}" for parameter, found in values.items())
+        settings = tuple(f"{parameter}={','.join(chosen)}" for parameter, chosen in values.items())
         if words and points and all(map(str.isprintable, settings)):
             yield Workload(name=name, words=words, points=settings)
 
@@ -174,8 +176,8 @@ def _runs_of_a_point(runs: Sequence[Run]) -> int:
     counts: dict[tuple[int, str, str], int] = {}
     for run in runs:
         if run.kind == "clean":
-            place = (run.boot, run.workload, run.point_key)
-            counts[place] = counts.get(place, 0) + 1
+            point = (run.boot, run.workload, run.point_key)
+            counts[point] = counts.get(point, 0) + 1
     return max(counts.values(), default=1)
 
 
@@ -220,8 +222,8 @@ class Pair:
         return (*made, join("compare", *paths))
 
     def _named(self, word: str) -> tuple[str, str]:
-        # A command that takes a file of its folder works in that folder alone, and the way from
-        # there to these bundles is unknown: the new ones are then made in that folder.
+        # A command that uses a file of its directory works in that directory only. The path from
+        # there to these bundles is unknown, so the new ones are made in that directory.
         paths = (self.base.named(word), self.new.named(word))
         base, new = (as_argument(PurePath(path).name) for path in paths)
         is_bound = bool(self.base.local_files or self.new.local_files)
@@ -257,14 +259,14 @@ class Pair:
         :param others: base first; they stay as they are
         """
         path = side.named(word)
-        compare = join("compare", *(other.path for other in others), path)
+        compare = join("compare", *(recording.path for recording in others), path)
         return (*self._one_side(side, path, side.runs, None), compare)
 
     def _one_side(
         self, side: Recording, path: str, runs: int, collectors: Sequence[str] | None
     ) -> Iterator[str]:
-        for place, work in enumerate(self.workloads):
-            yield _record(side, work, ("--append" if place else "-o", path), runs, collectors)
+        for index, work in enumerate(self.workloads):
+            yield _record(side, work, ("--append" if index else "-o", path), runs, collectors)
 
     def in_guests(
         self,
@@ -288,10 +290,10 @@ class Pair:
         counts = ("--boots", str(boots), "-n", str(runs))
         made = (
             join(
-                "vm", *images, *(("--add-boots",) if place else ()), *counts, *_vary(self.base),
+                "vm", *images, *(("--add-boots",) if index else ()), *counts, *_vary(self.base),
                 *_options(self.base, work, collectors), "--", *work.words,
             )
-            for place, work in enumerate(self.workloads)
+            for index, work in enumerate(self.workloads)
         )  # fmt: skip
         return (*made, join("compare", *(f"{name}.tar" for name in names)))
 
@@ -300,8 +302,8 @@ class Pair:
         # further command gets bundles of its own.
         setups = (("--base-setup", self.base.setup), ("--new-setup", self.new.setup))
         given = [part for option, setup in setups if setup for part in (option, setup)]
-        for place, work in enumerate(self.workloads):
-            base, new = self._named(f"{word}{place + 1}" if place else word)
+        for index, work in enumerate(self.workloads):
+            base, new = self._named(f"{word}{index + 1}" if index else word)
             yield join(
                 "ab", "--base", base, "--new", new, *given,
                 "-n", str(runs), *_options(self.base, work, collectors), "--", *work.words,

@@ -37,18 +37,19 @@ def find_all(
     caveats: list[Caveat] = []
     for rule in sorted(plugins, key=lambda rule: not rule.is_joined):
         try:
-            found = list(rule.find(sections, rows))
-            json.dumps([(one.value, one.ci) for one in found], allow_nan=False)
+            candidates = list(rule.find(sections, rows))
+            json.dumps([(finding.value, finding.ci) for finding in candidates], allow_nan=False)
         except Exception as error:  # noqa: BLE001 # one rule must not cost the others
             caveats.append(caveat("failed-finding", rule=rule.name, problem=describe(error)))
         else:
-            findings += [one for one in found if not _is_told(one, findings)]
+            findings += [finding for finding in candidates if not _is_covered(finding, findings)]
     return rank_findings(findings, rows), tuple(caveats)
 
 
-def _is_told(found: Finding, before: Iterable[Finding]) -> bool:
-    # All that it rests on is part of what an earlier one of the side says.
-    evidence = set(found.evidence)
+def _is_covered(finding: Finding, before: Iterable[Finding]) -> bool:
+    # All of its evidence is part of an earlier finding of the same side.
+    evidence = set(finding.evidence)
     return any(
-        evidence and evidence < set(other.evidence) and found.side == other.side for other in before
+        evidence and evidence < set(earlier.evidence) and finding.side == earlier.side
+        for earlier in before
     )

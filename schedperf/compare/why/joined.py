@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Merge a hot symbol, a bouncing line, a layout change and a benchmark change into one finding.
 
-Four things may be seen of one cache line, and each is an edge of the story only if it holds by
-itself and goes the same way as the others:
+Four kinds of evidence about one cache line are merged if each is significant and all have the same
+direction:
 
-* contention: loads that another CPU's write made slow rose, or fell, beyond their interval
-* layout: a name now shares the line with a variable that other CPUs write, or no longer does
+* contention: loads slowed by writes of other CPUs increased, or decreased, significantly
+* layout: a variable now shares the line with one that other CPUs write, or no longer does
 * symbol: the cost of a function that accesses the line changed significantly
 * benchmark: a primary result of the same point got worse, or better
 
-A story needs two of the first three. Edges that do not hold are left out; what was not measured is
-listed. Without memory samples a layout and a symbol make a story of a lower grade; with samples
-that show no change of the line they make none.
+A merged finding needs two of the first three. Evidence that was not measured is listed. Without
+memory samples a layout and a symbol make a finding of a lower grade; with samples that show no
+change of the line they make none.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -27,32 +27,35 @@ from schedperf.evidence.layout.record import Layout, LayoutAlarm, LayoutComparis
 from schedperf.evidence.profile.record import Profile, ProfilePoint, ProfileRow
 from schedperf.kernel.renames import newest_function
 from schedperf.model.comparison import Finding, Row, Section, data_of
-from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE
+from schedperf.model.verdict import FALSE_DISCOVERY_RATE
 from schedperf.symbols.places import KERNEL
 
-# Of one side; more stories than these explain nothing.
+# Merged findings per side.
 MOST_FINDINGS = 5
 # Functions, mates and results that one sentence names.
 MOST_NAMED = 3
 
-# How many of the four edges hold, in words; "not shown to cause" holds for all of them.
+# Grade and text by the number of kinds of evidence.
 _GRADES = {
-    4: "A: contention, symbol, layout and benchmark changed together",
-    3: "B: three of contention, symbol, layout and benchmark changed together",
-    2: "C: two of contention, symbol, layout and benchmark changed together",
+    4: "A: cache contention, function CPU time, layout and benchmark changed together",
+    3: "B: three of cache contention, function CPU time, layout and benchmark changed together",
+    2: "C: two of cache contention, function CPU time, layout and benchmark changed together",
 }
-_WITHOUT_SAMPLES = "D: no memory samples; a layout change and a symbol that accesses it"
+_WITHOUT_SAMPLES = (
+    "D: no memory samples; a data layout and the CPU time of a function that accesses it "
+    "changed together"
+)
 
 # Workload and point.
 _Place = tuple[str, str]
 
 
 class _LayoutEdge(NamedTuple):
-    """What a name on the line gained or lost.
+    """Variables that a variable now shares a line with, or no longer does.
 
-    :param entry: as the layout calls it: ``struct task_group.load_avg``
+    :param entry: its name in the layout section: ``struct task_group.load_avg``
     :param mates: variables on its line that other CPUs write, new where contention rose, else gone
-    :param rows: pairs and alarms of the layout section that say so
+    :param rows: identifiers of the pairs and alarms of the layout section
     """
 
     entry: str
@@ -68,8 +71,8 @@ class _Symbol:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Story:
-    # One line, or one alarm of the layout, and the edges that hold.
+class _Merged:
+    # One line, or one alarm of the layout, and its evidence.
     side: str
     subject: str
     row: str
@@ -85,24 +88,26 @@ class _Story:
         return sum(map(bool, (self.contention, self.layout, self.symbols, self.results)))
 
     @property
-    def is_told(self) -> bool:
+    def is_reported(self) -> bool:
         return sum(map(bool, (self.contention, self.layout, self.symbols))) > 1
 
 
 @joined_finding("joined")
 def joined(sections: Mapping[str, Section], rows: Sequence[Row]) -> Iterator[Finding]:
-    """Yield the stories of each side, those with most edges first."""
-    found = (data_of(sections, C2c), data_of(sections, Layout), data_of(sections, Profile))
-    sides = dict.fromkeys(one.side for data in found if data for one in data.comparisons)
+    """Yield the merged findings of each side, those with most kinds of evidence first."""
+    records = (data_of(sections, C2c), data_of(sections, Layout), data_of(sections, Profile))
+    sides = dict.fromkeys(
+        comparison.side for data in records if data for comparison in data.comparisons
+    )
     for side in sides:
-        scene = _Scene(sections, rows, side)
-        stories = [story for story in scene.stories() if story.is_told]
-        ranked = sorted(stories, key=lambda story: -story.edges)
-        yield from (_tell(story) for story in ranked[:MOST_FINDINGS])
+        evidence = _SideEvidence(sections, rows, side)
+        candidates = [merged for merged in evidence.merged() if merged.is_reported]
+        ranked = sorted(candidates, key=lambda merged: -merged.edges)
+        yield from (_finding(merged) for merged in ranked[:MOST_FINDINGS])
 
 
-class _Scene:
-    # What all sections say of one side.
+class _SideEvidence:
+    # The evidence of all sections about one side.
 
     def __init__(self, sections: Mapping[str, Section], rows: Sequence[Row], side: str) -> None:
         self._sections = sections
@@ -111,17 +116,32 @@ class _Scene:
         lines, layout = data_of(sections, C2c), data_of(sections, Layout)
         profile = data_of(sections, Profile)
         self._points = next(
-            (one.points for one in (lines.comparisons if lines else ()) if one.side == side), ()
+            (
+                comparison.points
+                for comparison in (lines.comparisons if lines else ())
+                if comparison.side == side
+            ),
+            (),
         )
         self._layout = next(
-            (one for one in (layout.comparisons if layout else ()) if one.side == side), None
+            (
+                comparison
+                for comparison in (layout.comparisons if layout else ())
+                if comparison.side == side
+            ),
+            None,
         )
         self._events = next(
-            (one.events for one in (profile.comparisons if profile else ()) if one.side == side), ()
+            (
+                comparison.events
+                for comparison in (profile.comparisons if profile else ())
+                if comparison.side == side
+            ),
+            (),
         )
 
-    def stories(self) -> Iterator[_Story]:
-        """Yield what may be told of each line; without memory samples, of each alarm."""
+    def merged(self) -> Iterator[_Merged]:
+        """Yield the merged evidence of each line; without memory samples, of each layout alarm."""
         compared = [point for point in self._points if point.reason is None]
         for point in compared:
             yield from map(self._of_line, contentions(point))
@@ -129,35 +149,35 @@ class _Scene:
             why = _why_no_samples(self._sections, self._points)
             yield from self._of_alarms(self._layout.alarms, why)
 
-    def _of_line(self, contention: Contention) -> _Story:
+    def _of_line(self, contention: Contention) -> _Merged:
         point, line, rises = contention.point, contention.line, contention.rises
-        place = (point.workload, point.point)
-        symbols, unseen = self._symbols(place, touched(line), rises=rises)
+        at = (point.workload, point.point)
+        symbols, unseen = self._symbols(at, touched(line), rises=rises)
         if self._layout is None or not _is_layout_known(self._layout, line):
             unseen = [
                 *unseen,
                 f"layout of the line: {self._why_no_layout()}",
             ]
         edges = () if self._layout is None else _layout_edges(self._layout, line, rises=rises)
-        return _Story(
+        return _Merged(
             side=self._side,
             subject=contention.subject,
             row=line.row,
             contention=contention,
             layout=next(iter(edges), None),
             symbols=symbols,
-            results=self._results(place, rises=rises),
+            results=self._results(at, rises=rises),
             rises=rises,
             unseen=unseen,
         )
 
-    def _of_alarms(self, alarms: Sequence[LayoutAlarm], why: str) -> Iterator[_Story]:
-        # Each alarm says that something became dearer, for those who touch it.
+    def _of_alarms(self, alarms: Sequence[LayoutAlarm], why: str) -> Iterator[_Merged]:
+        # Each alarm is about a line that became more expensive for functions that access it.
         for alarm in alarms:
             functions = {function.rpartition(":")[2] for function in alarm.functions}
-            for place in self._places():
-                symbols, unseen = self._symbols(place, functions, rises=True)
-                yield _Story(
+            for at in self._places():
+                symbols, unseen = self._symbols(at, functions, rises=True)
+                yield _Merged(
                     side=self._side,
                     subject=alarm.claim,
                     row=alarm.row,
@@ -166,17 +186,17 @@ class _Scene:
                         entry=alarm.names[0], mates=alarm.names[1:], rows=(alarm.row,)
                     ),
                     symbols=symbols,
-                    results=self._results(place, rises=True),
+                    results=self._results(at, rises=True),
                     rises=True,
                     unseen=[f"no memory samples: {why}", *unseen],
                 )
 
     def _places(self) -> list[_Place]:
-        found = ((point.workload, point.point) for one in self._events for point in one.points)
-        return list(dict.fromkeys(found))
+        points = ((point.workload, point.point) for event in self._events for point in event.points)
+        return list(dict.fromkeys(points))
 
     def _symbols(
-        self, place: _Place, functions: Collection[str], *, rises: bool
+        self, at: _Place, functions: Collection[str], *, rises: bool
     ) -> tuple[list[_Symbol], list[str]]:
         # Changed rows of the functions, largest change first, and why there may be more.
         points = [
@@ -184,10 +204,10 @@ class _Scene:
             for event in self._events
             if event.sees_kernel
             for point in event.points
-            if (point.workload, point.point) == place
+            if (point.workload, point.point) == at
         ]
         if not points:
-            return [], [f"cost of the functions: {self._why_no_profile()}"]
+            return [], [f"CPU time of the functions: {self._why_no_profile()}"]
         changed = [
             _Symbol(row=row, point=point)
             for point in points
@@ -200,36 +220,40 @@ class _Scene:
 
     def _why_no_profile(self) -> str:
         if data_of(self._sections, Profile) is None:
-            return _why_unseen(self._sections, "profile")
-        blind = next((one for one in self._events if not one.sees_kernel), None)
-        return "no profile of this point" if blind is None else f"{blind.event} cannot see it"
+            return _why_missing(self._sections, "profile")
+        blind = next((event for event in self._events if not event.sees_kernel), None)
+        if blind is None:
+            return "no profile recorded with this workload and parameters"
+        return f"{blind.event} does not sample the kernel"
 
     def _why_no_layout(self) -> str:
         seen = data_of(self._sections, Layout) is not None
         return (
-            "its variables are not in the layout" if seen else _why_unseen(self._sections, "layout")
+            "no layout recorded for its variables"
+            if seen
+            else _why_missing(self._sections, "layout")
         )
 
-    def _results(self, place: _Place, *, rises: bool) -> list[Row]:
+    def _results(self, at: _Place, *, rises: bool) -> list[Row]:
         verdict = "regression" if rises else "improvement"
         return [
             row for row in self._rows
-            if (row.workload, row.point) == place and row.verdict == verdict
+            if (row.workload, row.point) == at and row.verdict == verdict
         ]  # fmt: skip
 
 
 def _why_no_samples(sections: Mapping[str, Section], points: Sequence[C2cPoint]) -> str:
     reason = points[0].reason if points else None
-    return reason or _why_unseen(sections, "c2c")
+    return reason or _why_missing(sections, "c2c")
 
 
 def touched(line: C2cLineRow) -> set[str]:
     """Return the functions that touched a line on either side, under their newest names."""
     return {
-        newest_function(one.symbol)
+        newest_function(symbol.symbol)
         for seen in line.seen
         for access in seen.accesses
-        for one in access.symbols
+        for symbol in access.symbols
     }
 
 
@@ -244,49 +268,49 @@ def _is_sure(q: float | None) -> bool:
     return q is not None and q < FALSE_DISCOVERY_RATE
 
 
-def _tell(story: _Story) -> Finding:
-    contention = story.contention
+def _finding(merged: _Merged) -> Finding:
+    contention = merged.contention
     parts = [] if contention is None else [contention.describe()]
-    parts += map(_tell_symbol, story.symbols[:MOST_NAMED])
-    parts += [] if story.layout is None or contention is None else [_tell_layout(story)]
-    parts += [_tell_result(row) for row in story.results[:MOST_NAMED]]
-    size = _size_of_symbol(story.symbols[0]) if contention is None else contention.size
-    unseen = f"; not measured: {'; '.join(story.unseen)}" if story.unseen else ""
+    parts += map(_describe_symbol, merged.symbols[:MOST_NAMED])
+    parts += [] if merged.layout is None or contention is None else [_describe_layout(merged)]
+    parts += [_describe_result(row) for row in merged.results[:MOST_NAMED]]
+    size = _size_of_symbol(merged.symbols[0]) if contention is None else contention.size
+    unseen = f"; not measured: {'; '.join(merged.unseen)}" if merged.unseen else ""
     return Finding(
-        id=f"joined#{story.row}",
-        side=story.side,
-        claim=f"{story.subject}: {'; '.join(parts)}{unseen}",
+        id=f"joined#{merged.row}",
+        side=merged.side,
+        claim=f"{merged.subject}: {'; '.join(parts)}{unseen}",
         metric=size.metric,
         value=size.value,
         ci=size.interval,
         unit=size.unit,
         better="lower",
         n=size.n,
-        evidence=tuple(_evidence(story)),
+        evidence=tuple(_evidence(merged)),
         replication=f"{size.n[0]}+{size.n[1]} runs",
-        attribution=f"grade {_grade(story)}; causation not shown",
-        edges=story.edges,
+        attribution=f"grade {_grade(merged)}; causation not shown",
+        edges=merged.edges,
     )
 
 
-def _grade(story: _Story) -> str:
-    return _WITHOUT_SAMPLES if story.contention is None else _GRADES[story.edges]
+def _grade(merged: _Merged) -> str:
+    return _WITHOUT_SAMPLES if merged.contention is None else _GRADES[merged.edges]
 
 
-def _tell_symbol(symbol: _Symbol) -> str:
+def _describe_symbol(symbol: _Symbol) -> str:
     share, cost, unit = symbol.row.share, symbol.row.cost, symbol.point.cost_unit
     per = "" if cost is None else f" ({cost.base:.3g} -> {cost.new:.3g} {unit})"
     return f"{symbol.row.symbol} {share.base:.3g} -> {share.new:.3g}% of all CPUs{per}"
 
 
-def _tell_layout(story: _Story) -> str:
-    assert story.layout is not None
-    verb = "gained" if story.rises else "lost"
-    mates = _list_some(story.layout.mates, MOST_NAMED)
-    return f"{story.layout.entry} {verb} {mates} on its cache line, which other CPUs write"
+def _describe_layout(merged: _Merged) -> str:
+    assert merged.layout is not None
+    verb = "now" if merged.rises else "no longer"
+    mates = _list_some(merged.layout.mates, MOST_NAMED)
+    return f"{merged.layout.entry} {verb} shares its cache line with {mates}, written by other CPUs"
 
 
-def _tell_result(row: Row) -> str:
+def _describe_result(row: Row) -> str:
     at = f" at {row.point}" if row.point else ""
     change = "" if row.ratio is None else f" {100.0 * (row.ratio - 1.0):+.1f}%"
     return f"{row.metric}{at}{change} ({row.verdict})"
@@ -304,20 +328,20 @@ def _size_of_symbol(symbol: _Symbol) -> Size:
     )
 
 
-def _evidence(story: _Story) -> Iterator[str]:
-    if story.contention is not None:
-        yield f"c2c#{story.row}"
-    yield from (f"profile#{symbol.row.row}" for symbol in story.symbols[:MOST_NAMED])
-    if story.layout is not None:
-        yield from (f"layout#{row}" for row in story.layout.rows or ("",))
-    for row in story.results[:MOST_NAMED]:
+def _evidence(merged: _Merged) -> Iterator[str]:
+    if merged.contention is not None:
+        yield f"c2c#{merged.row}"
+    yield from (f"profile#{symbol.row.row}" for symbol in merged.symbols[:MOST_NAMED])
+    if merged.layout is not None:
+        yield from (f"layout#{row}" for row in merged.layout.rows or ("",))
+    for row in merged.results[:MOST_NAMED]:
         yield f"benchmarks#{row.metric} at {row.point}" if row.point else f"benchmarks#{row.metric}"
 
 
 def _layout_edges(
     compared: LayoutComparison, line: C2cLineRow, *, rises: bool
 ) -> Iterator[_LayoutEdge]:
-    """Yield what explains that a line bounces more, or less.
+    """Yield layout changes that explain more, or less, contention for a line.
 
     :param compared: the layout section's comparison of a side
     :param line: of the section about cache lines
@@ -335,7 +359,7 @@ def _layout_edges(
 
 
 def _is_layout_known(compared: LayoutComparison, line: C2cLineRow) -> bool:
-    """Say whether the layout of something on the line was compared."""
+    """Return whether the layout of any variable on the line was compared."""
     units = {unit.unit for unit in compared.units}
     return any(
         unit in units for key in _keys(line) for name in line.names
@@ -361,7 +385,7 @@ def _written(line: C2cLineRow) -> set[tuple[str, str]]:
 def _edge(
     unit: LayoutUnit, entry: str, written: set[tuple[str, str]], *, rises: bool
 ) -> _LayoutEdge | None:
-    changed = next((one for one in unit.entries if one.name == entry), None)
+    changed = next((candidate for candidate in unit.entries if candidate.name == entry), None)
     if changed is None:
         return None
     mates = tuple(
@@ -381,8 +405,8 @@ def _is_written_by_others(unit: str, entry: str) -> bool:
     return use is not None and use.written == "remote"
 
 
-def _is_of(one: str, other: str, entry: str, mates: Sequence[str]) -> bool:
-    return (one == entry and other in mates) or (other == entry and one in mates)
+def _is_of(a: str, b: str, entry: str, mates: Sequence[str]) -> bool:
+    return (a == entry and b in mates) or (b == entry and a in mates)
 
 
 def _alarms(
@@ -390,12 +414,12 @@ def _alarms(
 ) -> Iterator[str]:
     for alarm in alarms:
         pairs = alarm.pairs if alarm.unit == unit else ()
-        if any(_is_of(one, other, entry, mates) for one, other in pairs):
+        if any(_is_of(a, b, entry, mates) for a, b in pairs):
             yield alarm.row
 
 
-def _why_unseen(sections: Mapping[str, Section], name: str) -> str:
-    """Say why a section has nothing."""
+def _why_missing(sections: Mapping[str, Section], name: str) -> str:
+    """Return why a section has no data."""
     section = sections.get(name)
     return (section.reason if section is not None else None) or "not analysed"
 

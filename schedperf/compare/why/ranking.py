@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Rank findings: the reason with the best evidence comes first.
+"""Rank findings: the one with the most evidence for the verdict comes first.
 
-One rule, compared from the top; what is equal in one line is decided by the next:
+Findings are sorted by these criteria, in this order:
 
-1. what may explain the verdict, then what went the other way, then what was not measured
+1. findings that may explain the verdict, then findings in the opposite direction, then missing
+   evidence
 2. more kinds of evidence that moved together: contention, symbol, layout and benchmark
-3. what got worse where the side is worse (better where it is better), then what has no direction
-4. what was seen where the results changed, then what was seen at other points of a sweep
-5. an interval that is farther from no change, in units of its own width, and on logarithms where
-   it is of a ratio, so that the order stays where the sides change places; a fact without a number
-   has none and comes last
-6. the order of the rules
+3. changes in the direction of the verdict, then changes without a direction
+4. evidence at points whose results changed, then evidence at other points of a sweep
+5. distance of the CI from no change, in units of its width (of logarithms for ratios, so that
+   swapping the sides keeps the order); findings without a number come last
+6. order of the finding rules
 
-No rank turns a correlation into a cause: each finding keeps its attribution.
+The rank does not imply causation: each finding keeps its attribution.
 """
 
 import math
@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from schedperf.model.comparison import Bearing, Finding, Row
-from schedperf.stats.verdicts import CHANGED
+from schedperf.model.verdict import CHANGED
 
 _BEARINGS: tuple[Bearing, ...] = ("reason", "against", "unseen")
 
@@ -29,19 +29,23 @@ _NO_INTERVAL = 0.5
 
 
 def rank_findings(findings: Iterable[Finding], rows: Sequence[Row]) -> tuple[Finding, ...]:
-    """Return the findings in the order in which they are told, with their bearing on the verdict.
+    """Return the findings sorted by rank, with their bearing on the verdict.
 
-    :param rows: results of the benchmarks, which say what there is to explain
+    :param rows: results of the benchmarks, with the changes to explain
     """
-    outcomes = {row.side: _Outcome([one for one in rows if one.side == row.side]) for row in rows}
+    outcomes = {
+        row.side: _Outcome([result for result in rows if result.side == row.side]) for row in rows
+    }
     nothing = _Outcome([])
-    found = [(one, outcomes.get(one.side, nothing)) for one in findings]
-    told = [(replace(one, bearing=outcome.bearing(one)), outcome) for one, outcome in found]
-    return tuple(one for one, _ in sorted(told, key=lambda pair: _key(*pair)))
+    pairs = [(finding, outcomes.get(finding.side, nothing)) for finding in findings]
+    rated = [
+        (replace(finding, bearing=outcome.bearing(finding)), outcome) for finding, outcome in pairs
+    ]
+    return tuple(finding for finding, _ in sorted(rated, key=lambda pair: _key(*pair)))
 
 
 class _Outcome:
-    # Which way results changed and where: what there is to explain.
+    # The direction of the changed results, and their points.
 
     def __init__(self, rows: Sequence[Row]) -> None:
         primary = [row for row in rows if row.family == "primary"]
@@ -52,44 +56,44 @@ class _Outcome:
         self.is_better = verdicts == {"improvement"}
         self.points = {row.point for row in changed}
 
-    def bearing(self, found: Finding) -> Bearing:
-        """Say whether a finding may explain the verdict."""
-        went_back = found.bearing == "reason" and self._agrees(found) is False
-        return "against" if went_back else found.bearing
+    def bearing(self, finding: Finding) -> Bearing:
+        """Return whether a finding may explain the verdict."""
+        went_back = finding.bearing == "reason" and self._agrees(finding) is False
+        return "against" if went_back else finding.bearing
 
-    def direction(self, found: Finding) -> int:
-        return 0 if self._agrees(found) else 1
+    def direction(self, finding: Finding) -> int:
+        return 0 if self._agrees(finding) else 1
 
-    def is_elsewhere(self, found: Finding) -> bool:
-        """Was it seen at another point than those that changed?"""
+    def is_elsewhere(self, finding: Finding) -> bool:
+        """Return whether all evidence is at points without a changed result."""
         if "" in self.points or not self.points:
             return False
-        return not any(point in row for point in self.points for row in found.evidence)
+        return not any(point in row for point in self.points for row in finding.evidence)
 
-    def _agrees(self, found: Finding) -> bool | None:
+    def _agrees(self, finding: Finding) -> bool | None:
         # None where one of the two has no direction.
-        if found.better is None or not found.value or self.is_worse == self.is_better:
+        if finding.better is None or not finding.value or self.is_worse == self.is_better:
             return None
-        got_worse = (found.value > 0.0) == (found.better == "lower")
+        got_worse = (finding.value > 0.0) == (finding.better == "lower")
         return got_worse == self.is_worse
 
 
-def _key(found: Finding, outcome: _Outcome) -> tuple[int, int, int, bool, float]:
+def _key(finding: Finding, outcome: _Outcome) -> tuple[int, int, int, bool, float]:
     return (
-        _BEARINGS.index(found.bearing),
-        -found.edges,
-        outcome.direction(found),
-        outcome.is_elsewhere(found),
-        -_clearance(found),
+        _BEARINGS.index(finding.bearing),
+        -finding.edges,
+        outcome.direction(finding),
+        outcome.is_elsewhere(finding),
+        -_clearance(finding),
     )
 
 
-def _clearance(found: Finding) -> float:
+def _clearance(finding: Finding) -> float:
     # How far the interval stays from no change, in its own widths; 0 where it reaches it.
-    if found.ci is None:
-        return 0.0 if found.value is None else _NO_INTERVAL
-    # -20 and +25% are one change, seen from either side.
-    low, high = map(_log_of_percent, found.ci) if found.unit == "%" else found.ci
+    if finding.ci is None:
+        return 0.0 if finding.value is None else _NO_INTERVAL
+    # -20% and +25% are the same change with the sides swapped.
+    low, high = map(_log_of_percent, finding.ci) if finding.unit == "%" else finding.ci
     if low <= 0.0 <= high:
         return 0.0
     width = high - low

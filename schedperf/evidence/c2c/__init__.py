@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""False sharing: which cache lines bounce between CPUs, who reads and who writes which bytes."""
+"""Find cache lines that bounce between CPUs, and which code reads and writes which bytes."""

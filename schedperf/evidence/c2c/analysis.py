@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""From memory samples to cache lines: counted, folded, named, and told true from false sharing.
+"""Aggregate memory samples by cache line: counts, merged per-CPU copies, names, kind of sharing.
 
 ::
 
@@ -46,14 +46,14 @@ from schedperf.perf_data.recording import (
     Recording,
 )
 
-# Lines that are kept, most contended first; of all others only the totals are. A machine has some
-# hundreds that matter; in a damaged file every sample may be a line of its own.
+# Lines that are kept, most contended first; other lines are only in the totals. A machine has some
+# hundreds that matter; in a damaged file every sample may be on a different line.
 MOST_LINES = 10_000
 # Bytes. Of real machines: 32 (some ARMv7), 64, 128 (POWER), 256 (s390).
 LINE_BYTES = frozenset({16, 32, 64, 128, 256})
 
 _PEER_MACHINES = ("aarch64", "arm64")
-# Lines that two structs explain equally well, of which the notes name so many.
+# Ambiguous lines (two structs match equally well) that the notes list.
 MOST_CONFLICTS = 5
 
 # What is at an offset of a line; of other offsets nothing is known.
@@ -75,19 +75,19 @@ class _Group:
 def analyse_memory(
     recording: Recording, *, namer: Namer, node_of_cpu: Mapping[int, int], line_bytes: int
 ) -> MemoryProfile:
-    """Find the lines that several CPUs fought for.
+    """Find the contended cache lines.
 
     :param recording: read with its memory samples kept
-    :param namer: what is known of names; nothing is guessed where it knows none
+    :param namer: names of variables and functions
     :param node_of_cpu: CPU number to NUMA node
-    :param line_bytes: what the machine's caches have
+    :param line_bytes: cache line size of the machine
     :raises InputError: it has no memory samples, or ``line_bytes`` is out of range
     """
     memory = recording.memory
     if memory is None or not len(memory):
         raise InputError(
             "no memory samples: no event has data addresses and data sources; record with "
-            "`perf c2c record` or the collector perf_c2c"
+            "`perf c2c record` or the collector `perf_c2c`"
         )
     if line_bytes not in LINE_BYTES:
         raise InputError(
@@ -134,7 +134,7 @@ def analyse_memory(
 
 
 def _observable(recording: Recording, totals: Mapping[str, int]) -> Observable:
-    # By the event, then by the machine; a file that was put together by hand says neither.
+    # By the event, then by the machine; a file assembled by hand may record neither.
     names = " ".join(event.name for event in recording.events)
     if "ibs_op" in names:
         return "ibs"
@@ -148,8 +148,8 @@ def _group(folded: Folded, line_bytes: int) -> Integers:
     # Every line is a group of its own, but the copies of one per-CPU line are one.
     own = -1 - np.arange(len(folded.offset))
     keys = np.where(folded.is_folded, folded.offset // line_bytes, own)
-    found: Integers = np.unique(keys, return_inverse=True)[1].astype(np.int64)
-    return found
+    group_of_line: Integers = np.unique(keys, return_inverse=True)[1].astype(np.int64)
+    return group_of_line
 
 
 def _groups(
@@ -177,8 +177,8 @@ def _keep_most_contended(samples: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     ranked = slow.sort_values(["sum", "size"], ascending=False, kind="stable")
     left_out = ranked.iloc[MOST_LINES:]
     note = (
-        f"{len(left_out)} more lines, none with more than {left_out['sum'].iloc[0]} contended "
-        "samples, are in the totals alone"
+        f"{len(left_out)} cache lines with at most {left_out['sum'].iloc[0]} contended samples "
+        "each are counted in the totals but not listed"
     )
     return samples[samples["line"].isin(ranked.index[:MOST_LINES])], note
 
@@ -245,15 +245,15 @@ class _LineMaker:
         if variables is None or self._lines.owner[group.lines[0]] != KERNEL_OWNER:
             return {}
         offsets = np.unique(part["offset"]).tolist()
-        found: dict[int, Named | None]
+        name_at: dict[int, Named | None]
         if group.percpu is not None:
-            found = {offset: variables.percpu(group.percpu + offset) for offset in offsets}
+            name_at = {offset: variables.percpu(group.percpu + offset) for offset in offsets}
         else:
             start = self._start(group)
-            found = {offset: variables.at(start + offset) for offset in offsets}
-            if not any(found.values()):
-                found = self._name_object(start, part, functions)
-        return {offset: named for offset, named in found.items() if named is not None}
+            name_at = {offset: variables.at(start + offset) for offset in offsets}
+            if not any(name_at.values()):
+                name_at = self._name_object(start, part, functions)
+        return {offset: named for offset, named in name_at.items() if named is not None}
 
     def _name_object(
         self, start: int, part: Part, functions: Sequence[str]
@@ -261,15 +261,15 @@ class _LineMaker:
         variables = self._namer.variables
         if variables is None:
             return {}
-        found = variables.find_object(
+        candidates = variables.find_object(
             touched_by(part, functions), written_by(part, functions), self._line_bytes
         )
-        if len(found) > 1 and len(self.notes) < MOST_CONFLICTS:
-            places = " or ".join(f"{unit} at {offset}" for unit, offset in found)
-            self.notes.append(f"line {start:#x} matches {places}, so it has no name")
-        if len(found) != 1:
+        if len(candidates) > 1 and len(self.notes) < MOST_CONFLICTS:
+            places = " or ".join(f"{unit} at offset {offset}" for unit, offset in candidates)
+            self.notes.append(f"line {start:#x} is not named: it matches {places}")
+        if len(candidates) != 1:
             return {}
-        unit, line = found[0]
+        unit, line = candidates[0]
         return {
             offset: variables.field(unit, line + offset)
             for offset in np.unique(part["offset"]).tolist()
@@ -312,9 +312,9 @@ class _LineMaker:
         owner = int(self._lines.owner[first])
         if owner == KERNEL_OWNER:
             return f"{start:#x}"
-        # perf tells what the kernel did to a process's memory from what the process did.
+        # Like perf, separate the kernel's accesses to a process's memory from its own.
         is_own = self._lines.mode[first] == MODE_USER
-        by_whom = "" if is_own else " (from the kernel)"
+        by_whom = "" if is_own else " (accessed by the kernel)"
         if owner > KERNEL_OWNER:
             path = self._recording.files[owner - 1].path
             return f"{path}+{int(self._lines.place[first]):#x}{by_whom}"
@@ -340,7 +340,7 @@ def _hottest_name(accesses: Sequence[Access]) -> str | None:
     named = [access for access in accesses if access.name is not None]
     hottest = max(
         named,
-        key=lambda one: (one.local + one.remote, (one.reads or 0) + one.writes),
+        key=lambda access: (access.local + access.remote, (access.reads or 0) + access.writes),
         default=None,
     )
     return None if hottest is None else hottest.name

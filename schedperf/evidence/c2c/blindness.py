@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a recording of memory samples cannot show, said so that "nothing" is never read into it."""
+"""Describe what a recording of memory samples did not measure."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,32 +9,32 @@ import numpy as np
 from schedperf.evidence.c2c.record import Observable
 from schedperf.perf_data.recording import NO_CPU, MemorySamples, Recording
 
-# Family and models of AMD's cores whose IBS knows only one kind of "another core's cache": Zen 1
+# Family and models of AMD's cores whose IBS reports only one kind of "another core's cache": Zen 1
 # and 2 are family 23, Zen 3 these models of family 25. Linux commit 8bfc20baa935.
 _ZEN_FAMILY, _ZEN3_FAMILY = 23, 25
 _ZEN3_MODELS = frozenset((*range(0x10), *range(0x20, 0x60)))
 _AMD = re.compile(r"AuthenticAMD,(\d{1,4}),(\d{1,4})")
-# Neoverse V2, of which perf knows the data sources from 6.13 on.
+# Neoverse V2: perf decodes its data sources from 6.13 on.
 _NEOVERSE_V2, _FIRST_PERF = 0x410FD4F0, (6, 13)
 _PART = 0xFF0FFFF0
 _LATENCY = re.compile(r"\b(?:ldlat|min_latency)=(0x[0-9a-f]{1,8}|\d{1,10})\b")
-# Part of the samples without a usable data source from which it is worth a sentence.
+# Fraction of samples without a usable data source that is reported.
 MANY = 0.01
 
 
 def least_latency(names: Iterable[str]) -> int | None:
-    """Return the least latency that a sampled load has, in cycles; None where none is asked for.
+    """Return the minimum latency of sampled loads (ldlat) in cycles; None if not set.
 
-    :param names: of the events, as perf wrote them
+    :param names: event names as perf wrote them
     """
-    found = (_LATENCY.search(name) for name in names)
-    return next((int(match[1], 0) for match in found if match), None)
+    matches = (_LATENCY.search(name) for name in names)
+    return next((int(match[1], 0) for match in matches if match), None)
 
 
 def period_of(recording: Recording, memory: MemorySamples) -> int | None:
-    """Return the fixed period of the memory events; None where perf chose it as it went.
+    """Return the fixed period of the memory events; None if perf adapted it.
 
-    Where loads and stores have different ones it is that of the event that the file has first.
+    If loads and stores have different periods, return that of the first event in the file.
     """
     events = [recording.events[index] for index in np.unique(memory.event)]
     if not events or any(event.by_frequency for event in events):
@@ -67,26 +67,26 @@ def _notes_of_samples(
     levels = ("load_fb_hit", "load_l1_hit", "load_l2_hit", "load_llc_hit", "lcl_hitm", "rmt_hitm",
               "rmt_hit", "lcl_dram", "rmt_dram", "load_miss")  # fmt: skip
     if counts["load"] and not any(counts[name] for name in levels):
-        yield "no load records which cache answered it: contention not measured"
+        yield "loads do not record which cache served them: contention not measured"
     if not counts["store"]:
-        yield "no store was sampled: writers of a line are unknown"
+        yield "no stores were sampled: the writers of a cache line are unknown"
     elif observable == "peer" and counts["store_na"]:
         yield "stores do not record which cache they hit (Arm SPE)"
     if counts["no_parse"] > MANY * len(memory):
         ordinary = "; usual with IBS, which samples all operations" if observable == "ibs" else ""
         yield (
-            f"{counts['no_parse']} of {len(memory)} samples are neither load nor store, or do "
-            f"not record which{ordinary}"
+            f"{counts['no_parse']} of {len(memory)} samples are not classified as load or "
+            f"store{ordinary}"
         )
     without = counts["load_no_address"] + counts["store_no_address"]
     if without > MANY * len(memory):
-        yield f"{without} of {len(memory)} samples have no data address"
+        yield f"{without} of {len(memory)} samples do not record a data address"
     if (memory.cpu == NO_CPU).any():
         yield "samples do not record their CPU: sharing between CPUs is unknown"
     if counts["double_counted"]:
         yield (
-            f"{counts['double_counted']} remote HITM are counted as remote DRAM accesses too, as "
-            "`perf c2c` counts them; records and loads of a line hold them twice"
+            f"{counts['double_counted']} loads are counted as both remote HITM and remote DRAM "
+            "accesses (as in `perf c2c`), so twice among the records and loads per cache line"
         )
 
 
@@ -97,8 +97,8 @@ def _notes_of_machine(recording: Recording, observable: Observable) -> Iterator[
         family, model = int(amd[1]), int(amd[2])
         if family == _ZEN_FAMILY or (family == _ZEN3_FAMILY and model in _ZEN3_MODELS):
             yield (
-                "this CPU's IBS does not tell a modified line of another core from other answers "
-                "before Zen 4: contention that is not shown may be there"
+                "before Zen 4, IBS does not report whether a line that another core supplied was "
+                "modified: some contended loads may not be counted"
             )
     if _is_neoverse_v2(features.cpuid) and _release(features.perf_version) < _FIRST_PERF:
         yield (
@@ -115,19 +115,19 @@ def _is_neoverse_v2(cpuid: str | None) -> bool:
 
 
 def _release(version: str | None) -> tuple[int, int]:
-    # A version that is not known is not called too old.
-    found = re.match(r"(\d{1,3})\.(\d{1,3})", version or "")
-    return (int(found[1]), int(found[2])) if found else _FIRST_PERF
+    # An unknown version is assumed to be recent enough.
+    release = re.match(r"(\d{1,3})\.(\d{1,3})", version or "")
+    return (int(release[1]), int(release[2])) if release else _FIRST_PERF
 
 
 def _notes_of_event(recording: Recording, memory: MemorySamples) -> Iterator[str]:
     if period_of(recording, memory) is None:
         yield (
-            "perf adapted the period, so sample counts of two runs are not comparable; "
+            "perf adapted the sampling period, so sample counts of two runs are not comparable; "
             "record with a fixed period (`-c`)"
         )
     losses = recording.losses
     if losses.records or losses.samples:
         yield f"{losses.records or losses.samples} records were lost"
     if losses.throttled:
-        yield f"the kernel paused the event {losses.throttled} times: it fires too often"
+        yield f"the kernel throttled the event {losses.throttled} times (sampling rate too high)"

@@ -6,9 +6,9 @@
     found = compare_memory(base_runs, new_runs)
     found.lines[0].remote.ratio, found.lines[0].remote.ratio_low
 
-What is compared are counts over what gave occasion for them, never shares of a total: where one
-line calms down, the shares of all others grow. A run's exposure is its operations over the period
-of the samples, so that a rate is the number of accesses, sampled or not, per ``per`` operations.
+Rates are compared, never shares of a total: if one line becomes less contended, the shares of all
+other lines grow. The exposure of a run is its number of operations divided by the sampling period,
+so a rate is the estimated number of accesses per ``per`` operations.
 """
 
 import math
@@ -25,9 +25,8 @@ from schedperf.evidence.c2c.merge import MemorySamples, Pair, SeenLine, pair_lin
 from schedperf.evidence.c2c.record import C2cChange, C2cTotals, CountModel, Observable
 from schedperf.model.comparison import BaseNew, Replication
 from schedperf.model.run import Captured
+from schedperf.model.verdict import FALSE_DISCOVERY_RATE, FEWEST_RUNS
 from schedperf.stats import ComparedCounts, compare_counts
-from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE
-from schedperf.stats.welch import FEWEST_RUNS
 
 # Rates of single operations are small numbers; a whole run that is one operation has large ones.
 USUAL_PER = 1000
@@ -52,8 +51,8 @@ STORES: Mapping[Observable, str] = dict.fromkeys(("hitm", "ibs", "peer"), "store
 class LineChange:
     """One cache line on both sides.
 
-    :param unmatched: why it may be there on the other side under another name; None where both
-        sides know it, or one knows that it has none
+    :param unmatched: why it may exist on the other side under another name; None if both sides
+        have it, or if the other side certainly has no samples of it
     """
 
     base: SeenLine | None
@@ -70,17 +69,16 @@ class LineChange:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MemoryComparison:
-    """What two sides' memory samples say.
+    """The comparison of two sides' memory samples.
 
-    :param reason: why no rates are compared; None where they are. The lines are there all the same
-    :param unit: what an operation is; None where it is unknown
-    :param per: rates are per so many of them
-    :param model: of the counts: "Poisson" or "negative binomial"; None where nothing was compared
-    :param phi: squared coefficient of variation of a rate from run to run
-    :param replication: what is independent: runs, or boots where both sides have several
+    :param reason: why no rates are compared; None if they are. The lines are listed in both cases
+    :param unit: unit of an operation; None if unknown
+    :param per: rates are per this many operations
+    :param model: of the counts: "Poisson" or "negative binomial"; None if nothing was compared
+    :param phi: squared coefficient of variation of a rate between runs
+    :param replication: unit of replication: runs, or boots if both sides have several
     :param lines: most contended first
-    :param least_ratio: the smallest ratio that these runs find on the line that is known best; None
-        where nothing was compared
+    :param least_ratio: the smallest detectable ratio of any line; None if nothing was compared
     """
 
     reason: str | None
@@ -110,7 +108,7 @@ def compare_memory(base: Runs, new: Runs) -> MemoryComparison:
     :raises ValueError: a side has no run
     """
     if not base or not new:
-        raise ValueError("both sides need a run")
+        raise ValueError("no runs on one side (expected at least 1 run per side)")
     sides = (base, new)
     reason = _why_incomparable(base, new)
     unit = None if base[0].ops is None else base[0].ops.unit
@@ -136,21 +134,25 @@ def compare_memory(base: Runs, new: Runs) -> MemoryComparison:
 
 
 def _why_incomparable(base: Runs, new: Runs) -> str | None:
-    # Why rates of the sides' runs are different things; None where they are not.
+    # Why the sides' rates cannot be compared; None if they can.
     observables = {run.content.profile.observable for run in (*base, *new)}
     if len(observables) == 1 and any(run.content.profile.is_text for run in (*base, *new)):
-        return "the text of a report does not record the sampling period"
+        return "output of `perf c2c report` does not contain the sampling period"
     for what, values in _settings((*base, *new)).items():
         if len(values) > 1:
             listed = (_settings(side)[what] for side in (base, new))
-            one, other = (
-                ", ".join(sorted("none" if one is None else str(one) for one in some))
+            in_base, in_new = (
+                ", ".join(sorted("none" if value is None else str(value) for value in some))
                 for some in listed
             )
-            where = f"{one} in base, {other} in new" if one != other else f"{one}, in both sides"
+            where = (
+                f"{in_base} in base, {in_new} in new"
+                if in_base != in_new
+                else f"{in_base} in both base and new"
+            )
             return f"{what} differ between runs: {where}"
     if base[0].content.profile.period is None:
-        return "the period is not fixed, so accesses per sample are unknown"
+        return "the sampling period is not fixed, so accesses per sample are unknown"
     if any(run.ops is None for run in (*base, *new)):
         return "the number of benchmark operations per run is unknown"
     return None
@@ -159,12 +161,12 @@ def _why_incomparable(base: Runs, new: Runs) -> str | None:
 def _settings(runs: Runs) -> dict[str, set[object]]:
     profiles = [run.content.profile for run in runs]
     return {
-        "observables": {profile.observable for profile in profiles},
+        "kinds of contended loads": {profile.observable for profile in profiles},
         "events": {" and ".join(sorted(profile.event)) for profile in profiles},
-        "periods": {profile.period for profile in profiles},
-        "least latencies": {profile.ldlat for profile in profiles},
-        "line sizes": {profile.line_bytes for profile in profiles},
-        "operations": {run.ops.unit for run in runs if run.ops is not None},
+        "sampling periods": {profile.period for profile in profiles},
+        "minimum load latencies": {profile.ldlat for profile in profiles},
+        "cache line sizes": {profile.line_bytes for profile in profiles},
+        "units of operations": {run.ops.unit for run in runs if run.ops is not None},
     }
 
 
@@ -182,8 +184,8 @@ class _Basis:
         boots = [list(dict.fromkeys(run.content.boot for run in runs)) for runs in sides]
         by_boot = min(map(len, boots)) >= FEWEST_RUNS
         units = [
-            [known.index(run.content.boot) for run in runs] if by_boot else [*range(len(runs))]
-            for known, runs in zip(boots, sides, strict=True)
+            [of_side.index(run.content.boot) for run in runs] if by_boot else [*range(len(runs))]
+            for of_side, runs in zip(boots, sides, strict=True)
         ]
         loads, stores = (
             tuple(
@@ -220,7 +222,7 @@ def _summed(values: Sequence[float], units: Sequence[int]) -> Floats:
 
 
 def _compare_totals(sides: Sides, basis: _Basis | None) -> C2cTotals:
-    # Loads are one question with two answers; stores may have another period.
+    # Remote and local loads are tested together; stores may have another period.
     loads = [_total(sides, REMOTE), _total(sides, LOCAL)]
     (remote, local), _ = _compare(loads, basis, is_load=True)
     (stores,), _ = _compare([_total(sides, STORES)], basis, is_load=False)
@@ -232,7 +234,7 @@ def _compare_totals(sides: Sides, basis: _Basis | None) -> C2cTotals:
 
 
 def _but_unsaid(change: C2cChange, sides: Sides, words: Mapping[Observable, str]) -> C2cChange:
-    # A text may have its lines and no totals.
+    # A report text may contain lines but no totals.
     base, new = (
         count
         if all(words[run.content.profile.observable] in run.content.profile.totals for run in runs)
@@ -251,7 +253,7 @@ def _total(sides: Sides, words: Mapping[Observable, str]) -> _Column:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Sight:
-    # What one side could have seen: in which boots and builds, and how well lines have names there.
+    # The boots and builds of one side, and how many of its lines have names.
     name: str
     boots: frozenset[str]
     kernels: frozenset[str]
@@ -270,20 +272,20 @@ class _Sight:
         )
 
     def why_unknown(self, line: SeenLine) -> str | None:
-        """Say why this side may have a line that it was not seen to have; None where it has not."""
+        """Return why this side may have sampled the line under another name; None if it did not."""
         if line.is_address:
             is_same = not line.boots.isdisjoint(self.boots)
             return None if is_same else "addresses differ between boots"
         if not line.names:
             is_same = not line.kernels.isdisjoint(self.kernels)
-            return None if is_same else "offsets without a name differ between builds"
+            return None if is_same else "offsets of unnamed lines differ between builds"
         if self.hidden and _kind(line) not in self.kinds:
-            return f"{self.name} may have it among its {self.hidden} lines without a name"
+            return f"may be an unnamed line in {self.name} (unnamed lines: {self.hidden})"
         return None
 
 
 def _kind(line: SeenLine) -> str:
-    # What has the line: "percpu", "globals", a struct.
+    # The unit of the line: "percpu", "globals", a struct.
     return re.split(r"[+:]", line.key, maxsplit=1)[0]
 
 
@@ -298,7 +300,7 @@ def _compare_lines(
     sides: Sides,
     basis: _Basis | None,
 ) -> tuple[tuple[LineChange, ...], ComparedCounts | None]:
-    # All lines that both sides can have seen are one family, remote and local samples alike.
+    # All matched lines are tested as one family, remote and local loads together.
     columns = [_line_column(pair, sides, name) for name in ("remote", "local") for pair, _ in pairs]
     is_matched = [why is None for _, why in pairs] * 2
     tested = [column for column, matched in zip(columns, is_matched, strict=True) if matched]
@@ -320,8 +322,8 @@ def _compare_lines(
 def _line_column(pair: Pair, sides: Sides, name: Literal["remote", "local"]) -> _Column:
     def counts(line: SeenLine | None, runs: Runs) -> list[int]:
         seen = {} if line is None else line.remote if name == "remote" else line.local
-        # A run without the line has counted none.
-        return [seen.get(place, 0) for place in range(len(runs))]
+        # A run without the line counts 0.
+        return [seen.get(index, 0) for index in range(len(runs))]
 
     return counts(pair.base, sides[0]), counts(pair.new, sides[1])
 
@@ -331,7 +333,7 @@ def _compare(
 ) -> tuple[list[C2cChange], ComparedCounts | None]:
     exposures = None if basis is None else basis.loads if is_load else basis.stores
     if basis is None or exposures is None or not columns:
-        # What was counted, where no rate can be known.
+        # Without exposures only the sample counts are available.
         return [C2cChange(samples=_samples(column)) for column in columns], None
     base, new = (
         np.array([_summed(column[side], basis.units[side]) for column in columns]).T
@@ -366,7 +368,7 @@ def _change(samples: BaseNew[int], rates: ComparedCounts, index: int) -> C2cChan
 
 
 def _one_sided(column: _Column, pair: Pair) -> C2cChange:
-    # That the other side has none of it would be a claim.
+    # The other side may have sampled the line, so its count is None, not 0.
     base, new = _samples(column)
     return C2cChange(
         samples=BaseNew(
@@ -391,16 +393,16 @@ def _least_ratios(lines: Sequence[LineChange]) -> Iterator[float | None]:
 
 def _notes(sides: Sides, lines: Sequence[LineChange]) -> Iterator[str]:
     for name, runs in zip(("base", "new"), sides, strict=True):
-        # What differs between runs in its numbers alone is said once.
+        # Notes that differ only in their numbers are merged.
         alike: dict[str, list[str]] = {}
         for run in runs:
             for note in run.content.profile.notes:
                 alike.setdefault(_NUMBER.sub("", note), []).append(note)
         for notes in alike.values():
-            more = f" (and alike in {len(notes) - 1} more runs)" if len(set(notes)) > 1 else ""
+            more = f" (similar in {len(notes) - 1} more runs)" if len(set(notes)) > 1 else ""
             yield f"{name}: {notes[0]}{more}"
         if len(runs) < FEWEST_RUNS:
-            yield f"{name}: one run: run-to-run variance unknown"
+            yield f"{name}: only one run, run-to-run variance unknown"
     unmatched = Counter(line.unmatched for line in lines if line.unmatched is not None)
     for why, count in unmatched.items():
         yield f"{count} {'line is' if count == 1 else 'lines are'} not compared: {why}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What one memory sample says, counted as ``perf c2c`` counts it.
+"""Decode memory samples into the counters of ``perf c2c``.
 
 ::
 
@@ -77,7 +77,7 @@ COLUMNS: Mapping[str, int] = {name: column for column, name in enumerate(COUNTER
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SampleCounts:
-    """How often each sample counts for what.
+    """The counters of each sample.
 
     :param matrix: shape (samples, counters), in the order of ``COUNTERS``. One sample may count
         twice for one thing: an access that the level calls both L2 and L3
@@ -94,7 +94,7 @@ class SampleCounts:
 
 
 def count_samples(data_src: Addresses, address: Addresses, is_mapped: Flags) -> SampleCounts:
-    """Count each sample for what ``perf c2c`` counts it for.
+    """Return the counters of each sample as ``perf c2c`` counts them.
 
     :param data_src: shape (samples,); any bits are accepted
     :param address: data address; 0: the machine did not give one
@@ -127,11 +127,11 @@ class _Counting:
         self.is_locked = self.has(_LOCK, LOCK_LOCKED)
 
     def has(self, part: tuple[int, int], mask: int) -> Flags:
-        """Say which samples have any bit of the mask in one part of their data source."""
+        """Return which samples have any bit of the mask in one part of their data source."""
         first, bits = part
-        wanted = np.uint64((mask & ((1 << bits) - 1)) << first)
-        found: Flags = (self._data_src & wanted) != 0
-        return found
+        bit_mask = np.uint64((mask & ((1 << bits) - 1)) << first)
+        is_set: Flags = (self._data_src & bit_mask) != 0
+        return is_set
 
     def add(self, name: str, where: Flags) -> None:
         self.matrix[:, COLUMNS[name]] += where

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a name on a cache line is in the layout: units and their entries.
+"""Map names on a cache line to units and entries of the layout.
 
 >>> entries_of("percpu+0x2ba40", "runqueues.cfs.avg.load_avg")
 (('percpu', 'runqueues'), ('struct rq', 'cfs.avg.load_avg'))
@@ -21,14 +21,14 @@ _INDEX = re.compile(r"\[\d*\]|#\d+")
 
 
 def entries_of(key: str, name: str) -> tuple[tuple[str, str], ...]:
-    """Return the units that have what is named, and what they call it, outermost first.
+    """Return the unit and entry of a name, outermost first.
 
     :param key: of the cache line
     :param name: variable and field, or struct and field
     """
     head, _, path = name.partition(".")
-    found = _KEY.match(key)
-    unit = found[1] if found else ""
+    match = _KEY.match(key)
+    unit = match[1] if match else ""
     if unit not in _VARIABLES:
         return ((f"struct {head}", path),) if path else ()
     variable = _INDEX.sub("", head)

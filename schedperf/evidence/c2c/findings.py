@@ -17,23 +17,23 @@ from schedperf.evidence.c2c.record import (
 from schedperf.model.comparison import Finding
 from schedperf.model.units import format_number
 
-# Of one point; the section's table has all of them.
+# Findings per point; the section's table lists all lines.
 MOST_FINDINGS = 5
 
 
 _SHARING: Mapping[Sharing, str] = {
-    "true": "true sharing: CPUs touch the same bytes",
-    "false": "false sharing: CPUs touch different bytes of the line",
+    "true": "true sharing: CPUs access the same bytes",
+    "false": "false sharing: CPUs access different bytes of the line",
     "mixed": "true and false sharing",
 }
-# What a contended access is called where another CPU had the line.
+# Names of a contended load.
 _WORDS: Mapping[Observable, str] = {"hitm": "HITM", "ibs": "HITM (IBS)", "peer": "peer snoops"}
 
 
 class Size(NamedTuple):
-    """How much something changed, as a finding says it.
+    """The change of a rate, as reported in a finding.
 
-    :param n: runs of base and of new
+    :param n: number of runs of base and of new
     """
 
     value: float | None
@@ -44,10 +44,10 @@ class Size(NamedTuple):
 
 
 class Contention(NamedTuple):
-    """A line of a point of the section about cache lines, and which of its rates changed.
+    """A line with a significantly changed rate.
 
-    :param measure: which of its rates, the surer one
-    :param change: of this rate
+    :param measure: the changed rate; if both changed, the one with the smaller q
+    :param change: change of this rate
     """
 
     point: C2cPoint
@@ -57,9 +57,9 @@ class Contention(NamedTuple):
 
     @property
     def subject(self) -> str:
-        """Name and place of the line: ``task_group.load_avg (task_group+0x100)``."""
-        place = " -> ".join(dict.fromkeys(seen.key for seen in self.line.seen))
-        return place if self.line.name is None else f"`{self.line.name}` ({place})"
+        """Name and address of the line: ``task_group.load_avg (task_group+0x100)``."""
+        keys = " -> ".join(dict.fromkeys(seen.key for seen in self.line.seen))
+        return keys if self.line.name is None else f"`{self.line.name}` ({keys})"
 
     @property
     def rises(self) -> bool:
@@ -67,7 +67,7 @@ class Contention(NamedTuple):
         return self.change.difference is not None and self.change.difference > 0.0
 
     def describe(self) -> str:
-        """Say how the rate changed: ``remote HITM 3.1 -> 0.4 per 1000 messages …``."""
+        """Return the change of the rate as text: ``remote HITM 3.1 -> 0.4 per 1000 messages …``."""
         word = _WORDS[self.point.observable.new]
         base, new = map(_rate, self.change.rates)
         at = f" at {self.point.point}" if self.point.point else ""
@@ -97,9 +97,9 @@ def contentions(point: C2cPoint) -> Iterator[Contention]:
     for line in point.lines:
         remote = Contention(point=point, line=line, measure="remote", change=line.remote)
         local = Contention(point=point, line=line, measure="local", change=line.local)
-        changed = [one for one in (remote, local) if one.change.changed]
+        changed = [contention for contention in (remote, local) if contention.change.changed]
         if changed:
-            yield min(changed, key=lambda one: one.change.q or 0.0)
+            yield min(changed, key=lambda contention: contention.change.q or 0.0)
 
 
 @finding("bouncing_lines", C2c)
@@ -130,24 +130,24 @@ def _describe(side: str, contention: Contention) -> Finding:
 
 
 def _sharing(line: C2cLineRow) -> str:
-    # What a layout can mend and what it cannot.
+    # Another layout removes false sharing only.
     said = [_SHARING[seen.sharing] for seen in line.seen if seen.sharing is not None]
     if len(said) > 1 and said[0] != said[1]:
-        return f"; {said[0]} before, {said[1]} now"
+        return f"; base: {said[0]}; new: {said[1]}"
     return f"; {said[0]}" if said else ""
 
 
 def _rate(value: float | None) -> str:
-    return "not known" if value is None else format_number(float(f"{value:.3g}"))
+    return "unknown" if value is None else format_number(float(f"{value:.3g}"))
 
 
 def _ratio(change: C2cChange) -> str:
     if change.ratio is None:
         low, high = _end(change.difference_low, "+"), _end(change.difference_high, "+")
-        return f"none before; 95% CI of the change [{low}, {high}]"
+        return f"none in base; 95% CI of the change [{low}, {high}]"
     low, high = _end(change.ratio_low), _end(change.ratio_high)
-    return f"times {change.ratio:.3g} [{low}, {high}]"
+    return f"ratio {change.ratio:.3g}, 95% CI [{low}, {high}]"
 
 
 def _end(value: float | None, sign: Literal["", "+"] = "") -> str:
-    return "open" if value is None else format(value, f"{sign}.3g")
+    return "unbounded" if value is None else format(value, f"{sign}.3g")

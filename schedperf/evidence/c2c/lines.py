@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Which samples lie on which cache line, the sums of each line, and what accessed which bytes.
+"""Group memory samples by cache line, sum the counters per line, and list accesses per offset.
 
-Lines are distinguished as by ``perf c2c``: addresses of the kernel by themselves, those of a
-mapped file by their place in the file, so that processes which share it share its lines, and
-anonymous memory by its process. What kernel code and user code did to a line are two lines there,
-and here.
+Lines are identified as in ``perf c2c``: kernel memory by its address, mapped files by file and
+offset, so that processes that share a file share its lines, and anonymous memory by process and
+address. As in ``perf c2c``, accesses of kernel code and of user code to a line are separate lines.
 """
 
 from collections import Counter
@@ -82,17 +81,17 @@ class LineTable:
     matrix: Integers
 
     def is_kernel(self) -> NDArray[np.bool_]:
-        """Say which lines are the kernel's own memory."""
+        """Return which lines are kernel memory."""
         return np.asarray(self.owner == KERNEL_OWNER, dtype=np.bool_)
 
     def is_shared(self) -> NDArray[np.bool_]:
-        """Say which lines perf takes for shared: one HITM or one answer of a peer is enough."""
+        """Return which lines perf counts as shared: lines with a HITM or peer snoop."""
         columns = [COLUMNS[name] for name in _PERFS_SHARED]
         return np.asarray(self.matrix[:, columns].any(axis=1), dtype=np.bool_)
 
 
 def place_data(recording: Recording, memory: MemorySamples) -> DataPlaces:
-    """Find what the data address of each sample lies in."""
+    """Return the owner of each sample's data address: the kernel, a file or a process."""
     is_kernel = memory.address >= KERNEL_HALF
     spaces = np.where(is_kernel, KERNEL_SPACE, memory.space)
     files, offsets = recording.spaces.find(spaces, memory.address)
@@ -114,7 +113,7 @@ def place_data(recording: Recording, memory: MemorySamples) -> DataPlaces:
 def make_lines(
     memory: MemorySamples, places: DataPlaces, counts: SampleCounts, line_bytes: int
 ) -> LineTable:
-    """Put samples together by line.
+    """Group samples by line.
 
     :param line_bytes: a power of two
     """
@@ -167,8 +166,8 @@ def df_samples(
     rows = np.flatnonzero(lines.is_shared()[lines.of_sample])
     local, remote = (counts.of(name)[rows].astype(np.int64) for name in CONTENDED[observable])
     copy, cpu = lines.of_sample[rows], memory.cpu[rows]
-    known, inverse = np.unique(cpu, return_inverse=True)
-    nodes = np.array([node_of_cpu.get(int(one), NO_NODE) for one in known], dtype=np.int64)
+    cpus, inverse = np.unique(cpu, return_inverse=True)
+    nodes = np.array([node_of_cpu.get(int(number), NO_NODE) for number in cpus], dtype=np.int64)
     offset = memory.address[rows] & np.uint64(line_bytes - 1)
     return pd.DataFrame(
         {
@@ -205,32 +204,32 @@ def for_each_part(samples: Part, column: str) -> Iterator[tuple[int, Part]]:
 
 
 def touched_by(part: Part, names: Sequence[str]) -> dict[int, Counter[str]]:
-    """Return by offset how often each function was slowed down or wrote there.
+    """Return the contended loads and writes of each function, by offset.
 
-    Reads that no other cache had to answer say nothing of what is shared.
+    Reads served by the CPU's own cache are no evidence of sharing, so they do not count.
     """
     return _by_function(part, names, (part["slow"] > 0) | part["writes"])
 
 
 def written_by(part: Part, names: Sequence[str]) -> dict[int, Counter[str]]:
-    """Return by offset how often each function wrote there."""
+    """Return the writes of each function, by offset."""
     return _by_function(part, names, part["writes"])
 
 
 def _by_function(
     part: Part, names: Sequence[str], is_counted: NDArray[np.bool_]
 ) -> dict[int, Counter[str]]:
-    found: dict[int, Counter[str]] = {}
+    counts: dict[int, Counter[str]] = {}
     pairs = zip(part["offset"][is_counted], part["function"][is_counted], strict=True)
     for offset, function in pairs:
-        found.setdefault(int(offset), Counter())[names[int(function)]] += 1
-    return found
+        counts.setdefault(int(offset), Counter())[names[int(function)]] += 1
+    return counts
 
 
 def make_access(
     part: Part, named: Named | None, names: Sequence[str], commands: Sequence[str]
 ) -> Access:
-    """Return what one stretch of bytes had.
+    """Return the accesses to one offset of a line.
 
     :param part: samples of one offset of a line
     :param names: of functions, by the samples' ``function``
@@ -273,6 +272,6 @@ def _of_node(part: Part, node: int) -> NodeAccesses:
 
 
 def _grade(named: Named, symbols: Mapping[str, int]) -> Grade:
-    # An object is recognised by the code alone: nobody asked the slab what is at its address.
+    # An object is identified by the code only: the slab type of its address is not recorded.
     is_object = named.unit.startswith(("struct ", "union "))
     return "A" if not is_object and is_known_user(named.unit, named.name, symbols) else "B"

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What all runs of one side saw of a cache line, and which lines of two sides are one.
+"""Merge the lines of all runs of a side, and match the lines of two sides.
 
-A line is found again by its key. A key that counts from the start of the per-CPU section or of a
-struct means other variables in another build, so lines of two kernels are one where the same
-names are on them. A line of which nothing but the address is known is the same within one boot.
+Runs are merged by the key of a line. The key of a per-CPU line or struct contains an offset, which
+differs between builds, so lines of two kernels are matched by the names on them. A line with only
+an address is comparable within one boot.
 """
 
 from collections import Counter
@@ -20,10 +20,9 @@ from schedperf.model.run import Captured
 class MemorySamples:
     """The memory samples of one run.
 
-    :param store_period: stores from one sampled one to the next, where they have a period of their
-        own; None where it is not fixed
-    :param boot: one boot of one machine: addresses mean the same within it
-    :param kernel: one build of the kernel: offsets mean the same within it
+    :param store_period: sampling period of stores; None if it is not fixed
+    :param boot: id of the boot; addresses are comparable within a boot
+    :param kernel: id of the kernel build; offsets are comparable within a build
     """
 
     profile: MemoryProfile
@@ -34,16 +33,17 @@ class MemorySamples:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SeenLine:
-    """One line of one side, all runs together; that of all objects of one struct is one.
+    """One line of one side, all runs and all objects of a struct together.
 
-    :param identity: what finds it in another run: its key, with the boot where that is an address
-    :param is_address: nothing but its address is known
-    :param boots: in which it was seen
-    :param kernels: builds in which it was seen
-    :param remote: contended samples of other nodes, by place of the run; ``local`` of the same one
-    :param records: perf's "Total records", all runs together, of which ``loads`` are loads; None
-        where the source does not say
-    :param double_counted: how many of them perf counts twice; None where the source does not say
+    :param identity: its key, with the boot if the key is an address
+    :param is_address: only its address is known
+    :param boots: boots in which it was sampled
+    :param kernels: builds in which it was sampled
+    :param remote: contended loads served by another node, by index of the run; ``local``: by the
+        same node
+    :param records: perf's "Total records", all runs together, of which ``loads`` are loads; None if
+        not recorded
+    :param double_counted: number of records that perf counts twice; None if not recorded
     :param accesses: by offset and name; latencies of several runs are not put together
     """
 
@@ -66,33 +66,33 @@ class SeenLine:
 
     @property
     def contended(self) -> int:
-        """How many samples, of all runs, say that the line moved between caches."""
+        """Number of contended loads, all runs together."""
         return sum(self.remote.values()) + sum(self.local.values())
 
     @property
     def names(self) -> Mapping[str, int]:
-        """How many samples hit each name on the line."""
-        found: Counter[str] = Counter()
+        """Number of samples of each name on the line."""
+        samples: Counter[str] = Counter()
         for access in self.accesses:
             if access.name is not None:
-                found[access.name] += (access.reads or 0) + access.writes
-        return found
+                samples[access.name] += (access.reads or 0) + access.writes
+        return samples
 
 
 def is_address_only(line: Line) -> bool:
-    """Say whether nothing of a line is known but where it was."""
+    """Return whether only the address of a line is known."""
     return line.name is None and line.key.startswith("0x")
 
 
 def see_lines(runs: Sequence[Captured[MemorySamples]]) -> dict[str, SeenLine]:
     """Return the lines of one side's runs by identity, most contended first."""
-    found: dict[str, list[tuple[int, Line]]] = {}
-    for place, run in enumerate(runs):
+    by_identity: dict[str, list[tuple[int, Line]]] = {}
+    for index, run in enumerate(runs):
         for line in run.content.profile.lines:
             identity = f"{line.key}@{run.content.boot}" if is_address_only(line) else line.key
-            found.setdefault(identity, []).append((place, line))
-    seen = [_together(identity, lines, runs) for identity, lines in found.items()]
-    return {line.identity: line for line in sorted(seen, key=lambda one: -one.contended)}
+            by_identity.setdefault(identity, []).append((index, line))
+    seen = [_together(identity, lines, runs) for identity, lines in by_identity.items()]
+    return {line.identity: line for line in sorted(seen, key=lambda line: -line.contended)}
 
 
 def _together(
@@ -105,8 +105,8 @@ def _together(
         key=hottest.key,
         name=hottest.name,
         is_address=is_address_only(hottest),
-        boots=frozenset(runs[place].content.boot for place, _ in lines),
-        kernels=frozenset(runs[place].content.kernel for place, _ in lines),
+        boots=frozenset(runs[index].content.boot for index, _ in lines),
+        kernels=frozenset(runs[index].content.kernel for index, _ in lines),
         copies=None if hottest.copies is None else max(line.copies or 0 for _, line in lines),
         remote=_by_run(lines, remote_name),
         local=_by_run(lines, local_name),
@@ -123,25 +123,25 @@ def _together(
 def _by_run(lines: Sequence[tuple[int, Line]], name: str) -> dict[int, int]:
     # A run has several lines of one key where it has several objects of one struct.
     counts: dict[int, int] = {}
-    for place, line in lines:
-        counts[place] = counts.get(place, 0) + line.counts.get(name, 0)
+    for index, line in lines:
+        counts[index] = counts.get(index, 0) + line.counts.get(name, 0)
     return counts
 
 
 def _sharing(kinds: set[Sharing | None]) -> Sharing | None:
-    known = [kind for kind in kinds if kind is not None]
-    return "mixed" if len(known) > 1 else next(iter(known), None)
+    classified = [kind for kind in kinds if kind is not None]
+    return "mixed" if len(classified) > 1 else next(iter(classified), None)
 
 
 def _false_share(lines: Iterable[Line]) -> float | None:
     # Each run counts by its contended samples.
-    known = [
+    classified = [
         (sum(access.local + access.remote for access in line.accesses), line.false_share)
         for line in lines
         if line.false_share is not None
     ]
-    weight = sum(samples for samples, _ in known)
-    return sum(samples * share for samples, share in known) / weight if weight else None
+    weight = sum(samples for samples, _ in classified)
+    return sum(samples * share for samples, share in classified) / weight if weight else None
 
 
 def _accesses(lines: Iterable[Line]) -> Iterator[Access]:
@@ -182,20 +182,20 @@ def _add(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 def _add_known(parts: Sequence[Mapping[str, int] | None]) -> dict[str, int] | None:
-    known = [part for part in parts if part is not None]
-    return _add(known) if len(known) == len(parts) else None
+    recorded = [part for part in parts if part is not None]
+    return _add(recorded) if len(recorded) == len(parts) else None
 
 
 def _sum_known(values: Iterable[int | None]) -> int | None:
-    # What one part does not say is not known of all.
-    found = list(values)
-    known = [value for value in found if value is not None]
-    return sum(known) if len(known) == len(found) else None
+    # The sum is unknown if one part is.
+    parts = list(values)
+    recorded = [value for value in parts if value is not None]
+    return sum(recorded) if len(recorded) == len(parts) else None
 
 
 def _union_known(parts: Sequence[frozenset[int] | None]) -> frozenset[int] | None:
-    known = [part for part in parts if part is not None]
-    return frozenset[int]().union(*known) if len(known) == len(parts) else None
+    recorded = [part for part in parts if part is not None]
+    return frozenset[int]().union(*recorded) if len(recorded) == len(parts) else None
 
 
 def _nodes(parts: Sequence[Access]) -> dict[int, NodeAccesses] | None:
@@ -203,37 +203,37 @@ def _nodes(parts: Sequence[Access]) -> dict[int, NodeAccesses] | None:
     for part in parts:
         if part.nodes is None:
             return None
-        for node, found in part.nodes.items():
+        for node, accesses in part.nodes.items():
             before = nodes.get(node, NodeAccesses(0, 0, 0, 0))
-            nodes[node] = NodeAccesses(*map(sum, zip(before, found, strict=True)))
+            nodes[node] = NodeAccesses(*map(sum, zip(before, accesses, strict=True)))
     return nodes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pair:
-    """One line as each side saw it; None where a side did not."""
+    """One line on each side; None if a side did not sample it."""
 
     base: SeenLine | None
     new: SeenLine | None
 
     @property
     def lines(self) -> tuple[SeenLine, ...]:
-        """The sides that saw it, base first."""
+        """The line on the sides that sampled it, base first."""
         return tuple(line for line in (self.base, self.new) if line is not None)
 
 
 def pair_lines(base: Mapping[str, SeenLine], new: Mapping[str, SeenLine]) -> list[Pair]:
     """Return the lines of both sides, each once; the most contended first.
 
-    Where fields of a line went to several lines, it is the one that has the most samples of them.
+    If the fields of a line moved to several lines, it is matched with the one with most samples.
     """
     candidates = sorted(_candidates(base, new), reverse=True)
     partner: dict[str, str] = {}
     taken: set[str] = set()
-    for _, one, other in candidates:
-        if one not in partner and other not in taken:
-            partner[one] = other
-            taken.add(other)
+    for _, base_identity, new_identity in candidates:
+        if base_identity not in partner and new_identity not in taken:
+            partner[base_identity] = new_identity
+            taken.add(new_identity)
     pairs = [
         Pair(base=line, new=new[partner[name]] if name in partner else None)
         for name, line in base.items()
@@ -245,7 +245,7 @@ def pair_lines(base: Mapping[str, SeenLine], new: Mapping[str, SeenLine]) -> lis
 def _candidates(
     base: Mapping[str, SeenLine], new: Mapping[str, SeenLine]
 ) -> Iterator[tuple[int, str, str]]:
-    # Pairs of identities with how much speaks for them.
+    # Pairs of identities with the number of samples that support them.
     with_name: dict[str, list[SeenLine]] = {}
     for line in new.values():
         for name in line.names:
@@ -253,11 +253,11 @@ def _candidates(
     votes: Counter[tuple[str, str]] = Counter()
     for line in base.values():
         for name, samples in line.names.items():
-            for other in with_name.get(name, ()):
-                votes[line.identity, other.identity] += samples + other.names[name]
+            for candidate in with_name.get(name, ()):
+                votes[line.identity, candidate.identity] += samples + candidate.names[name]
     yield from ((count, *pair) for pair, count in votes.items())
     for identity in base.keys() & new.keys():
-        one, other = base[identity], new[identity]
-        is_same_build = one.kernels == other.kernels
-        if not (one.names or other.names) and (one.is_address or is_same_build):
-            yield one.contended + other.contended, identity, identity
+        base_line, new_line = base[identity], new[identity]
+        is_same_build = base_line.kernels == new_line.kernels
+        if not (base_line.names or new_line.names) and (base_line.is_address or is_same_build):
+            yield base_line.contended + new_line.contended, identity, identity

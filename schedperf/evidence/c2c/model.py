@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Cache lines that several CPUs touched, as memory samples show them."""
+"""Contended cache lines of a recording of memory samples."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,10 +10,10 @@ from schedperf.model.perf_event import PerfEvent
 
 
 class NodeAccesses(NamedTuple):
-    """What the CPUs of one NUMA node did to some bytes.
+    """Accesses of one NUMA node's CPUs to a range of bytes.
 
-    :param local: of the reads those that hit a modified (or peer's) line of the same node
-    :param remote: the same of another node
+    :param local: contended loads served by the same node
+    :param remote: contended loads served by another node
     """
 
     reads: int
@@ -24,24 +24,23 @@ class NodeAccesses(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Access:
-    """What hit one stretch of bytes of a line.
+    """Accesses to one range of bytes of a line.
 
-    :param offset: of the first byte in the line
-    :param size: bytes from there to the end of the named field; None where no field of at most 8
-        bytes is known. How far an access reached no sample says
-    :param name: the variable, or struct and field: ``runqueues.nr_running``; None: not known
-    :param reads: loads, however they were answered; None where the source gives none by offset
+    :param offset: first byte, from the start of the line
+    :param size: bytes from ``offset`` to the end of the named field; None if no field of at most 8
+        bytes is known. Samples do not record the size of an access
+    :param name: variable, or struct and field: ``runqueues.nr_running``; None if unknown
+    :param reads: all loads; None if the source does not count loads per offset
     :param writes: stores
-    :param local: loads that hit a modified (or peer's) line of the same node
-    :param remote: the same of another node
-    :param readers: CPUs that read; None where the source does not say which, as for ``writers``
-    :param nodes: by the NUMA node of the CPU, -1 where it has none; None as for ``readers``
+    :param local: contended loads served by the same node
+    :param remote: contended loads served by another node
+    :param readers: CPUs that read; None if not recorded, as for ``writers``
+    :param nodes: by NUMA node of the CPU, -1 if it has none; None if not recorded
     :param symbols: samples by function, "symbol" or "symbol [module]"
     :param writing_symbols: stores among them by function
-    :param commands: samples by name of the task that was running; None where the source does not
-        say which one was
-    :param mean_weight: mean latency of local and remote ones together, in the PMU's unit; None
-        where there were none or it was not recorded
+    :param commands: samples by name of the running task; None if not recorded
+    :param mean_weight: mean latency of the contended loads, in the PMU's unit; None if there are
+        none or it was not recorded
     """
 
     offset: int
@@ -63,22 +62,21 @@ class Access:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Line:
-    """One cache line; the copies of a per-CPU line, which every CPU has, count as one.
+    """One cache line; the CPUs' copies of a per-CPU line count as one.
 
-    :param key: what names the line in another run and on the other side: ``percpu+0x2ba40``,
-        ``globals+0x5980``, ``task_group+0x100``: what it is in and where it begins there; of a
-        process's line the file, or the address and the process; an address where nothing better
-        is known
-    :param address: of the line; of a folded one the copy with most samples
-    :param copies: how many CPUs' copies were contended; 1 for any other line; None where copies of
-        per-CPU lines cannot be told from other lines
-    :param name: what lies there, the most sampled first: ``runqueues.nr_running``; None: not known
+    :param key: identifies the line in other runs and on the other side by unit and offset:
+        ``percpu+0x2ba40``, ``globals+0x5980``, ``task_group+0x100``; a line of a process by file
+        and offset, or by address and process; otherwise the address
+    :param address: of the line; of merged copies the address of the one with most samples
+    :param copies: number of contended copies; 1 for other lines; None if copies of per-CPU lines
+        are not distinguished from other lines
+    :param name: most contended variable or field: ``runqueues.nr_running``; None if unknown
     :param records: perf's "Total records" of the line, with what perf counts twice
     :param counts: by the column names of perf c2c in snake case: ``rmt_hitm``, ``lcl_hitm``,
         ``rmt_peer``, ``lcl_peer``, ``store``, ``store_l1_hit``, ``store_l1_miss``, ``load`` …
-    :param sharing: "true": CPUs write or read the same bytes; "false": different bytes; None where
-        no other CPU was seen to write, or the source does not say who did
-    :param false_share: part of the contended samples that are of false sharing, 0 to 1
+    :param sharing: "true": CPUs access the same bytes; "false": different bytes; None if no write
+        by another CPU was sampled or recorded
+    :param false_share: fraction of contended samples with false sharing, 0 to 1
     :param accesses: by offset
     """
 
@@ -95,14 +93,13 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MemoryProfile:
-    """What the memory samples of one run show.
+    """The memory samples of one run, by cache line.
 
     :param event: names of the events, as perf wrote them
-    :param perf_events: the same in parts
-    :param is_text: it was read from what perf printed, which does not say the period
-    :param period: memory operations from one sample to the next; None where perf chose them, or
-        where it is not known
-    :param ldlat: least latency of a sampled load in cycles; None where there was no such filter
+    :param perf_events: the same events, parsed
+    :param is_text: parsed from the output of perf, which does not contain the period
+    :param period: memory operations per sample; None if perf adapted the period or it is unknown
+    :param ldlat: minimum latency of sampled loads in cycles; None if not set
     :param totals: perf's "Trace Event Information" in snake case: ``total_records``,
         ``load_operations``, ``load_local_hitm`` …
     :param lines: most contended first

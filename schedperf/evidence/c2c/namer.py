@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""All that is known of names on the machine that recorded: of its data and of its code.
+"""Name the data and the code of memory samples.
 
-They come from a bundle or from files: the kernel's layout and symbols, and the per-CPU units::
+The names come from a bundle or from files: the kernel's layout and symbols, and the per-CPU units::
 
     names = BootNames(side, boot)
     namer = names.namer(run, recording, symbols)
@@ -46,12 +46,12 @@ _SCHEDULER_TYPES = tuple(f"struct {name}" for name in SCHEDULER_STRUCTS)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Namer:
-    """What names the bytes and the code of memory samples.
+    """The names of the data and of the code of memory samples.
 
-    :param units: where each CPU's per-CPU memory is; None: unknown, so nothing is folded
-    :param variables: of the kernel; None: unknown, so data have no names
+    :param units: addresses of the per-CPU units; None if unknown: copies are not merged
+    :param variables: of the kernel; None if unknown: variables are not named
     :param symbols: of the kernel, its modules and user programs
-    :param notes: why something of it is unknown, one sentence each
+    :param notes: what is unknown, and the reason, one sentence each
     """
 
     units: PercpuUnits | None
@@ -62,7 +62,7 @@ class Namer:
     def name_code(
         self, recording: Recording, memory: MemorySamples, rows: Integers
     ) -> tuple[Sequence[str], Integers]:
-        """Return the functions that some samples were in, and which each was in.
+        """Return the functions of some samples, and for each sample the index of its function.
 
         :param rows: indices of the samples
         :return: names as "update_load_avg" or "nf_hook [nf_tables]"; for each row an index
@@ -84,7 +84,7 @@ class Namer:
 
 
 class BootNames:
-    """Names the data of one boot of a bundle; what all of its runs have in common is read once."""
+    """Names the data of one boot of a bundle; shared files are read once."""
 
     def __init__(self, side: Side, boot: Boot) -> None:
         self._bundle = side.bundle
@@ -96,10 +96,10 @@ class BootNames:
             self._kernel = side.once(_load_kernel)
             self._notes += _notes_of_types(self._kernel)
         except InputError as error:
-            self._notes.append(f"data have no names: {error}")
+            self._notes.append(f"variables are not named: {error}")
 
     def namer(self, run: Run, recording: Recording, symbols: Symbols) -> Namer:
-        """Return what names the memory samples of a run."""
+        """Return the namer of a run's memory samples."""
         units, reason = self._units(run)
         variables = None
         if self._kernel is not None:
@@ -120,7 +120,7 @@ class BootNames:
                 yield self._bundle.read_text(member, SYMBOLS_LIMIT_BYTES)
 
     def _units(self, run: Run) -> tuple[PercpuUnits | None, str]:
-        # What was taken around the run; without it what the kernel said when it booted.
+        # Captured around the run; otherwise from the kernel's boot log.
         taken, said = f"{run.folder}/{COLLECTOR}/{UNITS}", f"{self._folder}/{UNIT_SIZES}"
         is_aligned = self._kernel is not None and self._kernel.machine in _ALIGNED_MACHINES
         try:
@@ -138,16 +138,16 @@ class BootNames:
 def file_namer(
     recording: Recording, symbols: Symbols, layout: Path | None, units: Path | None
 ) -> Namer:
-    """Return what names the memory samples of a file.
+    """Return the namer of a file's memory samples.
 
-    :param layout: of the kernel that recorded: a folder, a System.map, BTF, vmlinux or bundle
+    :param layout: of the kernel that recorded: a directory, a System.map, BTF, vmlinux or bundle
     :param units: a percpu.json of the same boot, or the kernel log's lines in a percpu.txt
-    :raises InputError: one of both cannot be read
+    :raises InputError: one of the files cannot be read
     """
     notes: list[str] = []
     variables = None
     if layout is None:
-        notes.append("data have no names: no kernel layout given")
+        notes.append("variables are not named: no kernel layout given")
     else:
         kernel = load_with_types(layout)
         notes += _notes_of_types(kernel)
@@ -167,8 +167,8 @@ def file_namer(
 def _notes_of_types(kernel: Kernel) -> Iterator[str]:
     if not any(unit.kind == "struct" for unit in kernel.units.values()):
         yield (
-            "fields of variables and objects in slabs (task_group, mm_struct) have no names: the "
-            "layout has no BTF, which says what structs are made of"
+            "fields and slab objects (task_group, mm_struct) are not named: the layout has no BTF, "
+            "which describes the members of structs"
         )
 
 
@@ -195,12 +195,12 @@ def _types_of(percpu: Unit | None) -> Sequence[str]:
 
 
 def data_address(tables: Iterable[str], kernel: KernelText | None) -> int | None:
-    """Return where .data was at run time; None where no table says where it was linked.
+    """Return the run-time address of .data; None if no table contains its link address.
 
-    :param tables: kallsyms, which has addresses of run time, or System.map, which has not
+    :param tables: kallsyms (run-time addresses) or System.map (link addresses)
     """
     for text in tables:
-        # 0 is what a table shows of an address that is hidden.
+        # Hidden addresses read as 0.
         bounds = global_bounds(lambda name, text=text: address_of(text, name) or None)  # type: ignore[misc] # mypy wants no default
         linked = None if kernel is None else address_of(text, kernel.symbol)
         if bounds and kernel is not None and linked:
@@ -221,7 +221,7 @@ def _read_units(path: Path) -> PercpuUnits:
     return parse_percpu_log(content.decode(errors="replace"), str(path))
 
 
-def _call(place: Place) -> str:
-    if place.dso == KERNEL or place.symbol.startswith("["):
-        return place.symbol
-    return f"{place.symbol} [{place.dso.strip('[]')}]"
+def _call(location: Place) -> str:
+    if location.dso == KERNEL or location.symbol.startswith("["):
+        return location.symbol
+    return f"{location.symbol} [{location.dso.strip('[]')}]"

@@ -7,8 +7,8 @@
     variables.percpu(0x2BA44).name                     # "runqueues.nr_running"
     variables.find_object(touched, written, 64)        # (("struct task_group", 0x100),)
 
-The kernel's own variables are found by address. Of an object in a slab the address says nothing,
-so it is recognised by the code: by which functions touch it, and at which bytes of the line.
+The kernel's variables are found by address. The address of a slab object does not identify its
+type, so objects are identified by the functions that access them, and the offsets of the accesses.
 """
 
 import re
@@ -41,12 +41,12 @@ _MODULE = re.compile(r" \[.*\]$")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Named:
-    """What lies at an address.
+    """A named byte.
 
     :param unit: "percpu", "globals", "struct task_group"
     :param name: variable and field, as C writes it: ``runqueues.cfs.avg.load_avg``
     :param start: first byte of the innermost thing that is named, from the unit's start; the byte
-        itself where that thing is larger than one access and its parts are not known
+        itself if that thing is larger than one access and its members are unknown
     :param at: the byte itself, from the unit's start
     :param end: behind the last byte of that innermost thing, from the unit's start; None where it
         is larger than one access
@@ -62,7 +62,7 @@ class Named:
 class Variables:
     """Names the bytes of one kernel.
 
-    :param data_address: where unit "globals" was at run time; None: unknown, so that no global
+    :param data_address: run-time address of the unit "globals"; None if unknown: no global
         variable is named
     """
 
@@ -72,27 +72,27 @@ class Variables:
         self._starts: dict[str, list[int]] = {}
 
     def percpu(self, offset: int) -> Named | None:
-        """Return what is at an offset of the per-CPU section; None where nothing is known."""
+        """Return the variable at an offset of the per-CPU section; None if unknown."""
         return self._find(PERCPU, offset)
 
     def at(self, address: int) -> Named | None:
-        """Return what global variable is at an address of the kernel; None where none is."""
+        """Return the global variable at a kernel address; None if there is none."""
         if self._data_address is None:
             return None
         return self._find(GLOBALS, address - self._data_address)
 
     def field(self, unit: str, offset: int) -> Named | None:
-        """Return what is at an offset of a struct; None where nothing is, or it is unknown."""
-        found = self._field(unit, offset)
-        if found is None:
+        """Return the field at an offset of a struct; None if unknown."""
+        entry = self._field(unit, offset)
+        if entry is None:
             return None
         short = unit.removeprefix("struct ")
         return Named(
             unit=unit,
-            name=f"{short}.{found.name}",
-            start=_start(found, offset),
+            name=f"{short}.{entry.name}",
+            start=_start(entry, offset),
             at=offset,
-            end=_end(found),
+            end=_end(entry),
         )
 
     def _find(self, unit_name: str, offset: int) -> Named | None:
@@ -135,13 +135,13 @@ class Variables:
         # The field at an offset of a variable, and where the struct begins that has it: of an
         # array its element, with the index.
         type_name = entry.type or heat_table().embedded.get(unit, {}).get(entry.name, "")
-        found = _STRUCT.fullmatch(type_name)
-        struct = self._units.get(found[1]) if found else None
-        if found is None or struct is None or not struct.size:
+        match = _STRUCT.fullmatch(type_name)
+        struct = self._units.get(match[1]) if match else None
+        if match is None or struct is None or not struct.size:
             return None, 0, ""
         number = offset // struct.size
-        index = f"[{number}]" if found[2] else ""
-        return self._field(found[1], offset % struct.size), number * struct.size, index
+        index = f"[{number}]" if match[2] else ""
+        return self._field(match[1], offset % struct.size), number * struct.size, index
 
     def _field(self, unit_name: str, offset: int) -> Entry | None:
         # Fields of a union overlap: the one that begins last is the closest.
@@ -156,12 +156,12 @@ class Variables:
     def find_object(
         self, touched: Touched, written: Touched, line_bytes: int
     ) -> tuple[tuple[str, int], ...]:
-        """Recognise a line of an object by the code that touches it.
+        """Identify the struct of a line by the functions that access it.
 
-        :param touched: contended samples and stores by offset in the line and by function
-        :param written: the stores among them, which tell structs apart that are read alike
-        :return: the structs that it may be a line of and the offset of that line in them, best
-            first. More than one is a conflict, from which nothing follows
+        :param touched: contended loads and stores by offset in the line and by function
+        :param written: the stores among them, which distinguish structs with the same readers
+        :return: candidate structs, each with the offset of the line, best first; more than one
+            means that the line is ambiguous
         """
         scores = self._explained(touched, line_bytes)
         total = sum(sum(functions.values()) for functions in touched.values())
@@ -179,8 +179,8 @@ class Variables:
         for offset, functions in touched.items():
             for unit, start, users in self._used_fields:
                 if start % line_bytes == offset:
-                    known = (count for name, count in functions.items() if plain(name) in users)
-                    scores[unit, start - offset] += sum(known)
+                    samples = (count for name, count in functions.items() if plain(name) in users)
+                    scores[unit, start - offset] += sum(samples)
         return scores
 
     @cached_property
@@ -220,7 +220,7 @@ def _likely(scores: Mapping[tuple[str, int], int]) -> tuple[tuple[str, int], ...
 
 
 def is_known_user(unit: str, name: str, functions: Collection[str]) -> bool:
-    """Say whether one of the functions is known to touch what is named.
+    """Return whether one of the functions is known to access the named variable.
 
     :param name: as the unit calls it: ``runqueues.nr_running``
     """
@@ -228,7 +228,7 @@ def is_known_user(unit: str, name: str, functions: Collection[str]) -> bool:
 
 
 def users_of(unit: str, name: str) -> frozenset[str]:
-    """Return the functions that are known to touch what is named, as samples call them.
+    """Return the functions that are known to access the named variable, as named in samples.
 
     :param name: as the unit calls it: ``runqueues.nr_running``
     """
@@ -244,5 +244,5 @@ def plain(function: str) -> str:
 
 def struct_names(entries: Sequence[Entry]) -> tuple[str, ...]:
     """Return the structs that variables are made of, each once, as ``struct rq``."""
-    found = (_STRUCT.fullmatch(entry.type or "") for entry in entries)
-    return tuple(dict.fromkeys(match[1] for match in found if match))
+    matches = (_STRUCT.fullmatch(entry.type or "") for entry in entries)
+    return tuple(dict.fromkeys(match[1] for match in matches if match))

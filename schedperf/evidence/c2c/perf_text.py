@@ -175,11 +175,12 @@ def parse_c2c_text(text: str, label: str) -> C2cText:
     :raises InputError: it is none, it is too large, or it has no table and no totals
     """
     if len(text) > LARGEST_BYTES:
-        raise InputError(f"{label}: larger than {LARGEST_BYTES} bytes; report fewer lines")
+        raise InputError(f"{label}: larger than {LARGEST_BYTES} bytes; pass perf.data instead")
     parts = _split(text)
     if not parts.keys() & {*TOTALS_TITLES, LINES_TITLE}:
         raise InputError(
-            f"{label}: not output of `perf c2c report --stdio`; give its whole output, or perf.data"
+            f"{label}: unknown format (expected the complete output of `perf c2c report --stdio`); "
+            "pass the complete output or perf.data"
         )
     info = list(_info(parts.get(DETAILS_TITLE, ())))
     reader = _Reader(label)
@@ -221,19 +222,19 @@ def _split(text: str) -> dict[str, list[str]]:
 
 def _totals(lines: Sequence[str]) -> Iterator[tuple[str, int]]:
     for line in lines:
-        found = _TOTAL.match(line)
-        if found and "%" not in line:
-            yield found[1].rstrip(), int(found[2])
+        match = _TOTAL.match(line)
+        if match and "%" not in line:
+            yield match[1].rstrip(), int(match[2])
 
 
 def _info(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
     # Further events stand below the first, without a word in front.
     key = ""
     for line in lines:
-        found = _INFO.fullmatch(line.strip())
-        if found:
-            key = found[1].rstrip() or key
-            yield key, found[2].strip()
+        match = _INFO.fullmatch(line.strip())
+        if match:
+            key = match[1].rstrip() or key
+            yield key, match[2].strip()
 
 
 class _Column(NamedTuple):
@@ -252,7 +253,7 @@ class _Reader:
         self._rows = 0
 
     def read_lines(self, lines: Sequence[str]) -> list[tuple[int, dict[str, int]]]:
-        columns, found = _columns(lines), []
+        columns, rows = _columns(lines), []
         for line in lines:
             if _is_blank(line):
                 continue
@@ -263,28 +264,28 @@ class _Reader:
             address = cells.pop("address", "")
             numbers = {name: int(cell) for name, cell in cells.items() if cell.isdecimal()}
             if _ADDRESS.fullmatch(address) and len(numbers) == len(cells):
-                found.append((int(address, 16), numbers))
+                rows.append((int(address, 16), numbers))
             else:
                 self.unreadable += 1
-        return found
+        return rows
 
     def read_offsets(self, lines: Sequence[str]) -> dict[int, list[OffsetRow]]:
-        """Return rows by the place of their line; between two dashed rulers a line begins."""
-        columns, found = _columns(lines), dict[int, list[OffsetRow]]()
-        place, is_heading = -1, False
+        """Return rows by the index of their line; between two dashed rulers a line begins."""
+        columns, rows = _columns(lines), dict[int, list[OffsetRow]]()
+        index, is_heading = -1, False
         for line in lines:
             if _is_blank(line):
                 continue
             if _DASHES.fullmatch(line):
                 is_heading = not is_heading
-                place += is_heading
-            elif not is_heading and place >= 0:
+                index += is_heading
+            elif not is_heading and index >= 0:
                 row = self._offset(line, columns)
                 if row is None:
                     self.unreadable += 1
                 else:
-                    found.setdefault(place, []).append(row)
-        return found
+                    rows.setdefault(index, []).append(row)
+        return rows
 
     def _offset(self, line: str, columns: Sequence[_Column]) -> OffsetRow | None:
         self._count_row()
@@ -308,20 +309,20 @@ class _Reader:
     def _count_row(self) -> None:
         self._rows += 1
         if self._rows > MOST_ROWS:
-            raise InputError(f"{self._label}: more than {MOST_ROWS} rows; report fewer lines")
+            raise InputError(f"{self._label}: more than {MOST_ROWS} rows; pass perf.data instead")
 
     def _cells(
         self, line: str, columns: Sequence[_Column], names: Mapping[tuple[str, str], str]
     ) -> dict[str, str] | None:
         # The named cells of a row; None where the row has something between its columns.
-        if any(line[one.stop : other.start].strip() for one, other in pairwise(columns)):
+        if any(line[left.stop : right.start].strip() for left, right in pairwise(columns)):
             return None
-        found = {
+        cells = {
             names[column.titles]: line[column.start : column.stop].strip()
             for column in columns
             if column.titles in names
         }
-        return found or None
+        return cells or None
 
 
 def _is_blank(line: str) -> bool:
@@ -399,22 +400,22 @@ def _observable(text: C2cText) -> Observable:
 
 
 def _notes(text: C2cText) -> Iterator[str]:
-    yield "from text: no names of data, and copies of per-CPU lines are lines of their own"
+    yield "from text: variables are not named, and copies of per-CPU lines are not merged"
     yield "from text: reading and writing CPUs not recorded, so sharing is not classified"
     yield "from text: commands not recorded"
     if any("loads" in line.counts for line in text.lines):
         yield (
-            "from text: records and loads are perf's, which counts a remote HITM of some machines "
-            "twice; the text does not say how often"
+            "from text: perf's records and loads count remote HITM of some machines twice; the "
+            "text does not report how often"
         )
     if text.lines and not any(row.records for line in text.lines for row in line.rows):
-        yield "from text: it has no loads by offset, so reads of offsets are not known"
+        yield "from text: loads per offset not recorded, so reads per offset are unknown"
     if text.sorted_on is not None:
-        yield "from text: perf left out lines with less than 0.05 or 0.1% of all contended loads"
+        yield "from text: perf omitted lines with less than 0.05% or 0.1% of all contended loads"
     if any(count >= _EXACT_COUNT for line in text.lines for count in line.counts.values()):
         yield (
-            f"from text: numbers of offsets are made of percentages with two digits, so those of "
-            f"lines with {_EXACT_COUNT} or more are not exact"
+            "from text: counts per offset are computed from percentages with two decimals, so they "
+            f"are not exact for lines with {_EXACT_COUNT} or more"
         )
     if not text.lines:
         yield "from text: no table of lines; give the report without --stats"

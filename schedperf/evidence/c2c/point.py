@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""One point of the section about cache lines: what was compared, as its record."""
+"""Compare cache lines at one point of a workload and build the record."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,9 +23,9 @@ from schedperf.evidence.c2c.record import (
 from schedperf.model.comparison import BaseNew
 from schedperf.model.run import Captured
 
-# Lines that the data holds of each point; those that changed are all there.
+# Most lines in the record of each point, besides changed lines.
 MOST_LINES = 40
-# Functions, and commands, that are named for each stretch of bytes.
+# Most functions and commands per range of bytes.
 MOST_SYMBOLS = 5
 MOST_COMMANDS = 5
 
@@ -38,14 +38,14 @@ def describe_point(
     prefix: str = "",
     most_lines: int | None = MOST_LINES,
 ) -> C2cPoint:
-    """Compare the runs of one point, and say what was found.
+    """Compare the runs of one point.
 
-    :param prefix: of the ids of its rows
-    :param most_lines: that the data holds; those that changed are all there; None: all
+    :param prefix: prefix of the row ids
+    :param most_lines: most lines in the record, besides changed lines; None: all lines
     """
     sides = BaseNew(base=base, new=new)
-    found = compare_memory(base, new)
-    of_base, of_new = _unmatched(found.lines)
+    comparison = compare_memory(base, new)
+    of_base, of_new = _unmatched(comparison.lines)
     return C2cPoint(
         workload=base[0].key.workload,
         point=base[0].key.point,
@@ -58,18 +58,18 @@ def describe_point(
         ldlat=sides.map(lambda runs: runs[0].content.profile.ldlat),
         line_bytes=sides.map(lambda runs: runs[0].content.profile.line_bytes),
         samples=sides.map(_samples),
-        reason=found.reason,
-        unit=found.unit,
-        per=found.per,
-        model=found.model,
-        phi=found.phi,
-        replication=found.replication,
-        least_ratio=found.least_ratio,
-        totals=found.totals,
-        lines=tuple(_lines(_chosen(found.lines, most_lines), prefix)),
-        seen=len(found.lines),
+        reason=comparison.reason,
+        unit=comparison.unit,
+        per=comparison.per,
+        model=comparison.model,
+        phi=comparison.phi,
+        replication=comparison.replication,
+        least_ratio=comparison.least_ratio,
+        totals=comparison.totals,
+        lines=tuple(_lines(_chosen(comparison.lines, most_lines), prefix)),
+        seen=len(comparison.lines),
         seen_unmatched=BaseNew(base=len(of_base), new=len(of_new)),
-        notes=found.notes,
+        notes=comparison.notes,
     )
 
 
@@ -97,16 +97,16 @@ def _unmatched(lines: Iterable[LineChange]) -> tuple[list[LineChange], list[Line
 
 
 def _sum_known(values: Iterable[int | None]) -> int | None:
-    found = list(values)
-    known = [value for value in found if value is not None]
-    return sum(known) if len(known) == len(found) else None
+    parts = list(values)
+    recorded = [value for value in parts if value is not None]
+    return sum(recorded) if len(recorded) == len(parts) else None
 
 
 def _lines(lines: Sequence[LineChange], prefix: str) -> Iterator[C2cLineRow]:
     taken: Counter[str] = Counter()
     for line in lines:
-        seen = [one for one in (line.base, line.new) if one is not None]
-        name = next((one.name for one in seen if one.name is not None), None)
+        seen = [side_line for side_line in (line.base, line.new) if side_line is not None]
+        name = next((side_line.name for side_line in seen if side_line.name is not None), None)
         name = None if name is None else say_name(name)
         row = name or seen[0].key
         taken[row] += 1
@@ -149,7 +149,7 @@ def _seen(line: SeenLine | None) -> C2cSeen | None:
 
 
 def describe_access(access: Access) -> C2cAccess:
-    """Return who touched one stretch of bytes of a line, and how."""
+    """Return the accesses to one range of bytes of a line."""
     return C2cAccess(
         offset=access.offset,
         size=access.size,
@@ -168,7 +168,7 @@ def describe_access(access: Access) -> C2cAccess:
 
 
 def describe_timed_access(access: Access) -> C2cTimedAccess:
-    """Return the same of one source alone, with the latency."""
+    """Return the accesses of a single source, with their latency."""
     plain = describe_access(access)
     values = {field.name: getattr(plain, field.name) for field in fields(plain)}
     return C2cTimedAccess(**values, mean_weight=access.mean_weight)

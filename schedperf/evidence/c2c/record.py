@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The record of contended cache lines: which bounce between CPUs, and who touches their bytes."""
+"""Contended cache lines as a record: which lines bounce between CPUs, and what accesses them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,14 +8,13 @@ from typing import Annotated, ClassVar, Literal
 from schedperf.model.comparison import BaseNew, MissingSide, Replication, SectionData
 from schedperf.model.perf_event import PerfEvent
 
-# What a machine can see of a line that another CPU modified. They are different observables and
-# never compared with each other: "hitm" is a load that hit a modified line (Intel), "ibs" the same
-# as AMD's instruction-based sampling reports it, "peer" a load that a peer's cache answered, be the
-# line modified or not (Arm SPE).
+# What the PMU reports as a contended load: "hitm", a load that hit a modified line (Intel); "ibs",
+# the same from AMD's instruction-based sampling; "peer", a load that another core's cache served,
+# whether the line was modified or not (Arm SPE). They are different and never compared.
 Observable = Literal["hitm", "ibs", "peer"]
 
-# What is known of a name: "A" the address lies in it and the code's own symbol touches it too,
-# "B" the address alone.
+# Evidence for a name: "A" the address lies in it and a function known to access it there was
+# sampled; "B" only one of the two.
 Grade = Literal["A", "B"]
 
 Sharing = Literal["true", "false", "mixed"]
@@ -29,17 +28,19 @@ Role = Literal["base", "new"]
 
 SortKey = Literal["rmt", "lcl", "tot", "peer", "records"]
 
-_Rate = Annotated[float | None, "accesses, sampled or not, for each `per` operations"]
-_RateEnd = Annotated[float | None, "end of the 95% CI"]
-_RatioEnd = Annotated[float | None, "end of the 95% CI; null where nothing bounds it"]
+_Rate = Annotated[
+    float | None, "accesses per `per` operations, estimated from samples; null if not computed"
+]
+_RateEnd = Annotated[float | None, "bound of the 95% CI; null if not computed"]
+_RatioEnd = Annotated[float | None, "bound of the 95% CI; null if unbounded or not computed"]
 _Samples = Annotated[
     BaseNew[int | None],
-    "of all runs together; null on a side that does not say how many",
+    "number of samples in all runs of the side; null if not recorded",
 ]
 
 
 def say_name(name: str) -> str:
-    """Return a name as one says it, an atomic_t without its only field.
+    """Return a name without the only field of an atomic_t.
 
     >>> say_name("task_group.load_avg.counter")
     'task_group.load_avg'
@@ -49,7 +50,7 @@ def say_name(name: str) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class C2cChange:
-    """One rate on both sides; nothing but the samples where no rate can be known."""
+    """One rate on both sides; only the sample counts if no rate can be computed."""
 
     samples: _Samples
     base: _Rate = None
@@ -58,18 +59,22 @@ class C2cChange:
     new: _Rate = None
     new_low: _RateEnd = None
     new_high: _RateEnd = None
-    ratio: Annotated[float | None, "new / base; null where base has none"] = None
+    ratio: Annotated[
+        float | None, "rate in new / rate in base; null if the base rate is 0 or unknown"
+    ] = None
     ratio_low: _RatioEnd = None
     ratio_high: _RatioEnd = None
     difference: float | None = None
     difference_low: float | None = None
     difference_high: float | None = None
-    p: Annotated[float | None, "null where nothing was tested"] = None
-    q: Annotated[float | None, "p after Benjamini and Hochberg's correction, all lines"] = None
-    least_ratio: Annotated[
-        float | None, "smallest detectable ratio above 1 with as many runs (80% power)"
+    p: Annotated[float | None, "p-value; null if not tested"] = None
+    q: Annotated[
+        float | None, "p-value after Benjamini-Hochberg correction over all rates tested together"
     ] = None
-    changed: Annotated[bool, "significant: q below 0.05"] = False
+    least_ratio: Annotated[
+        float | None, "smallest detectable ratio above 1 with this many runs (80% power)"
+    ] = None
+    changed: Annotated[bool, "true if the change is significant (q < 0.05)"] = False
 
     @property
     def rates(self) -> BaseNew[float | None]:
@@ -79,7 +84,7 @@ class C2cChange:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class C2cTotals:
-    """What was counted over all addresses."""
+    """Contended loads and stores, summed over all addresses."""
 
     remote: C2cChange
     local: C2cChange
@@ -88,9 +93,9 @@ class C2cTotals:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class C2cNode:
-    """What the CPUs of one NUMA node did to some bytes of a line."""
+    """Accesses of one NUMA node's CPUs to a range of bytes of a line."""
 
-    node: Annotated[int, "-1: the CPU that read or wrote has none"]
+    node: Annotated[int, "NUMA node of the accessing CPU; -1 if unknown"]
     reads: int
     writes: int
     local: int
@@ -99,16 +104,16 @@ class C2cNode:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class C2cSymbol:
-    """A function that touched some bytes of a line."""
+    """A function that accesses a range of bytes of a line."""
 
     symbol: str
     samples: int
-    writes: Annotated[int, "of the samples are stores"]
+    writes: Annotated[int, "number of stores among `samples`"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class C2cCommand:
-    """A task, by name, that was running when some bytes of a line were touched."""
+    """Tasks of one name that access a range of bytes of a line."""
 
     command: str
     samples: int
@@ -116,59 +121,75 @@ class C2cCommand:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class C2cAccess:
-    """Who touched one stretch of bytes of a line, and how."""
+    """Accesses to one range of bytes of a line, by CPU, node, function and command."""
 
-    offset: Annotated[int, "of the first byte in the line"]
+    offset: Annotated[int, "offset of the first byte in the cache line, bytes"]
     size: Annotated[
         int | None,
-        "bytes from there to the end of the named field; null: no field of at most 8 bytes is "
-        "known. How far an access reached no sample says",
+        "number of bytes from `offset` to the end of the named field; null if no field of at most "
+        "8 bytes is known at `offset`. Samples do not record the access size",
     ]
     name: str | None
     grade: Annotated[
         Grade | None,
-        "A: the code that touches it is known to; B: the address alone says so",
+        "confidence in the name: A if its address and an accessing function match, B if only one "
+        "of them matches",
     ]
-    reads: Annotated[int | None, "null: the source has none by offset"]
+    reads: Annotated[
+        int | None, "number of loads; null if the source does not count loads per offset"
+    ]
     writes: int
-    local: Annotated[int, "contended samples of the same node"]
-    remote: Annotated[int, "contended samples of another node"]
-    readers: Annotated[str | None, "CPUs that read: 0-3,8; null: not said"]
-    writers: Annotated[str | None, "CPUs that wrote"]
+    local: Annotated[int, "number of sampled contended loads served by the same node"]
+    remote: Annotated[int, "number of sampled contended loads served by another node"]
+    readers: Annotated[str | None, "CPUs that read, e.g. 0-3,8; null if not recorded"]
+    writers: Annotated[str | None, "CPUs that wrote, e.g. 0-3,8; null if not recorded"]
     nodes: Annotated[
-        tuple[C2cNode, ...] | None, "by the node of the CPU that read or wrote; null: not said"
+        tuple[C2cNode, ...] | None,
+        "accesses per NUMA node of the accessing CPU; null if not recorded",
     ]
-    symbols: Annotated[tuple[C2cSymbol, ...], "functions, most samples first"]
+    symbols: Annotated[tuple[C2cSymbol, ...], "accessing functions, most samples first"]
     commands: Annotated[
         tuple[C2cCommand, ...] | None,
-        "names of the tasks that were running, most samples first; null: not said",
+        "names of the accessing tasks, most samples first; null if not recorded",
     ]
 
     @property
     def contended(self) -> int:
-        """How many samples say that the line moved between caches for these bytes."""
+        """Number of contended loads of these bytes, samples."""
         return self.remote + self.local
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class C2cSeen:
-    """A line as one side saw it, all runs together."""
+    """A line on one side, all runs together."""
 
     key: str
-    copies: Annotated[int | None, "CPUs whose copy of a per-CPU line was touched; null: unknown"]
-    stores: Annotated[int, "samples of stores"]
-    records: Annotated[int, "perf's total records, with what it counts twice"]
-    loads: Annotated[int | None, "perf's total loads, with what it counts twice; null: unknown"]
-    double_counted: Annotated[
-        int | None, "how many of the records perf counts twice; null: unknown"
+    copies: Annotated[int | None, "number of contended copies of a per-CPU line; null if unknown"]
+    stores: Annotated[int, "number of sampled stores"]
+    records: Annotated[
+        int, "number of records as perf counts them, including those that it counts twice"
     ]
-    sharing: Annotated[Sharing | None, "true: CPUs touch the same bytes; null: one CPU alone"]
-    false_share: Annotated[float | None, "part of the contended samples, 0 to 1"]
+    loads: Annotated[
+        int | None,
+        "number of loads as perf counts them, including those that it counts twice; "
+        "null if unknown",
+    ]
+    double_counted: Annotated[
+        int | None, "number of records that perf counts twice; null if unknown"
+    ]
+    sharing: Annotated[
+        Sharing | None,
+        "true: CPUs access the same bytes; false: different bytes; mixed: both; null if no write "
+        "by another CPU was sampled or recorded",
+    ]
+    false_share: Annotated[
+        float | None, "fraction of contended samples with false sharing, 0 to 1; null if unknown"
+    ]
     accesses: tuple[C2cAccess, ...]
 
     @property
     def contended(self) -> int:
-        """How many contended samples all bytes of the line have together."""
+        """Number of contended loads of the whole line, samples."""
         return sum(access.contended for access in self.accesses)
 
 
@@ -176,23 +197,23 @@ class C2cSeen:
 class C2cLineRow:
     """One cache line on both sides."""
 
-    row: Annotated[str, "id of the row, for evidence: c2c#ROW"]
-    name: Annotated[str | None, "the most sampled that lies on it"]
-    names: Annotated[tuple[str, ...], "all that was touched, most contended samples first"]
-    unmatched: Annotated[str | None, "why it is not compared"]
+    row: Annotated[str, "id of the row; evidence refers to it as c2c#ROW"]
+    name: Annotated[str | None, "most contended variable or field on the line; null if unknown"]
+    names: Annotated[tuple[str, ...], "all accessed variables and fields, most contended first"]
+    unmatched: Annotated[str | None, "reason why the line is not compared; null if compared"]
     remote: C2cChange
     local: C2cChange
-    base: Annotated[C2cSeen | None, "null: not measured on that side"]
-    new: Annotated[C2cSeen | None, "null: not measured on that side"]
+    base: Annotated[C2cSeen | None, "the line in base; null if not sampled in base"]
+    new: Annotated[C2cSeen | None, "the line in new; null if not sampled in new"]
 
     @property
     def sides(self) -> BaseNew[C2cSeen | None]:
-        """The line as base and as new saw it."""
+        """The line in base and in new."""
         return BaseNew(base=self.base, new=self.new)
 
     @property
     def seen(self) -> tuple[C2cSeen, ...]:
-        """The line on the sides that saw it, base first."""
+        """The line on the sides that sampled it, base first."""
         return tuple(seen for seen in self.sides if seen is not None)
 
     @property
@@ -203,42 +224,53 @@ class C2cLineRow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class C2cPoint:
-    """One point of a workload: what its samples rest on, and its lines."""
+    """One point of a workload: how memory accesses were sampled, and the contended lines."""
 
     workload: str
     point: str
     runs: BaseNew[int]
     observable: Annotated[
         BaseNew[Observable],
-        "what the machine sees of a line that another CPU had: three different things",
+        "what counts as a contended load: hitm (hit a modified line, Intel), ibs (hit a modified "
+        "line, AMD IBS), peer (served by another core's cache, Arm SPE). Rates of sides with "
+        "different values are not compared",
     ]
-    events: Annotated[BaseNew[tuple[str, ...]], "as perf prints them"]
-    perf_events: Annotated[BaseNew[tuple[PerfEvent, ...]], "the same in parts"]
-    period: Annotated[BaseNew[int | None], "loads from one sampled one to the next"]
-    ldlat: Annotated[BaseNew[int | None], "least latency of a sampled load, cycles"]
+    events: Annotated[BaseNew[tuple[str, ...]], "event names as perf prints them"]
+    perf_events: Annotated[
+        BaseNew[tuple[PerfEvent, ...]], "the sampled events, split into name, PMU and modifiers"
+    ]
+    period: Annotated[
+        BaseNew[int | None], "sampling period: loads per sample; null if not fixed or not recorded"
+    ]
+    ldlat: Annotated[
+        BaseNew[int | None], "minimum latency of sampled loads (ldlat), cycles; null if not set"
+    ]
     line_bytes: BaseNew[int]
     store_period: BaseNew[int | None]
-    samples: Annotated[BaseNew[int | None], "of all runs together; null: not said"]
-    reason: Annotated[str | None, "why no rates are compared"]
-    unit: Annotated[str | None, "what an operation is; null: unknown"]
-    per: Annotated[int, "rates are for so many operations"]
+    samples: Annotated[BaseNew[int | None], "number of samples in all runs; null if not recorded"]
+    reason: Annotated[str | None, "reason why no rates are compared; null if rates are compared"]
+    unit: Annotated[str | None, "unit of an operation, e.g. message; null if unknown"]
+    per: Annotated[int, "number of operations to which a rate refers"]
     model: CountModel | None
-    phi: Annotated[float | None, "squared variation of a rate from run to run"]
-    replication: Annotated[Replication, "what is independent"]
+    phi: Annotated[
+        float | None,
+        "squared coefficient of variation of a rate between runs; null if not estimated",
+    ]
+    replication: Annotated[Replication, "unit of replication"]
     least_ratio: Annotated[
         float | None,
-        "smallest detectable ratio, on the line with most samples",
+        "smallest `least_ratio` of all lines; null if no rates are compared",
     ]
     totals: C2cTotals
     lines: tuple[C2cLineRow, ...]
-    seen: Annotated[int, "how many lines there are in all"]
-    seen_unmatched: Annotated[BaseNew[int], "how many of them are not compared"]
+    seen: Annotated[int, "number of cache lines, including lines that are not listed"]
+    seen_unmatched: Annotated[BaseNew[int], "number of cache lines that are not compared"]
     notes: Annotated[tuple[str, ...], "what was not measured, one sentence each"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class C2cComparison:
-    """The points that were sampled on base and on one new side."""
+    """The points that were sampled both on base and on one new side."""
 
     side: str
     points: tuple[C2cPoint, ...]
@@ -258,20 +290,20 @@ class C2c(SectionData):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class C2cTimedAccess(C2cAccess):
-    """The same of one source alone, with its latency."""
+    """Accesses to one range of bytes in a single source, with their latency."""
 
     mean_weight: Annotated[
-        float | None, "latency of a contended load, in cycles; null: not recorded"
+        float | None, "mean latency of contended loads, cycles; null if not recorded"
     ]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class C2cSampledLine(C2cSeen):
-    """One cache line of one source alone."""
+    """One cache line of a single source."""
 
-    name: Annotated[str | None, "of what lies on it; null: unknown"]
-    remote: Annotated[int, "contended loads that another node answered, samples"]
-    local: Annotated[int, "contended loads of the same node"]
+    name: Annotated[str | None, "most contended variable or field on the line; null if unknown"]
+    remote: Annotated[int, "number of sampled contended loads served by another node"]
+    local: Annotated[int, "number of sampled contended loads served by the same node"]
     accesses: tuple[C2cTimedAccess, ...]
 
 
@@ -279,32 +311,42 @@ class C2cSampledLine(C2cSeen):
 class C2cSource:
     """A bundle, a perf.data or the text of a report, and the lines in it."""
 
-    side: Annotated[Role | None, "null of one side alone"]
+    side: Annotated[Role | None, "base or new; null if only one source was given"]
     kind: SourceKind
     label: str
     path: str
-    point: Annotated[str, "workload and point; empty where there is no bundle"]
+    point: Annotated[
+        str, "workload and parameters of the runs, if the source is a bundle; otherwise empty"
+    ]
     runs: int
     observable: Observable
-    events: Annotated[tuple[str, ...], "as perf prints them"]
-    perf_events: Annotated[tuple[PerfEvent, ...], "the same in parts"]
-    period: Annotated[int | None, "loads from one sampled one to the next"]
-    ldlat: Annotated[int | None, "least latency of a sampled load, cycles"]
+    events: Annotated[tuple[str, ...], "event names as perf prints them"]
+    perf_events: Annotated[
+        tuple[PerfEvent, ...], "the sampled events, split into name, PMU and modifiers"
+    ]
+    period: Annotated[
+        int | None, "sampling period: loads per sample; null if not fixed or not recorded"
+    ]
+    ldlat: Annotated[
+        int | None, "minimum latency of sampled loads (ldlat), cycles; null if not set"
+    ]
     line_bytes: int
     totals: Annotated[
         Mapping[str, int],
-        "samples of all runs under the words of perf c2c report, in snake case",
+        "number of samples per `perf c2c report` label (key, in snake case), in all runs",
     ]
-    lines: Annotated[tuple[C2cSampledLine, ...], "in the order of `sort`"]
+    lines: Annotated[tuple[C2cSampledLine, ...], "sorted by `sort`"]
     notes: Annotated[tuple[str, ...], "what was not measured, one sentence each"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class C2cDocument:
-    """What ``schedperf c2c --json`` prints: one source, or two and their comparison."""
+    """Output of ``schedperf c2c --json``: one source, or two and their comparison."""
 
     schema: Literal["schedperf/c2c/1"] = "schedperf/c2c/1"
     tool_version: str
     sort: SortKey
     sides: Annotated[tuple[C2cSource, ...], "one or two"]
-    comparison: Annotated[C2cPoint | None, "null of one side alone"]
+    comparison: Annotated[
+        C2cPoint | None, "comparison of base and new; null if only one source was given"
+    ]

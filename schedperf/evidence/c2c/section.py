@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Bouncing cache lines: which ones move between CPUs more, or less, in new than in base.
 
-Rates are accesses for each 1000 operations of the benchmark (for each run of a fixed amount of
-work). Only runs of one workload at one point are compared, and only equal observables: what a
-HITM is on one vendor's machines is something else on another's. Of several points the one with
-the most samples comes first; in a point what changed, then what is most contended.
+Rates are accesses per 1000 operations of the benchmark (per run for a fixed amount of work).
+Only runs of one workload at one point are compared, and only with the same observable, since HITM
+differs between vendors. The point with the most samples comes first; within a point changed lines
+come first, then the most contended ones.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,9 +14,9 @@ from schedperf.evidence.c2c.merge import MemorySamples
 from schedperf.evidence.c2c.point import describe_point
 from schedperf.evidence.c2c.record import C2c, C2cComparison, C2cPoint
 from schedperf.evidence.c2c.sources import load_memory
-from schedperf.model.comparison import MissingSide
+from schedperf.model.comparison import FIRST_NEW, MissingSide
 from schedperf.model.run import Captured, SideOf
-from schedperf.runs.side import FIRST_NEW, Side
+from schedperf.runs.side import Side
 
 # By workload and point.
 _Runs = Mapping[tuple[str, str], Sequence[Captured[MemorySamples]]]
@@ -36,7 +36,7 @@ def c2c(sides: Sequence[Side]) -> C2c:
         else:
             missing.append(MissingSide(side=new.name, reason=f"{new.name}: {new.notes[0]}"))
     if not comparisons:
-        raise Absent("; ".join(one.reason for one in missing) or "no new side")
+        raise Absent("; ".join(absent.reason for absent in missing) or "no new side")
     return C2c(comparisons=tuple(comparisons), missing=tuple(missing))
 
 
@@ -62,13 +62,13 @@ def _compare_points(
 ) -> Iterator[C2cPoint]:
     samples = {
         key: sum(
-            one.content.profile.totals.get("total_records", 0) for one in (*base[key], *new[key])
+            run.content.profile.totals.get("total_records", 0) for run in (*base[key], *new[key])
         )
         for key in base
         if key in new
     }
-    for place, key in enumerate(sorted(samples, key=lambda key: (-samples[key], key))):
-        names = [*path, *(key if place else ())]
+    for index, key in enumerate(sorted(samples, key=lambda key: (-samples[key], key))):
+        names = [*path, *(key if index else ())]
         yield describe_point(base[key], new[key], "".join(f"{name}/" for name in names))
 
 
@@ -80,4 +80,4 @@ def _describe_single_points(
     for workload, point in sorted(base.keys() ^ new.keys()):
         where = "base" if (workload, point) in base else side
         at = f"{workload} at {point}" if point else workload
-        yield f"memory was sampled for {at} on {where} only"
+        yield f"memory accesses of {at} were sampled in {where} only"

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""True or false sharing: whether CPUs fight for the same bytes or only for the same line.
+"""Classify true and false sharing: CPUs access the same bytes, or other bytes of the same line.
 
-A load that finds a modified line was made slow by the last CPU that wrote to the line. Which one
-that was no sample says, so each slow load is charged to the writes of other CPUs in proportion:
-to those of the same bytes (true sharing, which no other layout can mend) and to those of other
-bytes of the line (false sharing, which a layout can).
+A contended load is slow because another CPU wrote to the line last. Samples do not record which
+CPU, so each contended load is attributed to the writes of all other CPUs in proportion: to writes
+of the same bytes (true sharing) and to writes of other bytes of the line (false sharing, which
+another layout removes).
 
-How many bytes an access has is not in a sample. Accesses of one named field are to the same
-bytes; without names those that begin at one offset are, so that a wide access next to a narrow
-one may pass for false sharing.
+Samples do not record the size of an access. Accesses to one named field are to the same bytes;
+without names, accesses that begin at one offset are, so a wide access next to a narrow one may be
+classified as false sharing.
 """
 
 import numpy as np
@@ -17,23 +17,23 @@ import pandas as pd
 from schedperf.evidence.c2c.record import Sharing
 from schedperf.perf_data.recording import NO_CPU
 
-# Up to this part of the slow loads the other kind of sharing is not worth a word: stores are
-# sampled, so a few of them are where nothing is shared in earnest.
+# Up to this fraction of the contended loads the other kind of sharing is ignored, since stores are
+# only sampled.
 PURE = 0.1
 
 
 def df_false_share(samples: pd.DataFrame) -> "pd.Series[float]":
-    """Return the part of each line's slow loads that is of false sharing.
+    """Return the fraction of each line's contended loads with false sharing.
 
     :param samples: one row a sample: ``line`` and ``copy`` (int; copies of one per-CPU line are
         different bytes), ``bytes`` (int; equal for accesses to the same bytes of the line),
         ``cpu`` (int), ``writes`` (bool), ``slow`` (int, how often it counts as contended)
-    :return: index ``line``, 0 to 1; NaN where no other CPU was seen to write. A sample without a
-        CPU proves nothing and is left out
+    :return: index ``line``, 0 to 1; NaN if no write by another CPU was sampled. Samples without a
+        CPU are omitted
     """
-    known = samples[samples["cpu"] != NO_CPU]
+    with_cpu = samples[samples["cpu"] != NO_CPU]
     keys = ["line", "copy", "bytes", "cpu"]
-    rows = known.groupby(keys, as_index=False)[["writes", "slow"]].sum()
+    rows = with_cpu.groupby(keys, as_index=False)[["writes", "slow"]].sum()
     by_line = rows.groupby(["line", "copy"])["writes"].transform("sum")
     by_cpu = rows.groupby(["line", "copy", "cpu"])["writes"].transform("sum")
     by_bytes = rows.groupby(["line", "copy", "bytes"])["writes"].transform("sum")
@@ -49,7 +49,7 @@ def df_false_share(samples: pd.DataFrame) -> "pd.Series[float]":
 
 
 def sharing_of(false_share: float | None) -> Sharing | None:
-    """Return what a line's false share means; None where nobody else was seen to write."""
+    """Return the kind of sharing; None if no write by another CPU was sampled."""
     if false_share is None:
         return None
     if false_share <= PURE:

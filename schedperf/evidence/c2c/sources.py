@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""From a bundle to cache lines: each instrumented run's memory samples, and what names them."""
+"""Read the memory samples of each instrumented run of a bundle, with the names of variables."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
@@ -29,7 +29,7 @@ LOADS_COLLECTOR = "perf_mem"
 def load_memory(side: Side) -> SideOf[MemorySamples]:
     """Read the memory samples of every instrumented run; an unreadable one is a note.
 
-    Where no run has any, the first note says why.
+    If no run has samples, the first note is the reason.
     """
     return _Loader(side).load()
 
@@ -68,7 +68,7 @@ class _Loader:
 
     def _runs(self) -> Iterator[Captured[MemorySamples]]:
         sampled = recorded_runs(self._bundle, COLLECTOR, LOADS_COLLECTOR)
-        for _, group in groupby(sampled, key=lambda found: found[0].number):
+        for _, group in groupby(sampled, key=lambda recorded: recorded[0].number):
             runs = list(group)
             boot = runs[0][0]
             symbols = BootSymbols(self._bundle, boot, self._notes.append)
@@ -94,8 +94,8 @@ class _Loader:
         )
         if name == f"{run.folder}/{LOADS_COLLECTOR}/perf.data":
             self._notes.append(
-                f"runs without {COLLECTOR}: their samples are {LOADS_COLLECTOR}'s, loads with the "
-                "cache that answered them"
+                f"runs without `{COLLECTOR}` data use samples of `{LOADS_COLLECTOR}`, which record "
+                "only loads and the cache that served them"
             )
         return Captured(
             key=key_of(self._side, run),
@@ -114,7 +114,7 @@ class _Loader:
 def store_period(recording: Recording) -> int | None:
     """Return the period of the stores; None where it is not fixed.
 
-    Loads and stores may be two events, each with a period of its own, or one (IBS, SPE).
+    Loads and stores may be two events with separate periods, or one event (IBS, SPE).
     """
     if recording.memory is None:
         return None

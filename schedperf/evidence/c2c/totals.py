@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The totals that ``perf c2c report --stats`` prints, under its own words.
+"""The totals of ``perf c2c report --stats``, by perf's labels.
 
 ::
 
     totals["load_remote_hitm"], totals["total_shared_cache_lines"]
 
-Percentages are left out: whoever needs one has what it was made of.
+Percentages are omitted; they follow from the counts.
 """
 
 import re
@@ -70,7 +70,7 @@ RECORDS = (*LOADS, "store_l1_hit", "store_l1_miss", "store_na")
 
 
 def snake(words: str) -> str:
-    """Return perf's words as a key.
+    """Return a label of perf as a key.
 
     >>> snake("Loads - uncacheable"), snake("Locked Load/Store Operations")
     ('loads_uncacheable', 'locked_load_store_operations')
@@ -79,7 +79,7 @@ def snake(words: str) -> str:
 
 
 def shared_key(words: str) -> str:
-    """Return the key of a total over the shared lines alone."""
+    """Return the key of a total over shared lines."""
     return snake(words) + ("_on_shared_lines" if words == _SAID_TWICE else "")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The copies of a per-CPU line, told from all other lines by the units of the CPUs.
+"""Merge the copies of per-CPU lines by the per-CPU units.
 
 Every CPU has its own copy of a per-CPU variable, so a variable that bounces on 224 CPUs is 224
 lines with few samples each. An address less the unit of its CPU is the same on all of them::
@@ -27,11 +27,11 @@ KERNEL_HALF = np.uint64(1 << 63)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Folded:
-    """What belongs to per-CPU memory; arrays of shape (addresses,).
+    """Addresses in per-CPU memory; arrays of shape (addresses,).
 
     :param is_folded: whether an address is a copy of per-CPU memory
-    :param offset: from the unit's beginning; 0 where it is none
-    :param note: what weakens it, one sentence; "" where nothing does
+    :param offset: from the start of the unit; 0 for other addresses
+    :param note: limit of the method, one sentence; "" if there is none
     """
 
     is_folded: NDArray[np.bool_]
@@ -56,9 +56,9 @@ def fold_addresses(addresses: Addresses, units: PercpuUnits | None, line_bytes: 
 
 def _fold_by_units(addresses: Addresses, units: PercpuUnits) -> Folded:
     bases = np.array(sorted(units.units.values()), dtype=np.uint64)
-    place = np.searchsorted(bases, addresses, side="right") - 1
-    offset = addresses - bases[np.maximum(place, 0)]
-    is_folded = (place >= 0) & (offset < np.uint64(_bytes_of_one(bases, units)))
+    index = np.searchsorted(bases, addresses, side="right") - 1
+    offset = addresses - bases[np.maximum(index, 0)]
+    is_folded = (index >= 0) & (offset < np.uint64(_bytes_of_one(bases, units)))
     return Folded(is_folded=is_folded, offset=_signed(offset, is_folded), note="")
 
 
@@ -81,14 +81,14 @@ def _fold_by_alignment(addresses: Addresses, units: PercpuUnits, line_bytes: int
     is_folded = candidate & np.isin(line, confirmed)
     bases = np.unique((addresses - offset)[is_folded])
     note = (
-        f"copies of per-CPU lines are recognised by alignment alone: {least} or more contended "
-        f"lines that lie a multiple of {int(unit_bytes)} bytes apart count as copies of one"
+        f"copies of per-CPU lines are detected by alignment only: {least} or more contended lines "
+        f"at distances that are multiples of {int(unit_bytes)} bytes are merged"
     )
     if units.cpus is not None and len(bases) > units.cpus:
         is_folded = np.zeros(len(addresses), dtype=bool)
         note = (
-            f"{len(bases)} blocks of memory look like the units of {units.cpus} CPUs, so copies of "
-            "per-CPU lines are not told from other lines"
+            f"{len(bases)} memory blocks look like per-CPU units, but there are {units.cpus} CPUs: "
+            "copies of per-CPU lines are not merged"
         )
     return Folded(
         is_folded=is_folded, offset=_signed(offset, is_folded), note=note if len(bases) else ""
@@ -98,8 +98,8 @@ def _fold_by_alignment(addresses: Addresses, units: PercpuUnits, line_bytes: int
 def _confirmed(lines: Addresses, bases: Addresses, least: int) -> Addresses:
     # Lines of a unit that were seen in several units.
     pairs = np.unique(np.stack((lines, bases), axis=1), axis=0)
-    found, copies = np.unique(pairs[:, 0], return_counts=True)
-    confirmed: Addresses = found[copies >= least]
+    distinct, copies = np.unique(pairs[:, 0], return_counts=True)
+    confirmed: Addresses = distinct[copies >= least]
     return confirmed
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How the members of a hot set would share fewer cache lines, and what the layout would be then.
+"""Find an order of declarations in which a hot set occupies fewer cache lines, and its layout.
 
 ::
 
@@ -7,9 +7,9 @@
     advice.lines_before, advice.lines_after      # (2, 1)
     advice.order                                 # names in the order to declare them in
 
-The new layout is predicted by what linker and compiler do: every entry begins at the first
-multiple of its alignment behind the entry before it. No advice puts a field that other CPUs write
-on the line of one that is read-mostly; a smaller struct is not worth such a line.
+The new layout is predicted like the linker and the compiler place entries: each entry begins at the
+first multiple of its alignment after the preceding entry. The advice never puts a field that other
+CPUs write on a line with a read-mostly field, even if the struct would be smaller.
 """
 
 from collections import Counter
@@ -91,10 +91,10 @@ def plan_order(
         set is empty or too large, or no cache has such lines
     """
     check_line_bytes(line_bytes)
-    wanted = _checked(unit, names, line_bytes)
+    entries = _checked(unit, names, line_bytes)
     rules = _Rules(unit.name, table or heat_table(), line_bytes)
     atoms = atoms_of(unit, line_bytes)
-    members, left_out = _members(atoms, wanted, rules)
+    members, left_out = _members(atoms, entries, rules)
     hot = frozenset(members)
     now = as_it_is(atoms, hot)
     return Plan(rules=rules, now=now, best=_best(now, hot, rules), members=hot, left_out=left_out)
@@ -151,10 +151,10 @@ def _draw(
 
 
 def hot_set_of(unit: Unit, names: Sequence[str], table: HeatTable | None = None) -> tuple[str, ...]:
-    """Return names with all that was measured to belong on one line with every one of them.
+    """Return names with all entries that were measured to be faster on a line with them.
 
     :param names: such as an alarm's entries
-    :return: by offset; the names alone where nobody measured more
+    :return: by offset; only the names if there is no such measurement
     """
     table = table or heat_table()
     uses = [table.find(unit.name, name) for name in names]
@@ -163,47 +163,50 @@ def hot_set_of(unit: Unit, names: Sequence[str], table: HeatTable | None = None)
         for group in table.together
         if all(use and use.unit == group.unit and use.name in group.names for use in uses)
     ]
-    found = set(names)
+    members = set(names)
     for entry in unit.entries:
         use = table.find(unit.name, entry.name)
         if use and any(use.unit == g.unit and use.name in g.names for g in groups):
-            found.add(entry.name)
-    return tuple(entry.name for entry in unit.entries if entry.name in found)
+            members.add(entry.name)
+    return tuple(entry.name for entry in unit.entries if entry.name in members)
 
 
 def _checked(unit: Unit, names: Sequence[str], line_bytes: int) -> tuple[str, ...]:
-    known = {entry.name for entry in unit.entries}
+    existing = {entry.name for entry in unit.entries}
     for name in names:
-        if name not in known:
-            raise InputError(f"{unit.name}: has no {name[:60]!r}; give a name that it has")
+        if name not in existing:
+            raise InputError(
+                f"{unit.name}: unknown name {name[:60]!r} "
+                f"(expected a variable or field of {unit.name})"
+            )
     if not names or len(names) > MOST_MEMBERS:
         raise InputError(
-            f"{unit.name}: a hot set of {len(names)} (expected 1 to {MOST_MEMBERS} names)"
+            f"{unit.name}: the hot set contains {len(names)} names (expected 1 to {MOST_MEMBERS})"
         )
     lines = Counter(entry.offset // line_bytes for entry in unit.entries)
     if max(lines.values()) > 8 * line_bytes:
         raise InputError(
-            f"{unit.name}: {max(lines.values())} entries begin on one line of {line_bytes} bytes; "
-            "use the files of a real kernel"
+            f"{unit.name}: {max(lines.values())} entries begin on one {line_bytes}-byte line; "
+            "check that the kernel files are undamaged"
         )
     return tuple(dict.fromkeys(names))
 
 
 def _members(
-    atoms: Sequence[Atom], wanted: Sequence[str], rules: "_Rules"
+    atoms: Sequence[Atom], entries: Sequence[str], rules: "_Rules"
 ) -> tuple[tuple[str, ...], dict[str, str]]:
     # Return the atoms to be moved, by name, and the rest of what is wanted with the reason.
     at = {entry.name: atom for atom in atoms for entry in atom.entries}
     left_out: dict[str, str] = {}
     members: dict[str, None] = {}
-    has_read_mostly = any(rules.is_read_mostly(name) for name in wanted)
-    for name in wanted:
+    has_read_mostly = any(rules.is_read_mostly(name) for name in entries)
+    for name in entries:
         atom = at[name]
-        others = [entry.name for entry in atom.entries if entry.name not in wanted]
+        others = [entry.name for entry in atom.entries if entry.name not in entries]
         if has_read_mostly and rules.is_written_remotely(name):
-            left_out[name] = "other CPUs write it, and the set has read-mostly members"
+            left_out[name] = "other CPUs write it, but the set contains read-mostly members"
         elif others and atom.block.size > rules.line_bytes:
-            left_out[name] = f"inside {atom.block.name}, which moves as a whole"
+            left_out[name] = f"part of {atom.block.name}, which can only move as a whole"
         else:
             members[atom.block.name] = None
     return tuple(members), left_out
@@ -236,7 +239,7 @@ class _Rules:
         return len(lines)
 
     def allow(self, now: Arrangement, new: Arrangement) -> bool:
-        """Whether a layout parts no measured pair and has no new clash."""
+        """Whether a layout keeps all measured pairs together and adds no conflict."""
         # Who shares a line with the first or last atom that moves is at most so many away.
         part = slice(max(new.first - self.line_bytes, 0), new.last + self.line_bytes)
         tenants, before = self._tenants(new, part), self._tenants(now, part)
@@ -266,10 +269,10 @@ class _Rules:
     def _measured(self, tenants: list[list[tuple[str, Use]]]) -> frozenset[tuple[str, str]]:
         # Pairs on common lines that somebody measured to belong together.
         return frozenset(
-            (name, other)
+            (name, neighbour)
             for line in tenants
-            for (name, one), (other, two) in product(line, line)
-            if name < other and self._table.is_together(one, two)
+            for (name, use), (neighbour, neighbour_use) in product(line, line)
+            if name < neighbour and self._table.is_together(use, neighbour_use)
         )
 
     def joins(self, layout: Arrangement, hot: frozenset[str]) -> Iterator[tuple[str, str]]:
@@ -282,7 +285,9 @@ class _Rules:
             for name in names:
                 use = self._use(name)
                 if use is not None and use.written == "own":
-                    yield from ((name, other) for other in names if self.is_read_mostly(other))
+                    yield from (
+                        (name, neighbour) for neighbour in names if self.is_read_mostly(neighbour)
+                    )
 
 
 def _best(now: Arrangement, hot: frozenset[str], rules: "_Rules") -> Arrangement:
@@ -305,15 +310,15 @@ def _candidates(now: Arrangement, hot: frozenset[str], line_bytes: int) -> Itera
         return
     packing = fewest_lines((atom.block for atom in moving.values()), line_bytes)
     orders = {tuple(block.name for block in packing.order), tuple(moving)}
-    for place in sorted(_places(now.atoms, hot)):
-        after = rest[place - 1].block.name if place else None
-        bounds = min(place, where[0]), max(place + len(moving), where[-1] + 1)
+    for index in sorted(_places(now.atoms, hot)):
+        after = rest[index - 1].block.name if index else None
+        bounds = min(index, where[0]), max(index + len(moving), where[-1] + 1)
         for order, is_aligned in product(sorted(orders), (False, True)):
             group = [replace(moving[name], lead=0) for name in order]
             if is_aligned:
                 wide = max(line_bytes, group[0].block.alignment)
                 group[0] = replace(group[0], block=replace(group[0].block, alignment=wide))
-            atoms = (*rest[:place], *group, *rest[place:])
+            atoms = (*rest[:index], *group, *rest[index:])
             yield laid_out(now, atoms, bounds, order, after, is_aligned=is_aligned)
 
 
@@ -348,26 +353,29 @@ def _notes(unit: Unit, line_bytes: int) -> tuple[str, ...]:
     notes = ["alignments are inferred from the layout, so the predicted offsets are an upper bound"]
     if unit.kind != "struct":
         notes.append(
-            "the linker keeps what one object file defines together, so the members have to be "
-            "defined in one file for this order"
+            "the linker groups variables by object file, so this order needs all members to be "
+            "defined in one file"
         )
     unsized = [entry.name for entry in unit.entries if entry.size is None]
     if unsized:
-        notes.append(f"{say_unsized(unsized)}, so its end is assumed at the next entry")
+        notes.append(f"{say_unsized(unsized)}: assumed to extend to the next entry")
     if unit.alignment is None or unit.alignment % line_bytes:
-        notes.append(f"the unit may not begin at a multiple of {line_bytes} bytes")
+        notes.append(
+            f"the start of {unit.name} might not be aligned to {line_bytes} bytes, so line "
+            "boundaries may differ"
+        )
     return tuple(notes)
 
 
 def advise_alarm(
     alarms: Iterable[tuple[LayoutAlarm, UnitPair]], line_bytes: int
 ) -> tuple[list[LayoutAdvice], list[str]]:
-    """Return advice for the first alarm that an order of declarations can cure, else why not."""
+    """Return advice for the first alarm that an order of declarations can fix, or the reasons."""
     for alarm, pair in alarms:
         if alarm.rule in PACKABLE:
             names = _own_names(pair, alarm.names)
-            wanted = hot_set_of(pair.units[1], names) if names else ()
-            return _advised(alarm.row, pair, wanted, line_bytes)
+            members = hot_set_of(pair.units[1], names) if names else ()
+            return _advised(alarm.row, pair, members, line_bytes)
     return [], []
 
 
@@ -377,8 +385,8 @@ def advise_hot(
     """Return advice for a set that the user named, for each unit that has some of it."""
     advice, notes = list[LayoutAdvice](), list[str]()
     for pair, names in hot:
-        found, said = _advised(OWN_SET, pair, _own_names(pair, names), line_bytes)
-        advice += found
+        unit_advice, said = _advised(OWN_SET, pair, _own_names(pair, names), line_bytes)
+        advice += unit_advice
         notes += said
     return advice, notes
 
@@ -388,30 +396,31 @@ def find_hot(hot: Sequence[str], pairs: Sequence[UnitPair]) -> dict[str, list[st
 
     :raises InputError: no unit has it
     """
-    found: dict[str, list[str]] = {}
+    by_unit: dict[str, list[str]] = {}
     for name in dict.fromkeys(hot):
         unit, entry = _find(name, pairs)
-        found.setdefault(unit, []).append(entry)
-    return found
+        by_unit.setdefault(unit, []).append(entry)
+    return by_unit
 
 
 def _find(name: str, pairs: Sequence[UnitPair]) -> tuple[str, str]:
     for pair in pairs:
-        wanted = name
+        entry = name
         if pair.change.kind == "struct":
             # "rq.nr_running", and with the path inside a member too.
-            tag, _, wanted = name.partition(".")
-            if not wanted or pair.name != f"struct {tag}":
+            tag, _, entry = name.partition(".")
+            if not entry or pair.name != f"struct {tag}":
                 continue
-        if any(wanted in sheet.spans for sheet in pair.sheets):
-            return pair.name, wanted
+        if any(entry in sheet.spans for sheet in pair.sheets):
+            return pair.name, entry
     raise InputError(
-        f"hot set: unknown {name[:60]!r} (expected variables, or fields as struct.field)"
+        f"hot set: unknown variable or field {name[:60]!r} "
+        "(expected a variable or STRUCT.FIELD, e.g. runqueues or rq.nr_running)"
     )
 
 
 def count_hot(pair: UnitPair, names: Sequence[str], line_bytes: int) -> LayoutHotSet:
-    """Return on how many lines a set is on both sides, and which of its pairs changed."""
+    """Return the number of lines of a set on both sides, and its changed pairs."""
     base, new = pair.sheets
     lines = pair.change.lines
     return LayoutHotSet(
@@ -432,8 +441,8 @@ def _count_lines(sheet: Sheet, names: Iterable[str]) -> int:
 
 
 def _pairs_within(names: Iterable[str], pairs: Iterable[Pair]) -> tuple[Pair, ...]:
-    wanted = frozenset(names)
-    return tuple(pair for pair in pairs if wanted.issuperset(pair))[:MOST_LISTED]
+    members = frozenset(names)
+    return tuple(pair for pair in pairs if members.issuperset(pair))[:MOST_LISTED]
 
 
 def _own_names(pair: UnitPair, names: Iterable[str]) -> list[str]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The rules by which changes of a layout become alarms, and what they look at."""
+"""The rules that turn layout changes into alarms."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -12,17 +12,17 @@ from schedperf.evidence.layout.model import Unit
 from schedperf.evidence.layout.packing import Block, fewest_lines
 from schedperf.evidence.layout.record import Grade, Pair, Rule
 
-# Memory samples of one entry, below which nothing is concluded: the error of a count of 10 is
-# already a third of it (Poisson, 1/sqrt(10)).
+# Fewest memory samples of one entry from which contention is inferred: the relative error of a
+# count of 10 is a third (Poisson, 1/sqrt(10)).
 FEWEST_HITM = 10
 # Bytes that a variable of unknown size is taken to have where a set's fewest lines are counted: a
 # pointer's.
 USUAL_BYTES = 8
 # Members of a measured pair; of larger sets the lines are counted.
 PAIR = 2
-# How many names a claim spells out; the alarm holds the others.
+# Names in a claim; the alarm lists all of them.
 MOST_NAMED = 3
-SOURCE = "the kernel's source, as the table of hot variables has it"
+SOURCE = "accesses in the kernel's source (table of hot variables)"
 
 
 class Facts:
@@ -63,23 +63,23 @@ class Facts:
         return frozenset((first, last))
 
     def use(self, name: str) -> Use | None:
-        """Return what the table knows of an entry."""
+        """Return the row of an entry in the table of hot variables."""
         if name not in self._uses:
             self._uses[name] = self.table.find(self.change.name, name)
         return self._uses[name]
 
     def samples(self, names: tuple[str, ...]) -> int | None:
-        """Return how many samples hit entries that another CPU had modified; None: not sampled."""
+        """Return how many samples hit entries modified by another CPU; None if not sampled."""
         if self._hitm is None:
             return None
         return sum(self._hitm.get(name, 0) for name in names)
 
     def are_sampled(self, names: tuple[str, ...]) -> bool:
-        """Whether samples say enough of these entries to count more than the table."""
+        """Whether enough samples hit these entries to take precedence over the table."""
         return (self.samples(names) or 0) >= FEWEST_HITM
 
     def contended(self) -> tuple[str, ...]:
-        """Return entries that samples say are contended in new, worst first."""
+        """Return the entries that are contended in new by memory samples, worst first."""
         counts = self._hitm or {}
         enough = [name for name, count in counts.items() if count >= FEWEST_HITM]
         return tuple(sorted(enough, key=lambda name: (-counts[name], name)))
@@ -101,11 +101,11 @@ class Facts:
         added, seen = {entry.name for entry in self.change.added}, set[frozenset[str]]()
         for name in sorted(added & self.lines[1].keys()):
             for line in sorted(self.lines[1][name]):
-                for other in tenants[line]:
-                    pair = frozenset((name, other))
-                    if other not in added and pair not in seen:
+                for neighbour in tenants[line]:
+                    pair = frozenset((name, neighbour))
+                    if neighbour not in added and pair not in seen:
                         seen.add(pair)
-                        yield other, name
+                        yield neighbour, name
 
     def members(self, group: Together, side: int) -> tuple[str, ...]:
         """Return which entries of a side are in a measured set, by offset."""
@@ -119,12 +119,12 @@ class Facts:
         return tuple(sorted(names, key=lambda name: (self.spans[side][name].start, name)))
 
     def keeps_offset(self, name: str) -> bool:
-        """Is an entry where it was?"""
+        """Return whether the offset of an entry is unchanged."""
         base, new = (spans.get(name) for spans in self.spans)
         return base is not None and new is not None and base.start == new.start
 
     def lines_of(self, names: tuple[str, ...], side: int) -> int:
-        """Return on how many lines entries of a side are."""
+        """Return the number of lines that entries of a side occupy."""
         lines = set[int]()
         for name in names:
             first, last = self.spans[side][name].lines(self.line_bytes)
@@ -132,7 +132,7 @@ class Facts:
         return len(lines)
 
     def fewest(self, names: tuple[str, ...], side: int) -> int:
-        """Return how few lines entries of a side could be on; an unknown size is a pointer's."""
+        """Return the fewest lines that entries need; an unknown size counts as a pointer."""
         blocks, taken = [], set[int]()
         for name in names:
             span = self.spans[side][name]
@@ -154,7 +154,7 @@ class Facts:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Found:
-    """What a rule found; the parameters are those of an alarm."""
+    """The result of a rule; the parameters are those of an alarm."""
 
     rule: Rule
     grade: Grade
@@ -171,15 +171,15 @@ class Found:
 def find_all(facts: Facts) -> list[Found]:
     """Apply every rule."""
     sets = list(_spread(facts))
-    known = {frozenset(pair) for found in sets for pair in found.pairs}
+    reported = {frozenset(pair) for alarm in sets for pair in alarm.pairs}
     separated = list(_measured_pairs(facts))
-    known |= {frozenset(pair) for found in separated for pair in found.pairs}
+    reported |= {frozenset(pair) for alarm in separated for pair in alarm.pairs}
     joined = list(_joined(facts))
-    shared = {frozenset(pair) for found in joined for pair in found.pairs}
+    shared = {frozenset(pair) for alarm in joined for pair in alarm.pairs}
     return [
         *_contended(facts, shared),
         *separated,
-        *_inferred_pairs(facts, known),
+        *_inferred_pairs(facts, reported),
         *joined,
         *sets,
         *_broken_groups(facts),
@@ -209,32 +209,37 @@ def _apart_claim(facts: Facts, pair: Pair) -> str:
     )
 
 
-def _inferred_pairs(facts: Facts, known: set[frozenset[str]]) -> Iterator[Found]:
+def _inferred_pairs(facts: Facts, reported: set[frozenset[str]]) -> Iterator[Found]:
     # Pairs that one function accesses. Leaving the line of what other CPUs write is good.
     pairs: list[Pair] = []
     functions: set[str] = set()
     seen: set[frozenset[Use]] = set()
     for pair in facts.change.lines.separated:
-        one, other = (facts.use(name) for name in pair)
-        if not one or not other or one == other or frozenset(pair) in known:
+        first_use, second_use = (facts.use(name) for name in pair)
+        if (
+            not first_use
+            or not second_use
+            or first_use == second_use
+            or frozenset(pair) in reported
+        ):
             continue
-        common = facts.table.common_functions(one, other)
-        is_disturbed = one.written == "remote" or other.written == "remote"
-        if not common or is_disturbed or not (one.is_hot and other.is_hot):
+        common = facts.table.common_functions(first_use, second_use)
+        is_disturbed = first_use.written == "remote" or second_use.written == "remote"
+        if not common or is_disturbed or not (first_use.is_hot and second_use.is_hot):
             continue
         # Both halves of a list head are one row of the table.
-        if frozenset((one, other)) not in seen:
-            seen.add(frozenset((one, other)))
+        if frozenset((first_use, second_use)) not in seen:
+            seen.add(frozenset((first_use, second_use)))
             pairs.append(pair)
             functions.update(common)
     if pairs:
-        more = f", and {len(pairs) - 1} more such pairs" if len(pairs) > 1 else ""
+        more = f" ({len(pairs) - 1} more pairs)" if len(pairs) > 1 else ""
         yield Found(
             rule="separated",
             grade="inferred",
             pairs=tuple(pairs),
             entries=_names(pairs),
-            claim=f"{_apart_claim(facts, pairs[0])}, though one function touches both{more}",
+            claim=f"{_apart_claim(facts, pairs[0])}, but one function accesses both{more}",
             is_apart=True,
             functions=tuple(sorted(functions)),
         )
@@ -245,15 +250,15 @@ def _joined(facts: Facts) -> Iterator[Found]:
     victims: dict[str, list[Pair]] = defaultdict(list)
     measured: dict[Apart, list[Pair]] = defaultdict(list)
     for pair in facts.joined():
-        one, other = (facts.use(name) for name in pair)
-        if not one or not other or one == other:
+        first_use, second_use = (facts.use(name) for name in pair)
+        if not first_use or not second_use or first_use == second_use:
             continue
-        rule = facts.table.apart_of(one, other)
+        rule = facts.table.apart_of(first_use, second_use)
         if rule:
             measured[rule].append(pair)
-        elif not facts.table.is_together(one, other):
+        elif not facts.table.is_together(first_use, second_use):
             for (name, use), (writer, written) in permutations(
-                zip(pair, (one, other), strict=True)
+                zip(pair, (first_use, second_use), strict=True)
             ):
                 if use.is_read_mostly and use.is_hot and written.is_disturbing:
                     victims[written.name].append((name, writer))
@@ -265,15 +270,15 @@ def _joined(facts: Facts) -> Iterator[Found]:
 
 def _joined_as_measured(facts: Facts, rule: Apart, pairs: list[Pair]) -> Found:
     names = _names(pairs)
-    # An unchanged offset hides that what shares its line changed.
+    # An unchanged offset hides that other entries joined its line.
     kept = [name for name in names if facts.keeps_offset(name)]
-    unmoved = f"; {_listed(kept)} did not move" if kept else ""
+    unmoved = f"; offset of {_listed(kept)} unchanged" if kept else ""
     return Found(
         rule="joined",
         grade="measured",
         pairs=tuple(pairs),
         entries=names,
-        claim=f"{_listed(names)} share a {facts.line_bytes}-byte line now{unmoved}",
+        claim=f"{_listed(names)} now share a {facts.line_bytes}-byte line{unmoved}",
         effect=rule.effect,
         reference=rule.reference,
     )
@@ -281,7 +286,7 @@ def _joined_as_measured(facts: Facts, rule: Apart, pairs: list[Pair]) -> Found:
 
 def _joined_by(facts: Facts, writer: str, pairs: list[Pair]) -> Found:
     names = list(dict.fromkeys(name for name, _ in pairs))
-    writers = tuple(dict.fromkeys(one for _, one in pairs))
+    writers = tuple(dict.fromkeys(name for _, name in pairs))
     shown = writers[0] if len(writers) == 1 else writer
     old = sorted(
         name
@@ -290,15 +295,15 @@ def _joined_by(facts: Facts, writer: str, pairs: list[Pair]) -> Found:
         and use.is_disturbing
         and any(not lines.isdisjoint(facts.lines[0].get(victim, frozenset())) for victim in names)
     )
-    limits = (f"in base the line had {_listed(old)} already, which other CPUs write too",)
+    limits = (f"in base the line already contained {_listed(old)}, which other CPUs also write",)
     return Found(
         rule="joined",
         grade="inferred",
         pairs=tuple(pairs),
         entries=(*names, *writers),
         claim=(
-            f"{shown}, which other CPUs write, came to the {facts.line_bytes}-byte line of "
-            f"{_listed(names)}, read-mostly"
+            f"{shown}, which other CPUs write, now shares a {facts.line_bytes}-byte line with "
+            f"read-mostly {_listed(names)}"
         ),
         limits=limits if old else (),
     )
@@ -308,7 +313,7 @@ def _spread(facts: Facts) -> Iterator[Found]:
     for group in facts.table.together:
         names = facts.members(group, 1)
         before = facts.members(group, 0)
-        # What is new was on no line of base.
+        # Added members have no line in base.
         kept = tuple(name for name in names if name in before)
         if len(names) <= PAIR or len(kept) < PAIR:
             continue
@@ -322,8 +327,8 @@ def _spread(facts: Facts) -> Iterator[Found]:
                 pairs=tuple(pairs),
                 entries=names,
                 claim=(
-                    f"{_listed(kept)} span {lines} lines of {facts.line_bytes} bytes, "
-                    f"{facts.lines_of(kept, 0)} in base; minimum {fewest}"
+                    f"{_listed(kept)} span {lines} lines of {facts.line_bytes} bytes "
+                    f"(base: {facts.lines_of(kept, 0)}, minimum: {fewest})"
                 ),
                 is_apart=bool(pairs),
                 effect=group.effect,
@@ -344,18 +349,18 @@ def _broken_groups(facts: Facts) -> Iterator[Found]:
         guests = _guests(facts, staying, now | set(members))
         reasons = []
         if lines > before and lines > facts.fewest(staying, 1):
-            reasons.append(f"its fields are on {lines} lines, in base on {before}")
+            reasons.append(f"the fields are on {lines} lines (base: {before})")
         if left:
-            reasons.append(f"{_listed(left)} left it")
+            reasons.append(f"{_listed(left)} moved out of the group")
         if guests:
-            reasons.append(f"{_listed(guests)} came to its lines")
+            reasons.append(f"{_listed(guests)} moved onto the group's lines")
         if reasons:
             yield Found(
                 rule="group broken",
                 grade="stated",
                 pairs=(),
                 entries=tuple(dict.fromkeys([*left, *guests, *staying])),
-                claim=f"the kernel's own group {name} is broken: {'; '.join(reasons)}",
+                claim=f"the kernel's cacheline group {name} is broken: {'; '.join(reasons)}",
                 reference=f"__cacheline_group_begin__{name.rpartition('.')[2]} in {new.name}",
             )
 
@@ -366,7 +371,7 @@ def _inside(facts: Facts, span: tuple[int, int], side: int) -> tuple[str, ...]:
 
 
 def _guests(facts: Facts, group: tuple[str, ...], own: set[str]) -> list[str]:
-    # Who is on the group's lines in new and was not in base.
+    # Entries on the group's lines in new but not in base.
     lines = [frozenset[int]().union(*(side[name] for name in group)) for side in facts.lines]
     return [
         name
@@ -377,13 +382,13 @@ def _guests(facts: Facts, group: tuple[str, ...], own: set[str]) -> list[str]:
     ]
 
 
-def _contended(facts: Facts, known: set[frozenset[str]]) -> Iterator[Found]:
-    # What samples say is contended and has new mates, whatever the table knows of it.
+def _contended(facts: Facts, reported: set[frozenset[str]]) -> Iterator[Found]:
+    # Entries that are contended by memory samples and have new neighbours, in the table or not.
     gained: dict[str, list[str]] = defaultdict(list)
-    for one, other in facts.joined():
-        if frozenset((one, other)) not in known:
-            gained[one].append(other)
-            gained[other].append(one)
+    for name, mate in facts.joined():
+        if frozenset((name, mate)) not in reported:
+            gained[name].append(mate)
+            gained[mate].append(name)
     for name in facts.contended():
         if gained[name]:
             yield Found(
@@ -392,8 +397,8 @@ def _contended(facts: Facts, known: set[frozenset[str]]) -> Iterator[Found]:
                 pairs=tuple((name, mate) for mate in gained[name]),
                 entries=(name,),
                 claim=(
-                    f"{name} is contended in new and has new mates on its "
-                    f"{facts.line_bytes}-byte line: {_listed(gained[name])}"
+                    f"{name} is contended in new and now shares its {facts.line_bytes}-byte line "
+                    f"with {_listed(gained[name])}"
                 ),
                 reference="memory samples of new",
             )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Find and open what a path holds of a kernel, and say which machine the kernel is for.
+"""Open the files of a kernel and determine its architecture.
 
-What is opened here is put together in :mod:`schedperf.evidence.layout.sources`.
+The files are combined in :mod:`schedperf.evidence.layout.sources`.
 """
 
 import re
@@ -33,7 +33,7 @@ from schedperf_collectors.contract import (
     SYMBOLS_LIMIT_BYTES,
 )
 
-# How files are called in a folder and in a bundle. A distribution adds the release: config-6.1.0.
+# File names in a directory and in a bundle. A distribution adds the release: config-6.1.0.
 VMLINUX, SYSTEM_MAP, KALLSYMS = "vmlinux", "System.map", "kallsyms"
 BTF, CONFIG, FACTS = "btf", "config", "layout.json"
 FILES = (VMLINUX, SYSTEM_MAP, KALLSYMS, BTF, CONFIG, FACTS)
@@ -45,7 +45,7 @@ LIMITS_BYTES = {
     CONFIG: 8 << 20,
     FACTS: 1 << 20,
 }
-# What is looked at to tell what a file is.
+# Bytes read to detect the format of a file.
 HEAD_BYTES = 4096
 
 _BTF_MAGICS = (b"\x9f\xeb", b"\xeb\x9f")
@@ -146,7 +146,7 @@ class ElfTable(SymbolTable):
 
 @dataclass(kw_only=True, slots=True)
 class Material:
-    """What there is of one kernel.
+    """The opened files of one kernel.
 
     :ivar tables: the best first
     :ivar why_no_types: where btf is None
@@ -179,15 +179,15 @@ class Material:
         self.pointer_bytes = self.pointer_bytes or table.pointer_bytes
 
     def add_btf(self, data: bytes, label: str, base: Btf | None = None) -> None:
-        """Use raw BTF, unless there is some.
+        """Use raw BTF unless BTF was already added.
 
         :raises InputError: it is damaged
         """
-        self.why_no_types = f"{label}: cannot be used"
+        self.why_no_types = f"{label}: damaged BTF"
         self.btf = self.btf or parse_btf(data, label, base)
 
     def add_elf(self, path: Path, label: str) -> None:
-        """Use vmlinux or a module; its BTF comes from pahole where only DWARF is there.
+        """Use vmlinux or a module; pahole converts DWARF if there is no BTF.
 
         :raises InputError: it is damaged
         """
@@ -201,15 +201,15 @@ class Material:
         elif self.btf is None and elf.has_dwarf:
             self.add_btf(encode_btf(path, label, limit_bytes=BTF_LIMIT_BYTES), label)
         elif self.btf is None:
-            self.why_no_types = f"{label}: neither BTF nor DWARF found"
+            self.why_no_types = f"{label}: no BTF and no DWARF found"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Candidate:
-    """A place that may hold what is wanted.
+    """A possible source of a kernel's layout: one boot of a bundle, a directory or a file.
 
-    :ivar digests: checksums of the files that say where data is, None where one is not known;
-        equal ones need no second reading
+    :ivar digests: checksums of the files with addresses, None if unknown; files with equal
+        checksums are read once
     """
 
     name: str
@@ -218,9 +218,9 @@ class Candidate:
 
 
 def candidates(source: Path | Bundle, label: str | None) -> list[Candidate]:
-    """Return where a source has a kernel: one place, or every boot of a bundle.
+    """Return the candidates of a source: one, or every boot of a bundle.
 
-    :raises InputError: it has none
+    :raises InputError: the source has no kernel
     """
     if isinstance(source, Bundle):
         return _from_bundle(source, label)
@@ -228,8 +228,12 @@ def candidates(source: Path | Bundle, label: str | None) -> list[Candidate]:
     if path.is_dir():
         return [_only(partial(_from_folder, path, label or path.resolve().name))]
     if not path.is_file():
-        problem = "not a regular file or a folder" if path.exists() else "no such file or folder"
-        raise InputError(f"{path}: {problem}; give a kernel's files or a bundle")
+        problem = (
+            "unsupported file type (expected a regular file or a directory)"
+            if path.exists()
+            else "no such file or directory"
+        )
+        raise InputError(f"{path}: {problem}; pass a bundle, a kernel's file or a directory")
     head = _read(path, HEAD_BYTES, is_whole=False)
     read = _reader_of(head)
     if read is not None:
@@ -292,33 +296,34 @@ def _base_of(elf: ElfKernel, path: Path, label: str) -> Btf | None:
 def _beside(path: Path) -> Btf | None:
     # The kernel's BTF beside a module's: that is how /sys/kernel/btf has them.
     for name in (VMLINUX, BTF):
-        other = path.with_name(name)
-        if other.is_file() and not other.samefile(path):
-            data = _read(other, HEAD_BYTES, is_whole=False)
+        kernel_path = path.with_name(name)
+        if kernel_path.is_file() and not kernel_path.samefile(path):
+            data = _read(kernel_path, HEAD_BYTES, is_whole=False)
             if data.startswith(_BTF_MAGICS):
-                return parse_btf(_read(other, BTF_LIMIT_BYTES), str(other))
+                return parse_btf(_read(kernel_path, BTF_LIMIT_BYTES), str(kernel_path))
             if data.startswith(ELF_MAGIC):
-                with _opened(other) as stream:
-                    elf = read_elf(stream, str(other))
-                return None if elf.btf is None else parse_btf(elf.btf, str(other))
+                with _opened(kernel_path) as stream:
+                    elf = read_elf(stream, str(kernel_path))
+                return None if elf.btf is None else parse_btf(elf.btf, str(kernel_path))
     return None
 
 
 def _from_folder(folder: Path, label: str) -> Material:
-    found = {name: path for name in FILES if (path := _find(folder, name)) is not None}
-    if not found:
+    paths = {name: path for name in FILES if (path := _find(folder, name)) is not None}
+    if not paths:
         raise InputError(
-            f"{folder}: holds no {', '.join(FILES[:-1])}; give a folder with a kernel's files"
+            f"{folder}: no kernel files found (expected {', '.join(FILES[:-2])} or {FILES[-2]}); "
+            "pass a directory with a kernel's files"
         )
     material = Material(label=label)
     readers = {
         name: partial(_read, path, LIMITS_BYTES[name])
-        for name, path in found.items()
+        for name, path in paths.items()
         if name != VMLINUX
     }
     # The first word has BTF as it is loaded; that of vmlinux is of the same build.
     _add_files(material, readers, f" of {label}")
-    vmlinux = found.get(VMLINUX)
+    vmlinux = paths.get(VMLINUX)
     if vmlinux is not None and _read(vmlinux, HEAD_BYTES, is_whole=False).startswith(ELF_MAGIC):
         material.attempt(partial(material.add_elf, vmlinux, f"vmlinux of {label}"))
         material.tables.sort(key=lambda table: not isinstance(table, ElfTable))
@@ -336,7 +341,8 @@ def _find(folder: Path, name: str) -> Path | None:
     releases = sorted(path for path in folder.glob(f"{name}-*") if path.is_file())
     if len(releases) > 1:
         raise InputError(
-            f"{folder}: holds {len(releases)} files {name}-…; give a folder with one kernel"
+            f"{folder}: {len(releases)} files match {name}-* (expected 1); "
+            "give a directory with one kernel"
         )
     return releases[0] if releases else None
 
@@ -364,7 +370,7 @@ def _add_files(material: Material, readers: Mapping[str, Callable[[], bytes]], w
 
 def _from_bundle(bundle: Bundle, label: str | None) -> list[Candidate]:
     hashes = {entry.path: entry.sha256 for entry in bundle.captures}
-    found = [
+    boots = [
         Candidate(
             name=f"boot {boot.number}",
             digests={
@@ -377,9 +383,9 @@ def _from_bundle(bundle: Bundle, label: str | None) -> list[Candidate]:
         for boot in bundle.boots
         if any(bundle.size(_member(boot, name)) is not None for name in FILES)
     ]
-    if not found:
+    if not boots:
         raise InputError(f"{bundle.path}: no System.map, kallsyms or BTF{_why(bundle)}")
-    return found
+    return boots
 
 
 def _why(bundle: Bundle) -> str:
@@ -388,7 +394,7 @@ def _why(bundle: Bundle) -> str:
         for entry in bundle.captures
         if entry.collector == "layout" and entry.status != "ok" and entry.reason is not None
     ]
-    return f": {reasons[0]}" if reasons else "; record it with the layout collector"
+    return f": {reasons[0]}" if reasons else "; record it with the `layout` collector"
 
 
 def _member(boot: Boot, name: str) -> str:
@@ -420,14 +426,16 @@ def _read(path: Path, limit: int, *, is_whole: bool = True) -> bytes:
     with _opened(path) as stream:
         content = stream.read(limit + is_whole)
     if len(content) > limit:
-        raise InputError(f"{path}: more than {limit >> 20} MiB; use the file of a real kernel")
+        raise InputError(
+            f"{path}: larger than {limit >> 20} MiB (limit for this file type); check the file"
+        )
     return content
 
 
 def machine_of_names(
     has_name: Callable[[str], bool], pointer_bytes: int | None, *, is_big_endian: bool | None
 ) -> str | None:
-    """Return the machine that a kernel with these names is for; None where no or several fit."""
+    """Return the architecture of a kernel with these names; None if none or several match."""
     fitting = [family for family, names in _NAMES.items() if any(map(has_name, names))]
     if len(fitting) != 1:
         return None
@@ -440,7 +448,7 @@ def machine_of_names(
 
 
 def machine_of_config(config: str) -> str | None:
-    """Return the machine that a configuration is for; None where it does not say."""
+    """Return the architecture of a kernel configuration; None if unknown."""
     for option, machine in _OPTIONS.items():
         if re.search(rf"^CONFIG_{option}=y$", config, re.MULTILINE):
             if option == "PPC64" and "\nCONFIG_CPU_LITTLE_ENDIAN=y\n" in config:
@@ -455,10 +463,10 @@ def _machine_of_uname(name: object) -> str | None:
 
 
 def compile_time_line(config: str | None, machine: str | None) -> tuple[int | None, str]:
-    """Return L1_CACHE_BYTES, and a sentence where that rests on the machine alone, else ""."""
-    found = SHIFT_OPTION.search(config or "")
-    if found and SMALLEST_LINE_BYTES <= 1 << int(found.group(2)) <= LARGEST_LINE_BYTES:
-        return 1 << int(found.group(2)), ""
+    """Return L1_CACHE_BYTES, and a note if it is inferred from the architecture, else ""."""
+    match = SHIFT_OPTION.search(config or "")
+    if match and SMALLEST_LINE_BYTES <= 1 << int(match.group(2)) <= LARGEST_LINE_BYTES:
+        return 1 << int(match.group(2)), ""
     constants = {_machine_of_uname(name): size for name, size in CONSTANT_LINE_BYTES.items()}
     if machine in constants:
         return constants[machine], ""
@@ -483,7 +491,7 @@ class _CacheLine:
             size = getattr(self, name)
             if size is not None and not _is_line_size(size):
                 raise ValueError(
-                    f"{name} is {size} (expected a power of two from {SMALLEST_LINE_BYTES} to "
+                    f"`{name}` is {size} (expected a power of two from {SMALLEST_LINE_BYTES} to "
                     f"{LARGEST_LINE_BYTES})"
                 )
 
@@ -494,7 +502,7 @@ def _is_line_size(size: int) -> bool:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Facts:
-    """What layout.json says of the machine."""
+    """The machine facts in layout.json."""
 
     cacheline: _CacheLine
 
@@ -504,5 +512,5 @@ def parse_line_bytes(content: bytes, label: str) -> LineBytes:
 
     :raises BundleError: a size is not a power of two, or out of range
     """
-    found = decode(content, _Facts, label).cacheline
-    return LineBytes(compile_time=found.compile_time_bytes, hardware=found.hardware_bytes)
+    sizes = decode(content, _Facts, label).cacheline
+    return LineBytes(compile_time=sizes.compile_time_bytes, hardware=sizes.hardware_bytes)

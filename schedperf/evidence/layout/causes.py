@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Why pairs were separated and joined: the edits whose undoing alone brings them back.
+"""Find the edits that explain separated and joined pairs.
 
-A variable that is inserted pushes all that follow, until padding absorbs the shift; dozens of
-pairs change, and one edit explains them. Each edit is undone in turn by prediction, the one that
-restores most pairs is taken, and the rest is explained the same way.
+An inserted variable shifts all following variables until padding absorbs the shift, so one edit may
+change dozens of pairs. The layout is predicted without each edit in turn; the edit that restores
+most pairs is selected, and the remaining pairs are explained in the same way.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -54,7 +54,7 @@ def explain(
     """Find the fewest edits that explain every changed pair.
 
     :param changed: separated pairs and joined pairs, of entries that both sides have
-    :return: the cause of most pairs first; what no edit explains last
+    :return: the cause of most pairs first; unexplained pairs last
     """
     if not any(changed):
         return ()
@@ -112,17 +112,17 @@ class _Search:
                 self.of_atom.setdefault(chain.atom_of[name], []).append(number)
 
     def causes(self) -> tuple[LayoutCause, ...]:
-        found: list[tuple[LayoutCause, Trial]] = []
+        results: list[tuple[LayoutCause, Trial]] = []
         try:
             self.pristine = Prediction(self.chain, self.budget, self.line_bytes)
             self.state = Prediction(self.chain, self.budget, self.line_bytes)
             self.alone = self._try_each(self.pristine)
-            self._take_singles(found)
-            self._take_joint(found)
+            self._take_singles(results)
+            self._take_joint(results)
         except TooMuchWork:
             # What was found before stands; the rest is said to be unexplained.
             pass
-        causes = sorted((cause for cause, _ in found), key=_weight)
+        causes = sorted((cause for cause, _ in results), key=_weight)
         if self.open:
             causes.append(self._make_cause((), self.open, None))
         return tuple(causes)
@@ -151,13 +151,13 @@ class _Search:
             side = state.side_of(self.chain.atom_of[name], trial)
             size = question.sizes[name][side]
             lines.append(state.lines_of(name, size, trial))
-        one, other = lines
-        if one is None or other is None:
+        first, second = lines
+        if first is None or second is None:
             return False
-        together = one[0] <= other[1] and other[0] <= one[1]
+        together = first[0] <= second[1] and second[0] <= first[1]
         return together == question.were_together
 
-    def _take_singles(self, found: list[tuple[LayoutCause, Trial]]) -> None:
+    def _take_singles(self, results: list[tuple[LayoutCause, Trial]]) -> None:
         tried = dict(self.alone)
         while self.open:
             self.budget.spend(len(tried))
@@ -166,13 +166,13 @@ class _Search:
                 return
             answered = tried[edit][1] & self.open
             trial = self.state.undo((edit,))
-            found.append((self._make_cause((edit,), answered, found), trial))
+            results.append((self._make_cause((edit,), answered, results), trial))
             self.open -= answered
             del tried[edit]
-            for other, (before, _) in tried.items():
+            for remaining, (before, _) in tried.items():
                 if before.touches(trial):
-                    again = self.state.without((other,))
-                    tried[other] = (again, self._restored(self.state, again))
+                    again = self.state.without((remaining,))
+                    tried[remaining] = (again, self._restored(self.state, again))
 
     def _rank(self, edit: int, tried: tuple[Trial, set[int]]) -> tuple[int, bool, int, int]:
         # Most pairs first; what the sources show before what they do not; the smallest, the first.
@@ -180,7 +180,7 @@ class _Search:
         is_unexplained = self.chain.changes[edit].edit.kind == "unexplained"
         return -len(restored & self.open), is_unexplained, len(trial.offsets), trial.first
 
-    def _take_joint(self, found: list[tuple[LayoutCause, Trial]]) -> None:
+    def _take_joint(self, results: list[tuple[LayoutCause, Trial]]) -> None:
         # Pairs that come back only when several edits are undone at once.
         given_up: set[int] = set()
         for _ in range(MOST_JOINT_CAUSES):
@@ -193,7 +193,7 @@ class _Search:
                 continue
             trial = self.state.undo(edits)
             answered = {n for n in waiting if self._is_restored(n, self.state, None)}
-            found.append((self._make_cause(tuple(sorted(edits)), answered, found), trial))
+            results.append((self._make_cause(tuple(sorted(edits)), answered, results), trial))
             self.open -= answered
 
     def _edits_for(self, number: int) -> set[int] | None:
@@ -222,7 +222,7 @@ class _Search:
         self,
         edits: tuple[int, ...],
         answered: AbstractSet[int],
-        found: Sequence[tuple[LayoutCause, Trial]] | None,
+        results: Sequence[tuple[LayoutCause, Trial]] | None,
     ) -> LayoutCause:
         trial = self.pristine.without(edits) if edits else None
         alone = self._restored(self.pristine, trial) if trial is not None else set()
@@ -231,8 +231,8 @@ class _Search:
         if trial is not None and not is_sufficient:
             others = [
                 edit.entry
-                for cause, other in found or ()
-                if other.touches(trial)
+                for cause, earlier in results or ()
+                if earlier.touches(trial)
                 for edit in cause.edits
             ]
         leading = [self._leading(edit) for edit in edits]
@@ -337,7 +337,7 @@ def _weight(cause: LayoutCause) -> int:
 def describe_edits(edits: Sequence[LayoutEdit]) -> str:
     """Return a cause in words: ``sd_cluster (inserted, 8 bytes)``."""
     if not edits:
-        return "unknown: too many differences to separate"
+        return "unknown: too many differences between the layouts"
     words = f"{edits[0].entry} ({_describe_edit(edits[0])})"
     more = len(edits) - 1
     return f"{words} and {more} more {'edit' if more == 1 else 'edits'}" if more else words
@@ -358,11 +358,11 @@ def _describe_edit(edit: LayoutEdit) -> str:
         return f"alignment changed {change}"
     if edit.kind == "reordered":
         return f"declared elsewhere{company}"
-    return f"no change in the sources; the gap in front of it changed {change}"
+    return f"unexplained; the padding before it changed {change}"
 
 
 def _with_others(edit: LayoutEdit) -> str:
     others = [name for name in edit.entries if name != edit.entry]
     if not others:
         return ""
-    return f" with {others[0]}" if len(others) == 1 else f" with {len(others)} more"
+    return f" with {others[0]}" if len(others) == 1 else f" with {len(others)} other entries"

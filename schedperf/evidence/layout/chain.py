@@ -157,22 +157,22 @@ def _order(seats: Iterable[Seat | None]) -> list[int]:
 
 def _longest_in_order(base: Sequence[int], new: Sequence[int]) -> set[int]:
     # The longest increasing subsequence: the atoms that have one order on both sides.
-    place = {index: at for at, index in enumerate(new)}
-    common = [index for index in base if index in place]
+    new_index = {index: at for at, index in enumerate(new)}
+    common = [index for index in base if index in new_index]
     tails: list[int] = []
     tail_at: list[int] = []
     before: list[int] = []
     for at, index in enumerate(common):
-        length = bisect_left(tails, place[index])
+        length = bisect_left(tails, new_index[index])
         before.append(tail_at[length - 1] if length else NOBODY)
-        tails[length : length + 1] = [place[index]]
+        tails[length : length + 1] = [new_index[index]]
         tail_at[length : length + 1] = [at]
-    found: set[int] = set()
+    in_order: set[int] = set()
     at = tail_at[-1] if tail_at else NOBODY
     while at != NOBODY:
-        found.add(common[at])
+        in_order.add(common[at])
         at = before[at]
-    return found
+    return in_order
 
 
 def _name_edits(chain: Chain, gone: Sequence[int], came: Sequence[int]) -> None:
@@ -199,13 +199,13 @@ def _runs(slots: Sequence[int], others: Sequence[int | None]) -> Iterator[tuple[
     # Neighbouring slots whose other places, if any, are neighbours too.
     run: list[int] = []
     last_other: int | None = None
-    for slot, other in zip(slots, others, strict=True):
+    for slot, other_slot in zip(slots, others, strict=True):
         expected = None if last_other is None else last_other + 1
-        if run and (slot != run[-1] + 1 or other != expected):
+        if run and (slot != run[-1] + 1 or other_slot != expected):
             yield tuple(run)
             run = []
         run.append(slot)
-        last_other = other
+        last_other = other_slot
     if run:
         yield tuple(run)
 
@@ -265,7 +265,7 @@ def _note_resize(chain: Chain, slot: int, atom: Atom) -> None:
     # Other bytes, or a union's fields at other distances.
     if atom.base is None or atom.new is None:
         return
-    is_same_inside = all(one == other for one, other in atom.shifts.values())
+    is_same_inside = all(base_shift == new_shift for base_shift, new_shift in atom.shifts.values())
     if atom.used[0] == atom.used[1] and is_same_inside:
         return
     atom.resized = len(chain.changes)
@@ -321,10 +321,10 @@ def _natural_alignment(atom: Atom, floor: int) -> int:
     for seat in seats:
         offsets |= seat.offset
     allowed = offsets & -offsets if offsets else MOST_ALIGNMENT
-    wanted = min(size & -size if size else 1, WORD_BYTES)
+    alignment = min(size & -size if size else 1, WORD_BYTES)
     if size >= LARGE_BYTES and floor > 1 and not atom.is_at_most:
-        wanted = LINE_BYTES if size % LINE_BYTES == 0 else floor
-    return min(wanted, allowed)
+        alignment = LINE_BYTES if size % LINE_BYTES == 0 else floor
+    return min(alignment, allowed)
 
 
 def _needed(end: int, offset: int) -> int | None:
@@ -477,10 +477,10 @@ def _seats(
 def _estimate(atom: Atom, spans: tuple[Mapping[str, Span], Mapping[str, Span]]) -> None:
     # Where a side knows no size, the smallest room on either side stands in for it.
     seats = [seat for seat in (atom.base, atom.new) if seat is not None]
-    known = [seat.used for seat in seats if seat.used is not None]
+    sizes = [seat.used for seat in seats if seat.used is not None]
     room = max(0, min(seat.room for seat in seats))
-    guess = min([*known, room])
-    atom.is_at_most = len(known) < len(seats)
+    guess = min([*sizes, room])
+    atom.is_at_most = len(sizes) < len(seats)
     used = [
         guess if seat is None or atom.is_at_most else seat.used or 0
         for seat in (atom.base, atom.new)
@@ -496,6 +496,6 @@ def _estimate(atom: Atom, spans: tuple[Mapping[str, Span], Mapping[str, Span]]) 
             else None
             for side, seat in enumerate((atom.base, atom.new))
         ]
-        first = next((found for found in distances if found is not None), 0)
-        ahead = [first if found is None else found for found in distances]
+        first = next((distance for distance in distances if distance is not None), 0)
+        ahead = [first if distance is None else distance for distance in distances]
         atom.shifts[name] = (ahead[0], ahead[1])

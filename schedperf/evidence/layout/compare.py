@@ -30,15 +30,16 @@ from schedperf.evidence.layout.record import (
 )
 from schedperf.evidence.layout.units import UnitPair, compare_pair, shorten_alarm, unit_record
 from schedperf.evidence.layout.windows import draw_windows
-from schedperf.model.comparison import MissingSide
+from schedperf.model.comparison import FIRST_NEW, MissingSide
 from schedperf.model.errors import InputError
-from schedperf.runs.side import FIRST_NEW, side_name
+from schedperf.runs.side import side_name
 
 KINDS: tuple[UnitKind, ...] = ("percpu", "struct", "globals")
 # x86-64, most of arm64 and riscv: what is assumed when nothing says.
 USUAL_LINE_BYTES = 64
 # Two are the fewest that can be compared.
 FEWEST_KERNELS = 2
+_ENDIAN = {None: None, False: "little-endian", True: "big-endian"}
 # Reasons that one message lists; where nothing can be compared each unit has one.
 MOST_REASONS = 3
 
@@ -80,24 +81,26 @@ def analyse_kernels(
         ``hot`` that none has, or a line that no cache has
     """
     if len(kernels) < FEWEST_KERNELS:
-        raise InputError(f"layout: {len(kernels)} kernel to compare; give two or more")
+        raise InputError(
+            f"layout: {len(kernels)} kernel given (expected at least {FEWEST_KERNELS})"
+        )
     used, origin = choose_line_bytes(kernels, line_bytes)
     roles = sides or [side_name(number) for number in range(len(kernels))]
-    wanted = _wanted(kernels, kinds, structs)
+    unit_names = _wanted(kernels, kinds, structs)
     base, news = kernels[0], list(zip(roles, kernels, strict=True))[1:]
     for _, new in news:
-        check_comparable(base, new, wanted)
+        check_comparable(base, new, unit_names)
     compared = [
-        _compare((side, new), base, wanted, used, (hitm or {}).get(side)) for side, new in news
+        _compare((side, new), base, unit_names, used, (hitm or {}).get(side)) for side, new in news
     ]
-    hot_names = find_hot(hot, [pair for one in compared for pair in one.pairs])
+    hot_names = find_hot(hot, [pair for comparison in compared for pair in comparison.pairs])
     lines = describe_lines(kernels, used, origin, roles)
     return Layout(
         line_bytes=lines,
         kernels=tuple(map(describe_kernel, roles, kernels)),
-        comparisons=tuple(_comparison(one, hot_names, used) for one in compared),
+        comparisons=tuple(_comparison(comparison, hot_names, used) for comparison in compared),
         notes=tuple(note_lines(lines)),
-        windows=draw_windows(roles, kernels, [one.pairs for one in compared]),
+        windows=draw_windows(roles, kernels, [comparison.pairs for comparison in compared]),
         missing=tuple(missing),
     )
 
@@ -117,7 +120,7 @@ def describe_lines(
 def note_lines(lines: LayoutLines) -> Iterator[str]:
     """Yield what weakens the length of a line, one sentence each."""
     if lines.differs:
-        yield f"compared by {lines.used}-byte lines, but {', '.join(lines.differs)}"
+        yield f"compared with {lines.used}-byte cache lines, but {', '.join(lines.differs)}"
     if lines.from_ == "assumed":
         yield f"cache line size not recorded; {lines.used} bytes assumed"
 
@@ -140,29 +143,29 @@ def describe_kernel(side: str, kernel: Kernel) -> LayoutKernel:
     )
 
 
-def check_comparable(base: Kernel, new: Kernel, wanted: Iterable[str] | None = None) -> None:
+def check_comparable(base: Kernel, new: Kernel, unit_names: Iterable[str] | None = None) -> None:
     """Refuse kernels whose layouts differ because their architectures do, or that share no unit.
 
-    :param wanted: names of the units of which both need one; None: any
+    :param unit_names: names of the units of which both need one; None: any
     :raises InputError: other machines, pointers or byte orders, as far as they are known; or there
         is nothing to compare
     """
     facts = (
-        (base.machine, new.machine, "{}"),
+        (base.machine, new.machine, "architecture {}"),
         (base.pointer_bytes, new.pointer_bytes, "{}-byte pointers"),
-        (base.is_big_endian, new.is_big_endian, "big-endian: {}"),
+        (_ENDIAN[base.is_big_endian], _ENDIAN[new.is_big_endian], "{} byte order"),
     )
-    for one, other, words in facts:
-        if None not in {one, other} and one != other:
+    for of_base, of_new, words in facts:
+        if None not in {of_base, of_new} and of_base != of_new:
             raise InputError(
-                f"{new.label}: {words.format(other)}, but {base.label} has {words.format(one)}; "
-                "compare kernels of one architecture"
+                f"{new.label} has {words.format(of_new)}, but {base.label} has "
+                f"{words.format(of_base)}; compare kernels of one architecture"
             )
-    asked = list(base.units) if wanted is None else list(wanted)
+    asked = list(base.units) if unit_names is None else list(unit_names)
     if not any(name in base.units and name in new.units for name in asked):
         reasons = [reason for name in asked for reason in _why_not(name, base, new)]
         why = "; ".join(list(dict.fromkeys(reasons))[:MOST_REASONS]) or "nothing requested"
-        raise InputError(f"{base.label} and {new.label}: no layout in common: {why}")
+        raise InputError(f"{base.label} and {new.label}: no common section or struct: {why}")
 
 
 def choose_line_bytes(kernels: Sequence[Kernel], given: int | None) -> tuple[int, Origin]:
@@ -178,9 +181,11 @@ def choose_line_bytes(kernels: Sequence[Kernel], given: int | None) -> tuple[int
         check_line_bytes(given)
         return given, "given"
     lines = [kernel.line_bytes for kernel in kernels]
-    found: list[tuple[int | None, Origin]] = [(one.compile_time, "compile_time") for one in lines]
-    found += [(one.hardware, "hardware") for one in lines]
-    for size, origin in found:
+    candidates: list[tuple[int | None, Origin]] = [
+        (recorded.compile_time, "compile_time") for recorded in lines
+    ]
+    candidates += [(recorded.hardware, "hardware") for recorded in lines]
+    for size, origin in candidates:
         if size is not None:
             check_line_bytes(size)
             return size, origin
@@ -192,8 +197,8 @@ def _wanted(
 ) -> list[str]:
     # Names of units, per-CPU section first, globals last.
     called = [name if " " in name else f"struct {name}" for name in structs]
-    known = (name for kernel in kernels for name in (*kernel.units, *kernel.unknown))
-    inner = called or [name for name in known if name not in {"percpu", "globals"}]
+    unit_names = (name for kernel in kernels for name in (*kernel.units, *kernel.unknown))
+    inner = called or [name for name in unit_names if name not in {"percpu", "globals"}]
     names = {"percpu": ["percpu"], "struct": list(dict.fromkeys(inner)), "globals": ["globals"]}
     return [name for kind in KINDS if kind in kinds for name in names[kind]]
 
@@ -201,21 +206,21 @@ def _wanted(
 def _compare(
     named: tuple[str, Kernel],
     base: Kernel,
-    wanted: Iterable[str],
+    unit_names: Iterable[str],
     line_bytes: int,
     hitm: Mapping[str, Mapping[str, int]] | None,
 ) -> _Compared:
     side, new = named
     prefix = "" if side == FIRST_NEW else f"{side}/"
     pairs, missing = [], list[LayoutMissingUnit]()
-    for name in wanted:
-        one, other = base.units.get(name), new.units.get(name)
-        if one is None or other is None:
+    for name in unit_names:
+        base_unit, new_unit = base.units.get(name), new.units.get(name)
+        if base_unit is None or new_unit is None:
             reason = "; ".join(_why_not(name, base, new))
             missing.append(LayoutMissingUnit(unit=name, reason=reason))
             continue
         samples = None if hitm is None else hitm.get(name, {})
-        pairs.append(compare_pair(one, other, line_bytes, samples, prefix))
+        pairs.append(compare_pair(base_unit, new_unit, line_bytes, samples, prefix))
     return _Compared(side, new.label, pairs, missing)
 
 
@@ -240,7 +245,7 @@ def _comparison(
         label=compared.label,
         is_unchanged=unchanged == len(pairs),
         alarms=tuple(shorten_alarm(alarm) for alarm, _ in alarms[:MOST_LISTED]),
-        regained=tuple(one for pair in pairs for one in pair.ranking.regained),
+        regained=tuple(unit_set for pair in pairs for unit_set in pair.ranking.regained),
         hot=tuple(count_hot(pair, names, line_bytes) for pair, names in mine),
         advice=(*advice, *own_advice),
         units=tuple(map(unit_record, pairs)),
@@ -257,8 +262,8 @@ def _comparison(
 
 def _ranked(pairs: Iterable[UnitPair]) -> list[tuple[LayoutAlarm, UnitPair]]:
     # Best evidence first over all units; of equals those of the per-CPU section.
-    found = [(alarm, pair) for pair in pairs for alarm in pair.ranking.alarms]
-    return sorted(found, key=lambda one: rank_of(one[0]))
+    alarms = [(alarm, pair) for pair in pairs for alarm in pair.ranking.alarms]
+    return sorted(alarms, key=lambda ranked: rank_of(ranked[0]))
 
 
 def _differing(roles: Sequence[str], kernels: Sequence[Kernel], used: int) -> Iterator[str]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Compare who shares a cache line with whom, before and after.
+"""Compare which entries share a cache line, before and after.
 
-An offset alone says little: a variable can keep its offset while others leave its line, or
+Offsets are not sufficient: a variable can keep its offset while other variables leave its line, or
 move together with them. So two layouts are compared by the pairs that share a line.
 
 Entries are called by the name that base has; :attr:`UnitChange.renamed` says which of them have
@@ -42,7 +42,7 @@ Lines = tuple[int, int]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CoTenancy:
-    """Who shares lines of one length, before and after.
+    """Pairs that share lines of one size, before and after.
 
     :param line_bytes: length of a line
     :param entries: those with other mates, other straddling, or both, by base offset
@@ -82,15 +82,15 @@ class Span(NamedTuple):
 
 
 def check_line_bytes(line_bytes: int) -> None:
-    """Refuse what no cache has.
+    """Refuse invalid line sizes.
 
     :raises InputError: not a power of two from 16 to 4096
     """
     in_range = SMALLEST_LINE_BYTES <= line_bytes <= LARGEST_LINE_BYTES
     if not in_range or line_bytes.bit_count() != 1:
         raise InputError(
-            f"cache line: {line_bytes} bytes; "
-            f"use a power of two from {SMALLEST_LINE_BYTES} to {LARGEST_LINE_BYTES}"
+            f"invalid cache line size {line_bytes} "
+            f"(expected a power of two from {SMALLEST_LINE_BYTES} to {LARGEST_LINE_BYTES})"
         )
 
 
@@ -156,11 +156,11 @@ def sharing_pairs(
         if open_rows:
             open_rows = [row for row in open_rows if row[0] >= first]
             count += len(open_rows)
-            pairs.update([frozenset((name, other)) for _, other in open_rows])
+            pairs.update([frozenset((name, open_name)) for _, open_name in open_rows])
         if count > MOST_PAIRS:
             raise InputError(
-                f"{label}: more than {MOST_PAIRS} pairs on common lines; "
-                "use the files of a real kernel"
+                f"{label}: more than {MOST_PAIRS} pairs of entries on one line; "
+                "check that the kernel files are undamaged"
             )
         open_rows.append((last, name))
     return pairs
@@ -189,7 +189,7 @@ def comparable_spans(matching: Matching, base: Unit, new: Unit) -> Spans:
 def compare_tenants(
     matching: Matching, spans: Spans, line_bytes: int, label: str
 ) -> tuple[CoTenancy, PairSet, PairSet]:
-    """Compare who shares lines of ``line_bytes`` bytes.
+    """Compare which entries share lines of ``line_bytes`` bytes.
 
     :param label: names the unit in messages
     :return: the comparison, and its separated and joined pairs unordered
@@ -288,9 +288,9 @@ def _entry_change(
 
 def _mates(pairs: Iterable[frozenset[str]]) -> dict[str, set[str]]:
     mates: dict[str, set[str]] = defaultdict(set)
-    for one, other in pairs:
-        mates[one].add(other)
-        mates[other].add(one)
+    for name, mate in pairs:
+        mates[name].add(mate)
+        mates[mate].add(name)
     return mates
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Changes of the layout that may be felt: hot pairs separated, written fields that joined."""
+"""Findings of layout alarms: separated hot pairs, written fields on read-mostly lines."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ MOST_FINDINGS = 3
 def layout_alarms(layout: Layout) -> Iterator[Finding]:
     """Yield a finding for each of the best ranked alarms of a side.
 
-    What moved and touches no hot path raises nothing.
+    Entries that are not on a hot path raise no alarm.
     """
     for compared in layout.comparisons:
         for alarm in compared.alarms[:MOST_FINDINGS]:
@@ -25,13 +25,13 @@ def layout_alarms(layout: Layout) -> Iterator[Finding]:
 
 def _describe(side: str, alarm: LayoutAlarm) -> Finding:
     cause = alarm.cause
-    why = "no single edit explains it" if cause is None else f"cause: {cause.text}"
+    why = "no single edit explains the change" if cause is None else f"cause: {cause.text}"
     samples = alarm.hitm
     return Finding(
         id=f"layout_alarms#{alarm.row}",
         side=side,
         claim=f"{alarm.claim}; {why}",
-        metric="shared cache line" if samples is None else "samples of modified lines",
+        metric="shared cache line" if samples is None else "samples that hit a modified line",
         value=samples,
         ci=None,
         unit="",
@@ -39,7 +39,7 @@ def _describe(side: str, alarm: LayoutAlarm) -> Finding:
         n=(1, 1),
         evidence=(f"layout#{alarm.row}",),
         replication="1 build per side",
-        attribution=f"{_grade(alarm)}; correlated, causation not shown here",
+        attribution=f"{_grade(alarm)}; correlated, causation not shown",
     )
 
 

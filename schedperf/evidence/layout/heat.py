@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Who touches the scheduler's data on its hot paths, and how: the table ``heat.toml``.
+"""Read ``heat.toml``, the table of the scheduler's hot variables and the code that accesses them.
 
 ::
 
@@ -7,8 +7,8 @@
     table.find("percpu", "sd_llc_id").functions      # ("core.c:cpus_share_cache",)
     table.find("struct rq", "cfs.avg.load_avg").written     # "own"
 
-What the table says was read from the kernel's source, so it knows what may happen on a line, never
-how often it does on one machine.
+The table is derived from the kernel's source: it lists possible accesses, not their rate on a
+machine.
 """
 
 import re
@@ -49,7 +49,7 @@ class Use:
     :param paths: on which it is touched
     :param written: by whom; "rarely" is read-mostly
     :param read: by whom
-    :param functions: who does it, "FILE:FUNCTION", of kernel/sched where the file has no folder
+    :param functions: who does it, "FILE:FUNCTION", of kernel/sched where the file has no directory
     :param since: first release that has it, ``until`` the last one; None where it is not known
     :param only: what the kernel must be built with; None where every kernel has it
     :param was: earlier names
@@ -68,26 +68,26 @@ class Use:
 
     @property
     def is_hot(self) -> bool:
-        """Whether a path touches it that every task takes."""
+        """Whether a path that every task takes accesses it."""
         return not HOT_PATHS.isdisjoint(self.paths)
 
     @property
     def is_read_mostly(self) -> bool:
-        """Whether its line can stay in the caches of all who read it."""
+        """Whether its line can stay in the caches of all readers."""
         return self.written == "rarely"
 
     @property
     def is_disturbing(self) -> bool:
-        """Whether other CPUs write it so often that they take the line from who else needs it."""
+        """Whether other CPUs write it on hot paths, so that its line moves between CPUs."""
         return self.written == "remote" and not DISTURBING_PATHS.isdisjoint(self.paths)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Together:
-    """Names that somebody measured to be better off on one line.
+    """Names that were measured to be faster on one line.
 
-    :param effect: what was measured, and where
-    :param reference: who measured it
+    :param effect: measured effect and machine
+    :param reference: source of the measurement
     """
 
     unit: str
@@ -98,7 +98,7 @@ class Together:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Apart:
-    """Names that somebody measured to be worse off on a line with ``others``."""
+    """Names that were measured to be slower on a line with ``others``."""
 
     unit: str
     names: tuple[str, ...]
@@ -131,33 +131,33 @@ class HeatTable:
         for count in range(len(parts), 0, -1):
             head, rest = ".".join(parts[:count]), parts[count:]
             inner = self.embedded.get(unit, {}).get(head)
-            found = self.find(inner, ".".join(rest)) if inner and rest else None
-            if found := found or self.uses.get((unit, head)):
-                return found
+            use = self.find(inner, ".".join(rest)) if inner and rest else None
+            if use := use or self.uses.get((unit, head)):
+                return use
         return None
 
-    def common_functions(self, one: Use, other: Use) -> tuple[str, ...]:
-        """Return who touches both, under the newest names, by name."""
-        return tuple(sorted(self.function_names(one) & self.function_names(other)))
+    def common_functions(self, first: Use, second: Use) -> tuple[str, ...]:
+        """Return the functions that access both entries, under their newest names, sorted."""
+        return tuple(sorted(self.function_names(first) & self.function_names(second)))
 
     def function_names(self, use: Use) -> frozenset[str]:
-        """Return who touches it, under the newest names and without the files."""
+        """Return the functions that access it, under their newest names, without files."""
         return frozenset(newest_function(each.rpartition(":")[2]) for each in use.functions)
 
     def sampled_names(self, use: Use) -> frozenset[str]:
-        """Return the names under which samples of who touches it appear, the newest ones."""
+        """Return the accessing functions as they appear in samples, under their newest names."""
         own = self.function_names(use)
         return own.union(*(self.inlined.get(name, ()) for name in own))
 
-    def is_together(self, one: Use, other: Use) -> bool:
-        """Whether somebody measured that both belong on one line."""
-        return any(_has(group, one) and _has(group, other) for group in self.together)
+    def is_together(self, first: Use, second: Use) -> bool:
+        """Whether both were measured to be faster on one line."""
+        return any(_has(group, first) and _has(group, second) for group in self.together)
 
-    def apart_of(self, one: Use, other: Use) -> Apart | None:
-        """Return the measurement that says that both belong on different lines."""
+    def apart_of(self, first: Use, second: Use) -> Apart | None:
+        """Return the measurement by which both are faster on different lines."""
         for rule in self.apart:
-            if one.unit == other.unit == rule.unit:
-                pairs = ((one.name, other.name), (other.name, one.name))
+            if first.unit == second.unit == rule.unit:
+                pairs = ((first.name, second.name), (second.name, first.name))
                 if any(a in rule.names and b in rule.others for a, b in pairs):
                     return rule
         return None
@@ -175,7 +175,7 @@ def heat_table() -> HeatTable:
 
 
 def describe_use(name: str, use: Use | None) -> LayoutUse:
-    """Return who touches an entry; with None for ``use`` nothing of it is known."""
+    """Return the functions that access an entry; empty if ``use`` is None."""
     return LayoutUse(
         name=name,
         paths=use.paths if use else (),
@@ -186,9 +186,9 @@ def describe_use(name: str, use: Use | None) -> LayoutUse:
 
 
 def known_uses(unit: str, names: Iterable[str]) -> tuple[LayoutUse, ...]:
-    """Return who touches these entries of a unit, of those that the table knows."""
-    found = ((name, heat_table().find(unit, name)) for name in names)
-    return tuple(describe_use(name, use) for name, use in found if use is not None)
+    """Return the functions that access these entries of a unit, from the table."""
+    uses = ((name, heat_table().find(unit, name)) for name in names)
+    return tuple(describe_use(name, use) for name, use in uses if use is not None)
 
 
 def parse_heat(text: str, label: str) -> HeatTable:
@@ -203,7 +203,7 @@ def parse_heat(text: str, label: str) -> HeatTable:
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{label}: {error}; fix the line") from error
     if tree.get("version") != _VERSION:
-        raise InputError(f"{label}: version is {tree.get('version')!r}; supported: {_VERSION}")
+        raise InputError(f"{label}: `version` is {tree.get('version')!r} (expected {_VERSION})")
     uses = dict(_uses(tree, label))
     table = HeatTable(
         uses=uses,
@@ -224,23 +224,26 @@ def _uses(tree: Mapping[str, Any], label: str) -> Iterator[tuple[tuple[str, str]
         for name, row in _table(rows, f"{label}: {unit}").items():
             where = f"{label}: {unit}: {name}"
             use = _use(unit, name, _table(row, where), where)
-            for known in (name, *use.was):
-                if (unit, known) in taken:
-                    raise InputError(f"{where}: {known!r} is duplicated; keep one row")
-                taken.add((unit, known))
-                yield (unit, known), use
+            for alias in (name, *use.was):
+                if (unit, alias) in taken:
+                    raise InputError(f"{where}: {alias!r} is duplicated; keep one row")
+                taken.add((unit, alias))
+                yield (unit, alias), use
 
 
 def _use(unit: str, name: str, row: Mapping[str, Any], where: str) -> Use:
-    if row.keys() - _KEYS or _NEEDED - row.keys():
-        found = ", ".join(sorted((row.keys() - _KEYS) | (_NEEDED - row.keys())))
-        raise InputError(f"{where}: unknown or missing: {found}; see the head of the table")
+    keys = {"unknown": row.keys() - _KEYS, "missing": _NEEDED - row.keys()}
+    problems = [f"{kind} keys: {', '.join(sorted(names))}" for kind, names in keys.items() if names]
+    if problems:
+        raise InputError(f"{where}: {', '.join(problems)}; see the comment at the top of the file")
     paths, functions = _strings(row["paths"], where), _strings(row["in"], where)
     for path in paths:
         _word(path, get_args(PathName), where)
     for function in functions:
         if not _FUNCTION.fullmatch(function):
-            raise InputError(f"{where}: {function[:60]!r} is invalid (expected FILE:FUNCTION)")
+            raise InputError(
+                f"{where}: invalid function {function[:60]!r} (expected FILE:FUNCTION)"
+            )
     return Use(
         unit=unit,
         name=name,
@@ -284,25 +287,35 @@ def _refuse_unknown_names(table: HeatTable, label: str) -> None:
         for name in names:
             use = table.uses.get((unit, name))
             if use is None or use.name != name:
-                raise InputError(f"{label}: {unit}: no row for {name!r}; add it")
+                raise InputError(
+                    f"{label}: {unit}: a `together` or `apart` rule names {name!r}, which has "
+                    "no row; add the row"
+                )
 
 
 def _rows(tree: Mapping[str, Any], key: str, label: str) -> list[Mapping[str, Any]]:
     rows = tree.get(key, [])
     if not isinstance(rows, list):
-        raise InputError(f"{label}: {key} is not a list of tables (expected [[{key}]])")
+        raise InputError(
+            f"{label}: invalid value of `{key}` (expected an array of tables, [[{key}]])"
+        )
     return [_table(row, f"{label}: {key}") for row in rows]
 
 
 def _table(value: object, where: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise InputError(f"{where}: not a table; see the head of the file")
+        raise InputError(
+            f"{where}: invalid value {str(value)[:60]!r} (expected a table); "
+            "see the comment at the top of the file"
+        )
     return value
 
 
 def _text(value: object, where: str) -> str:
     if not isinstance(value, str) or not value:
-        raise InputError(f"{where}: {str(value)[:60]!r} is not text (expected a non-empty string)")
+        raise InputError(
+            f"{where}: invalid value {str(value)[:60]!r} (expected a non-empty string)"
+        )
     return value
 
 
@@ -321,15 +334,15 @@ def _strings_of_table(value: object, where: str) -> dict[str, tuple[str, ...]]:
 def _strings(value: object, where: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not value:
         raise InputError(
-            f"{where}: {str(value)[:60]!r} is not a list of names (expected at least one)"
+            f"{where}: invalid value {str(value)[:60]!r} (expected a non-empty list of strings)"
         )
-    return tuple(_text(one, where) for one in value)
+    return tuple(_text(item, where) for item in value)
 
 
-def _word(value: object, known: tuple[str, ...], where: str) -> str:
-    if value not in known:
+def _word(value: object, allowed: tuple[str, ...], where: str) -> str:
+    if value not in allowed:
         raise InputError(
-            f"{where}: {str(value)[:60]!r} is unknown (expected one of {', '.join(known)})"
+            f"{where}: unknown value {str(value)[:60]!r} (expected {' or '.join(allowed)})"
         )
     return value
 
@@ -338,5 +351,7 @@ def _release(value: object, where: str) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str) or not _RELEASE.fullmatch(value):
-        raise InputError(f"{where}: {str(value)[:60]!r} is not a release (expected MAJOR.MINOR)")
+        raise InputError(
+            f"{where}: invalid release {str(value)[:60]!r} (expected MAJOR.MINOR, e.g. '6.6')"
+        )
     return value

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""One kernel's layout: the cache lines of what is hot, whole structs, what is unknown.
+"""Describe one kernel's layout: the cache lines of hot entries, structs, unknown units.
 
 ::
 
@@ -30,8 +30,8 @@ from schedperf.evidence.layout.record import (
 )
 from schedperf.evidence.layout.sheets import Sheet
 from schedperf.evidence.layout.structs import holes, padding
+from schedperf.model.comparison import BASE
 from schedperf.model.errors import InputError
-from schedperf.runs.side import BASE
 
 # Rows of one drawing: task_struct with all that is in it has some 1,000 fields.
 MOST_ROWS = 2000
@@ -58,16 +58,16 @@ def map_kernel(
     :raises InputError: nothing that was asked for is there, or a line that no cache has
     """
     used, origin = choose_line_bytes([kernel], line_bytes)
-    wanted = _wanted(kernel, kinds)
-    units = [kernel.units[name] for name in wanted if name in kernel.units]
+    unit_names = _wanted(kernel, kinds)
+    units = [kernel.units[name] for name in unit_names if name in kernel.units]
     missing = tuple(
         LayoutMissingUnit(unit=name, reason=kernel.unknown.get(name, "was not read"))
-        for name in wanted
+        for name in unit_names
         if name not in kernel.units
     )
     if not units:
-        reasons = "; ".join(dict.fromkeys(one.reason for one in missing))
-        raise InputError(f"{kernel.label}: nothing requested was found; {reasons}")
+        reasons = "; ".join(dict.fromkeys(absent.reason for absent in missing))
+        raise InputError(f"{kernel.label}: no requested section or struct found: {reasons}")
     named = _find_hot(units, hot)
     lines = describe_lines([kernel], used, origin, [BASE])
     return LayoutMap(
@@ -84,8 +84,8 @@ def map_kernel(
 
 def _wanted(kernel: Kernel, kinds: Collection[UnitKind]) -> list[str]:
     # Names of units, per-CPU section first, globals last.
-    known = dict.fromkeys((*kernel.units, *kernel.unknown))
-    structs = [name for name in known if name not in {"percpu", "globals"}]
+    unit_names = dict.fromkeys((*kernel.units, *kernel.unknown))
+    structs = [name for name in unit_names if name not in {"percpu", "globals"}]
     names = {"percpu": ["percpu"], "struct": structs, "globals": ["globals"]}
     return [name for kind in KINDS if kind in kinds for name in names[kind]]
 
@@ -96,11 +96,11 @@ def _is_named(unit: Unit, names: Collection[str]) -> bool:
 
 def _find_hot(units: Sequence[Unit], hot: Sequence[str]) -> dict[str, tuple[str, ...]]:
     # The named hot set, by unit.
-    found: dict[str, list[str]] = {}
+    by_unit: dict[str, list[str]] = {}
     for name in hot:
         unit, entry = _find_entry(units, name)
-        found.setdefault(unit.name, []).append(entry)
-    return {unit: tuple(dict.fromkeys(names)) for unit, names in found.items()}
+        by_unit.setdefault(unit.name, []).append(entry)
+    return {unit: tuple(dict.fromkeys(names)) for unit, names in by_unit.items()}
 
 
 def _find_entry(units: Iterable[Unit], name: str) -> tuple[Unit, str]:
@@ -108,10 +108,11 @@ def _find_entry(units: Iterable[Unit], name: str) -> tuple[Unit, str]:
         prefix = f"{unit.name.rpartition(' ')[2]}." if unit.kind == "struct" else ""
         entry = name.removeprefix(prefix)
         is_meant = not prefix or entry != name
-        if is_meant and any(one.name == entry for one in unit.entries):
+        if is_meant and any(candidate.name == entry for candidate in unit.entries):
             return unit, entry
     raise InputError(
-        f"hot set: unknown {name[:60]!r} (expected variables, or fields as rq.nr_running)"
+        f"hot set: unknown variable or field {name[:60]!r} "
+        "(expected a variable or STRUCT.FIELD, e.g. runqueues or rq.nr_running)"
     )
 
 
@@ -145,8 +146,8 @@ def _map_unit(
 
 def _uses(unit: Unit) -> dict[str, Use]:
     table = heat_table()
-    found = ((entry.name, table.find(unit.name, entry.name)) for entry in unit.entries)
-    return {name: use for name, use in found if use is not None and use.is_hot}
+    uses = ((entry.name, table.find(unit.name, entry.name)) for entry in unit.entries)
+    return {name: use for name, use in uses if use is not None and use.is_hot}
 
 
 def _counts(sheet: Sheet, line_bytes: int, hot: Sequence[str]) -> LayoutMapCounts:
@@ -154,14 +155,14 @@ def _counts(sheet: Sheet, line_bytes: int, hot: Sequence[str]) -> LayoutMapCount
     spans = spans_of(unit.entries, unit.kind, unit.size).values()
     is_struct = unit.kind == "struct"
     is_sized = all(entry.size is not None for entry in unit.entries)
-    found = [size for _, size in holes(unit)] if is_struct and is_sized else None
+    hole_sizes = [size for _, size in holes(unit)] if is_struct and is_sized else None
     return LayoutMapCounts(
         entries=len(unit.entries),
         lines=_covered(span.lines(line_bytes) for span in spans),
         hot=len(hot),
         hot_lines=len(sheet.starts(hot)),
-        holes=None if found is None else len(found),
-        hole_bytes=None if found is None else sum(found),
+        holes=None if hole_sizes is None else len(hole_sizes),
+        hole_bytes=None if hole_sizes is None else sum(hole_sizes),
         padding=padding(unit) if is_struct else None,
     )
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Which entry of one layout is which entry of another, under whatever name."""
+"""Match the entries of two layouts, including renamed ones."""
 
 import re
 import tomllib
@@ -86,13 +86,13 @@ def _in_order(unit: Unit) -> tuple[Entry, ...]:
     if len(unit.entries) > MOST_ENTRIES:
         raise InputError(
             f"{unit.name}: {len(unit.entries)} entries, more than {MOST_ENTRIES}; "
-            "use the files of a real kernel"
+            "check that the kernel files are undamaged"
         )
     for entry in unit.entries:
         if not (0 <= entry.offset <= MOST_BYTES and 0 <= (entry.size or 0) <= MOST_BYTES):
             raise InputError(
-                f"{unit.name}: {entry.name} at {entry.offset} of {entry.size} bytes; "
-                "use an undamaged file"
+                f"{unit.name}: {entry.name} has the invalid offset {entry.offset} or size "
+                f"{entry.size}; copy the file again"
             )
     return tuple(_told_apart(sorted(unit.entries, key=_position)))
 
@@ -140,8 +140,8 @@ def _aliased(base: Sequence[Entry], new: Sequence[Entry]) -> dict[str, str]:
 
 
 def _only(entries: Iterable[Entry], common: Iterable[str]) -> tuple[Entry, ...]:
-    known = frozenset(common)
-    return tuple(entry for entry in entries if entry.name not in known)
+    common_names = frozenset(common)
+    return tuple(entry for entry in entries if entry.name not in common_names)
 
 
 def _resizes(base: Mapping[str, Entry], new: Iterable[Entry]) -> Iterator[LayoutResize]:
@@ -158,7 +158,7 @@ def _resizes(base: Mapping[str, Entry], new: Iterable[Entry]) -> Iterator[Layout
 def _known_renames() -> Mapping[str, Mapping[str, tuple[str, str]]]:
     text = (files("schedperf.evidence.layout") / "renames.toml").read_text(encoding="utf-8")
     return {
-        unit: {old: (found["new"], found["commit"]) for old, found in table.items()}
+        unit: {old: (rename["new"], rename["commit"]) for old, rename in table.items()}
         for unit, table in tomllib.loads(text).items()
     }
 
@@ -171,11 +171,11 @@ def _renames(
     came = {entry.name: entry for entry in new if entry.name not in base_names}
     if not gone or not came:
         return ()
-    known = list(_known(unit, gone, came))
-    called = {rename.new_name: rename.base_name for rename in known}
+    recorded = list(_known(unit, gone, came))
+    called = {rename.new_name: rename.base_name for rename in recorded}
     common = (base_names & new_names) | set(called.values())
     inferred = _inferred(base, _call(new, called), common)
-    return (*known, *inferred)
+    return (*recorded, *inferred)
 
 
 def _known(
@@ -193,18 +193,18 @@ def _known(
         for base_leaf, new_leaf in ((old, newer), (newer, old)):
             for name, entry in gone.items():
                 path, dot, leaf = name.rpartition(".")
-                other = came.get(f"{path}{dot}{new_leaf}")
-                if leaf != base_leaf or other is None or {name, other.name} & taken:
+                renamed = came.get(f"{path}{dot}{new_leaf}")
+                if leaf != base_leaf or renamed is None or {name, renamed.name} & taken:
                     continue
-                if _is_known_rename(entry, other):
-                    taken |= {name, other.name}
-                    yield LayoutRename(base_name=name, new_name=other.name, commit=commit)
+                if _is_known_rename(entry, renamed):
+                    taken |= {name, renamed.name}
+                    yield LayoutRename(base_name=name, new_name=renamed.name, commit=commit)
 
 
-def _is_known_rename(one: Entry, other: Entry) -> bool:
+def _is_known_rename(base: Entry, new: Entry) -> bool:
     # task_struct.state became smaller with its new name, so the size says nothing here; one that
     # became a struct of its own is another field.
-    return (one.bits is None) == (other.bits is None)
+    return (base.bits is None) == (new.bits is None)
 
 
 def _inferred(
@@ -213,15 +213,15 @@ def _inferred(
     # Between the same two neighbours as many entries vanished as came, each like the other.
     new_runs = dict(_runs(new, common))
     for neighbours, run in _runs(base, common):
-        other = new_runs.get(neighbours, ())
-        if len(run) != len(other) or len(run) > MOST_RENAMED_TOGETHER:
+        new_run = new_runs.get(neighbours, ())
+        if len(run) != len(new_run) or len(run) > MOST_RENAMED_TOGETHER:
             continue
         if all(
-            _is_alike(one, other_one, one_room == other_room)
-            for (one, one_room), (other_one, other_room) in zip(run, other, strict=True)
+            _is_alike(entry, new_entry, room == new_room)
+            for (entry, room), (new_entry, new_room) in zip(run, new_run, strict=True)
         ):
-            for (one, _), (other_one, _) in zip(run, other, strict=True):
-                yield LayoutRename(base_name=one.name, new_name=other_one.name, commit=None)
+            for (entry, _), (new_entry, _) in zip(run, new_run, strict=True):
+                yield LayoutRename(base_name=entry.name, new_name=new_entry.name, commit=None)
 
 
 Run = tuple[tuple[Entry, int | None], ...]
@@ -246,24 +246,26 @@ def _runs(
         yield (before, None), tuple(run)
 
 
-def _is_alike(one: Entry, other: Entry, is_room_equal: bool) -> bool:  # noqa: FBT001 - private
-    if one.size != other.size or (one.size is None and not is_room_equal):
+def _is_alike(base: Entry, new: Entry, is_room_equal: bool) -> bool:  # noqa: FBT001 - private
+    if base.size != new.size or (base.size is None and not is_room_equal):
         return False
-    if None not in {one.type, other.type} and one.type != other.type:
+    if None not in {base.type, new.type} and base.type != new.type:
         return False
-    if (one.bits is None) != (other.bits is None) or (one.bits or (0, 0))[1] != (
-        other.bits or (0, 0)
+    if (base.bits is None) != (new.bits is None) or (base.bits or (0, 0))[1] != (
+        new.bits or (0, 0)
     )[1]:
         return False
-    return _are_names_alike(one.name, other.name)
+    return _are_names_alike(base.name, new.name)
 
 
-def _are_names_alike(one: str, other: str) -> bool:
+def _are_names_alike(base: str, new: str) -> bool:
     # What the paths have in common in front says nothing of the fields.
-    ones, others = one.split("."), other.split(".")
-    while len(ones) > 1 and len(others) > 1 and ones[0] == others[0]:
-        ones, others = ones[1:], others[1:]
-    words, other_words = (set(_WORDS.split(".".join(path))) - {""} for path in (ones, others))
+    base_path, new_path = base.split("."), new.split(".")
+    while len(base_path) > 1 and len(new_path) > 1 and base_path[0] == new_path[0]:
+        base_path, new_path = base_path[1:], new_path[1:]
+    words, other_words = (
+        set(_WORDS.split(".".join(path))) - {""} for path in (base_path, new_path)
+    )
     if words <= other_words or other_words <= words:
         return bool(words & other_words)
-    return SequenceMatcher(None, ".".join(ones), ".".join(others)).ratio() >= ALIKE
+    return SequenceMatcher(None, ".".join(base_path), ".".join(new_path)).ratio() >= ALIKE

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What is known of a kernel's data layout, wherever it was read from.
+"""The data layout of a kernel, independent of its source.
 
-A per-CPU section, a struct and the kernel's global variables are the same thing
-here: a :class:`Unit`, bytes with named entries. So one comparison serves them all.
+The per-CPU section, a struct and the kernel's global variables are each a :class:`Unit`: bytes with
+named entries, so that the same comparison applies to all of them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -70,7 +70,7 @@ class Unit:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kernel:
-    """What is known of one kernel.
+    """The layout of one kernel.
 
     :param label: how reports call it
     :param machine: "x86_64", "arm64" …; None where the source does not say
@@ -92,7 +92,7 @@ class Kernel:
 
 
 def say_unsized(names: Sequence[str]) -> str:
-    """Say of which entries the size is unknown: ``the size of wake_up_klogd_work is unknown``."""
+    """Return the entries of unknown size as text: ``the size of wake_up_klogd_work is unknown``."""
     more = len(names) - MOST_UNSIZED
     listed = ", ".join(names[:MOST_UNSIZED]) + (f" and {more} more" if more > 0 else "")
     return f"the sizes of {listed} are unknown" if names[1:] else f"the size of {listed} is unknown"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Entries as blocks: on how few lines they fit, and where they come to lie in another order."""
+"""Pack entries into the fewest lines, and predict their offsets in another order."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -165,9 +165,9 @@ def atoms_of(unit: Unit, line_bytes: int) -> tuple[Atom, ...]:
     return tuple(atoms)
 
 
-def _is_same_member(unit: Unit, one: Entry, other: Entry) -> bool:
+def _is_same_member(unit: Unit, first: Entry, second: Entry) -> bool:
     # Variables are no members of anything, whatever dots their names have.
-    return unit.kind == "struct" and _member(one) == _member(other)
+    return unit.kind == "struct" and _member(first) == _member(second)
 
 
 def _member(entry: Entry) -> str:

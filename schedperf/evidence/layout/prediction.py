@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Where everything would be if some edits had not been made."""
+"""Predict the layout without some edits."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -45,9 +45,9 @@ class Trial:
     last: int
     slide: int
 
-    def touches(self, other: "Trial") -> bool:
+    def touches(self, trial: "Trial") -> bool:
         """Whether both change a common stretch of the chain."""
-        return self.first <= other.last and other.first <= self.last
+        return self.first <= trial.last and trial.first <= self.last
 
 
 class Prediction:
@@ -211,4 +211,4 @@ def _seat(atom: Atom, before: int, undone: set[int]) -> Seat:
         return base if is_base else new
     if before == base.before:
         return base
-    return min(new, base, key=lambda one: abs(one.gap))
+    return min(new, base, key=lambda candidate: abs(candidate.gap))

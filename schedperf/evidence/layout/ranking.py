@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Which of the changes of a layout may matter, and how well that is known.
+"""Rank layout changes by the evidence that they matter.
 
 ::
 
     ranking = rank_change(compare_units(base, new, 64), base, new)
     [(alarm.rule, alarm.grade, alarm.pairs) for alarm in ranking.alarms]
 
-A rule raises an alarm where the table of hot variables says that a change can be felt. None says
-what it costs: the same separation cost 27% on one CPU and nothing on two others. What moved and
-is in no row of the table is said to be of unknown heat, and raises nothing.
+A rule raises an alarm if, by the table of hot variables, a change may affect performance. Alarms do
+not predict the cost: the same separation cost 27% on one CPU and nothing on two others. Entries
+that moved and are not in the table have unknown heat and raise no alarm.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -39,18 +39,18 @@ MOST_IN_ROW = 2
 
 NO_CLAIM = (
     "the cost of a layout on this CPU is unknown: caches and prefetchers differ, and the same "
-    "change was felt on one model and not on others"
+    "change had an effect on some models and none on others"
 )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ranking:
-    """What the changes of one unit mean.
+    """The ranked changes of one unit.
 
     :param alarms: best evidence first
-    :param regained: what new does better
-    :param unknown_heat: entries that moved or were added and that no row of the table knows
-    :param quiet: entries that moved or were added, are known, and are in no alarm
+    :param regained: sets that share a line again or occupy fewer lines in new
+    :param unknown_heat: entries that moved or were added and are not in the table
+    :param quiet: entries that moved or were added, are in the table, and are in no alarm
     """
 
     unit: str
@@ -69,14 +69,14 @@ def rank_change(
     hitm: Mapping[str, int] | None = None,
     prefix: str = "",
 ) -> Ranking:
-    """Say which changes of a unit may matter.
+    """Rank the changes of a unit.
 
     :param prefix: of the ids of alarms: "new2/"
     :param hitm: memory samples of new that hit a modified line, by entry as new has it; they
-        outrank the table. None: nobody sampled
+        take precedence over the table. None: not sampled
     """
     facts = Facts(change, base, new, table or heat_table(), hitm)
-    alarms = sorted((_alarm(facts, found) for found in find_all(facts)), key=_rank)
+    alarms = sorted((_alarm(facts, raised) for raised in find_all(facts)), key=_rank)
     touched = _touched(change)
     alarmed = {name for alarm in alarms for name in alarm.names}
     return Ranking(
@@ -129,32 +129,32 @@ def _rank(alarm: LayoutAlarm) -> tuple[int, int, int, int]:
     return *rank_of(alarm), -len(alarm.pairs)
 
 
-def _alarm(facts: Facts, found: Found) -> LayoutAlarm:
-    uses = [use for name in found.entries if (use := facts.use(name))]
+def _alarm(facts: Facts, raised: Found) -> LayoutAlarm:
+    uses = [use for name in raised.entries if (use := facts.use(name))]
     common = set.intersection(*(set(use.paths) for use in uses)) if uses else set()
     paths = sorted(common or {path for use in uses for path in use.paths})
     functions = {name for use in uses for name in facts.table.function_names(use)}
-    causes = _causes(facts.change, found.pairs, found.entries)
-    samples = facts.samples(found.entries)
+    causes = _causes(facts.change, raised.pairs, raised.entries)
+    samples = facts.samples(raised.entries)
     return LayoutAlarm(
         row="",
-        rule=found.rule,
-        grade="sampled" if facts.are_sampled(found.entries) else found.grade,
+        rule=raised.rule,
+        grade="sampled" if facts.are_sampled(raised.entries) else raised.grade,
         unit=facts.change.name,
         line_bytes=facts.line_bytes,
-        pairs=found.pairs,
-        entries=tuple(_entry(facts, name) for name in found.entries),
-        boundary=facts.boundary(found.pairs[0]) if found.is_apart and found.pairs else None,
-        adjacent=_are_adjacent(facts.change, found),
-        functions=tuple(sorted(found.functions or functions)),
+        pairs=raised.pairs,
+        entries=tuple(_entry(facts, name) for name in raised.entries),
+        boundary=facts.boundary(raised.pairs[0]) if raised.is_apart and raised.pairs else None,
+        adjacent=_are_adjacent(facts.change, raised),
+        functions=tuple(sorted(raised.functions or functions)),
         paths=tuple(paths),
-        claim=found.claim,
+        claim=raised.claim,
         cause=causes[0] if causes else None,
         causes=len(causes),
-        effect=found.effect,
-        reference=found.reference,
+        effect=raised.effect,
+        reference=raised.reference,
         hitm=samples,
-        limits=tuple(_limits(facts, found, samples, has_cause=bool(causes))),
+        limits=tuple(_limits(facts, raised, samples, has_cause=bool(causes))),
     )
 
 
@@ -167,43 +167,51 @@ def _entry(facts: Facts, name: str) -> LayoutAlarmEntry:
     )
 
 
-def _are_adjacent(change: UnitChange, found: Found) -> bool | None:
+def _are_adjacent(change: UnitChange, raised: Found) -> bool | None:
     # Whether a prefetcher that fetches lines in pairs still brings both.
-    if found.rule != "separated" or not found.pairs:
+    if raised.rule != "separated" or not raised.pairs:
         return None
     parted = {frozenset(pair) for pair in change.line_pairs.separated}
-    return frozenset(found.pairs[0]) not in parted
+    return frozenset(raised.pairs[0]) not in parted
 
 
 def _causes(
     change: UnitChange, pairs: tuple[Pair, ...], entries: tuple[str, ...]
 ) -> tuple[LayoutCause, ...]:
-    wanted = {frozenset(pair) for pair in pairs}
-    found = []
+    alarm_pairs = {frozenset(pair) for pair in pairs}
+    causes = []
     for cause in change.causes:
         explained = {frozenset(pair) for pair in (*cause.separated, *cause.joined)}
         edited = {name for edit in cause.edits for name in edit.entries}
         # A pair with what was inserted has no place in base, so undoing explains it by name.
-        if explained & wanted or (pairs and edited & set(entries)):
-            found.append((cause, bool(pairs) and frozenset(pairs[0]) in explained))
-    return tuple(cause for cause, _ in sorted(found, key=lambda one: not one[1]))
+        if explained & alarm_pairs or (pairs and edited & set(entries)):
+            causes.append((cause, bool(pairs) and frozenset(pairs[0]) in explained))
+    return tuple(cause for cause, _ in sorted(causes, key=lambda ranked: not ranked[1]))
 
 
-def _limits(facts: Facts, found: Found, samples: int | None, *, has_cause: bool) -> Iterable[str]:
+def _limits(facts: Facts, raised: Found, samples: int | None, *, has_cause: bool) -> Iterable[str]:
     yield NO_CLAIM
-    if found.grade == "inferred":
-        yield "derived from which functions access what; no published measurement known"
-    if found.grade == "measured":
-        yield "measured on the named machines, not on this one"
+    if raised.grade == "inferred":
+        yield (
+            "inferred from the functions that access the entries; "
+            "not confirmed by a published measurement"
+        )
+    if raised.grade == "measured":
+        yield "measured on the machines named in the effect; effect on this machine unknown"
     if samples == 0:
-        yield "memory samples of new show no contention of these entries"
+        yield "memory samples of new show no contention of the entries in this alarm"
     if not has_cause:
-        yield "no single edit explains it"
-    unsized = [name for name in facts.change.unsized if name in found.entries]
+        yield "no single edit explains all of the changes"
+    unsized = [name for name in facts.change.unsized if name in raised.entries]
     if unsized:
-        yield f"{say_unsized(unsized)} on a side, so only the line of the first byte is counted"
+        yield (
+            f"{say_unsized(unsized)} in base or new, so only the line of the first byte is compared"
+        )
     if facts.change.are_lines_certain is False:
-        yield f"the unit may not begin at a multiple of {facts.line_bytes} bytes"
+        yield (
+            f"the start of {facts.change.name} might not be aligned to {facts.line_bytes} bytes, "
+            "so line boundaries may differ"
+        )
     if facts.change.are_lines_certain is None:
-        yield "where the unit begins in a line is unknown"
-    yield from found.limits
+        yield f"the alignment of {facts.change.name} is unknown, so line boundaries may differ"
+    yield from raised.limits

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The record of cache-line layouts: which entries share a line, what changed, and why.
+"""Cache-line layouts as a record: which entries share a line, what changed, and why.
 
-A per-CPU section, a struct and the kernel's global variables are units; variables and fields are
-their entries. Offsets and addresses count in bytes from the start of the unit: for the per-CPU
-section of x86-64 up to 6.14 that is where ``System.map`` has address 0. Entries are called by the
-name that base has. Long lists are cut; the counts are of everything.
+The units are the per-CPU section, structs and the kernel's global variables; their entries are
+variables and fields. Offsets and addresses are in bytes from the start of the unit, which for the
+per-CPU section of x86-64 up to 6.14 is address 0 of ``System.map``. Entries have their name in
+base. Long lists are truncated; counts include everything.
 """
 
 from dataclasses import dataclass
@@ -13,30 +13,33 @@ from typing import Annotated, ClassVar, Literal
 from schedperf.model.comparison import BaseNew, MissingSide, SectionData
 
 UnitKind = Literal["percpu", "struct", "globals"]
-# Memory samples of this very comparison, what somebody measured on some machine, what the kernel's
-# source demands, what follows from which code accesses what; best evidence first.
+# Evidence for an alarm, best first: memory samples of this comparison, a published measurement,
+# annotations in the kernel's source, the accesses in the kernel's source.
 Grade = Literal["sampled", "measured", "stated", "inferred"]
 Rule = Literal["contended", "separated", "joined", "spread", "group broken"]
 CauseKind = Literal["inserted", "removed", "resized", "reordered", "realigned", "unexplained"]
 Origin = Literal["given", "compile_time", "hardware", "assumed"]
 RowKind = Literal["entry", "boundary", "gap", "hole"]
 Mark = Literal["", "moved", "added", "removed", "renamed", "mates changed"]
-# Who writes and who reads, seen from the CPU whose data it is.
+# Which CPUs write and read: the CPU that owns the data, or other CPUs.
 Writer = Literal["rarely", "own", "remote"]
 Reader = Literal["own", "remote"]
 
-# How many of each list are kept; two unrelated kernels differ in thousands of pairs.
+# Most items of each list; two unrelated kernels differ in thousands of pairs.
 MOST_LISTED = 100
 
 Pair = tuple[str, str]
-Offset = Annotated[int, "bytes from the start of the unit"]
-MaybeOffset = Annotated[int | None, "bytes from the start of the unit; null: not there"]
-Bytes = Annotated[int | None, "null where unknown"]
+Offset = Annotated[int, "offset from the start of the section or struct, bytes"]
+MaybeOffset = Annotated[
+    int | None,
+    "offset from the start of the section or struct, bytes; null if the entry does not exist",
+]
+Bytes = Annotated[int | None, "bytes; null if unknown"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LineBytes:
-    """How long a cache line is, in bytes.
+    """Cache line size, in bytes.
 
     :param compile_time: L1_CACHE_BYTES, which the kernel's alignments use
     :param hardware: what the machine's caches report
@@ -48,16 +51,16 @@ class LineBytes:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LayoutLines:
-    """By which lines the kernels are compared, and which kernels have others."""
+    """Cache line size used for the comparison, and kernels with another size."""
 
-    used: Annotated[int, "bytes"]
+    used: Annotated[int, "cache line size, bytes"]
     from_: Origin
     differs: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LayoutMissingUnit:
-    """A unit that cannot be seen, and why."""
+    """A unit with unknown layout, and the reason."""
 
     unit: str
     reason: str
@@ -65,7 +68,7 @@ class LayoutMissingUnit:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LayoutKernel:
-    """What is known of one kernel."""
+    """One kernel: its architecture, line size and unknown units."""
 
     side: str
     label: str
@@ -78,38 +81,47 @@ class LayoutKernel:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LayoutEntryChange:
-    """One entry of both sides whose line has other entries than before, or that straddles one."""
+    """An entry of both kernels that shares a line with other entries than before, or straddles."""
 
     derived: ClassVar[tuple[str, ...]] = ("keeps_offset",)
 
     name: str
     base_offset: Offset
     new_offset: Offset
-    has_left: Annotated[bool, "it left its line; false: the other entries did"]
-    lost: Annotated[tuple[str, ...], "entries that were on its lines in base only"]
-    gained: Annotated[tuple[str, ...], "entries that are on its lines in new only"]
+    has_left: Annotated[
+        bool, "true if the entry moved to another line; false if only the other entries moved"
+    ]
+    lost: Annotated[
+        tuple[str, ...], "entries on the same cache line as this entry in base but not in new"
+    ]
+    gained: Annotated[
+        tuple[str, ...], "entries on the same cache line as this entry in new but not in base"
+    ]
     straddles: Annotated[
-        BaseNew[bool | None], "it lies on more lines than its size needs; null: size unknown"
+        BaseNew[bool | None],
+        "true if the entry spans more lines than its size needs; null if the size is unknown",
     ]
 
     @property
     def keeps_offset(self) -> bool:
-        """Whether the others came and went around it: what a comparison of offsets overlooks."""
+        """Whether its offset is unchanged, so that only the other entries of its line moved."""
         return self.base_offset == self.new_offset
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LayoutRename:
-    """One entry under two names."""
+    """An entry with different names in base and new."""
 
     base_name: str
     new_name: str
-    commit: Annotated[str | None, "of the kernel, which renamed it; null: the rename is inferred"]
+    commit: Annotated[
+        str | None, "kernel commit that renamed the entry; null if the rename is inferred"
+    ]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LayoutResize:
-    """One entry of two known sizes."""
+    """An entry with different sizes in base and new."""
 
     name: str
     base_bytes: int
@@ -118,15 +130,16 @@ class LayoutResize:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LayoutEdit:
-    """One difference that places other entries elsewhere.
+    """One difference that moves other entries.
 
-    :param entry: what was inserted, removed, resized, reordered or realigned; where nothing that
-        the sources show explains it, the first entry after the bytes that came or went
-    :param entries: all that the edit is about, ``entry`` first: neighbours reordered as one
-    :param base_bytes: bytes that the entry has in base: its size, its alignment where that
-        changed, the gap in front of it where nothing explains it; None: it is not there, or unknown
+    :param entry: entry that was inserted, removed, resized, reordered or realigned; if the edit is
+        unexplained, the first entry after the added or removed bytes
+    :param entries: all entries of the edit, ``entry`` first; neighbours reordered together are one
+        edit
+    :param base_bytes: size of the entry in base, its alignment if that changed, or the gap in front
+        of it if the edit is unexplained; None if it does not exist or is unknown
     :param new_bytes: the same in new
-    :param is_at_most: the sizes are unknown, and the bytes up to the next entry stand in for them
+    :param is_at_most: the sizes are unknown; the bytes up to the next entry are used instead
     """
 
     kind: CauseKind
@@ -139,14 +152,15 @@ class LayoutEdit:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LayoutShift:
-    """How far a cause moves entries that both sides have.
+    """Distance by which a cause moves entries that both kernels have.
 
-    :param entries: how many
-    :param first: the first of them in new's order
-    :param last: the last of them, after which padding absorbs the rest
-    :param smallest: bytes, negative towards the start; alignment makes the bytes differ
-    :param largest: bytes
-    :param slide: whole lines, in bytes, that everything behind ``last`` slides by; 0: it stays
+    :param entries: number of moved entries
+    :param first: first moved entry, in the order of new
+    :param last: last moved entry; padding absorbs the shift after it
+    :param smallest: smallest distance, bytes, negative towards the start; differs from ``largest``
+        because of alignment
+    :param largest: largest distance, bytes
+    :param slide: whole lines, in bytes, by which all entries after ``last`` move; 0 if they stay
     """
 
     entries: int
@@ -159,7 +173,7 @@ class LayoutShift:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LayoutPairCounts:
-    """How many pairs on a common line a cause explains."""
+    """Number of separated and joined pairs that a cause explains."""
 
     separated: int
     joined: int
@@ -167,27 +181,28 @@ class LayoutPairCounts:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LayoutCause:
-    """One edit, and every changed pair that comes back when it alone is undone.
+    """One edit, and every changed pair that undoing it alone restores.
 
-    :param edits: usually one; several where only undoing all of them brings the pairs back; none
-        where there are too many differences to separate
+    :param edits: usually one; several if only undoing all of them restores the pairs; none if there
+        are too many differences to separate
     :param separated: pairs that it separates, by base offset
     :param joined: pairs that it joins, by new offset
-    :param shift: None where it moves no entry that both sides have
-    :param together_with: entries of the causes that have to be undone as well, where it is not
-        sufficient
-    :param alternatives: entries of other edits of which each, undone alone, brings all these pairs
-        back too: the kernel has room for one of them
-    :param by_entry_alone: those of the pairs that undoing the first entry alone brings back, where
-        the first edit is about several
+    :param shift: None if it moves no entry that both kernels have
+    :param together_with: entries of the causes that must also be undone, if it is not sufficient
+    :param alternatives: entries of other edits, each of which restores all these pairs if undone
+        alone: the line has space for one of them
+    :param by_entry_alone: pairs that undoing the first entry alone restores, if the first edit has
+        several entries
     """
 
     derived: ClassVar[tuple[str, ...]] = ("kind", "entry")
 
-    text: Annotated[str, "the cause in words"]
+    text: Annotated[str, "description of the cause, e.g. sd_cluster (inserted, 8 bytes)"]
     edits: tuple[LayoutEdit, ...]
     shift: LayoutShift | None
-    is_sufficient: Annotated[bool, "undoing it and nothing else brings all its pairs back"]
+    is_sufficient: Annotated[
+        bool, "true if undoing only these edits restores all pairs in `separated` and `joined`"
+    ]
     together_with: tuple[str, ...]
     alternatives: tuple[str, ...]
     counts: LayoutPairCounts
@@ -197,18 +212,18 @@ class LayoutCause:
 
     @property
     def kind(self) -> CauseKind:
-        """What the first edit is."""
+        """Kind of the first edit."""
         return self.edits[0].kind if self.edits else "unexplained"
 
     @property
     def entry(self) -> str | None:
-        """What the first edit is about; None where the differences are too many."""
+        """Entry of the first edit; None if there are too many differences to separate."""
         return self.edits[0].entry if self.edits else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LayoutAlarmEntry:
-    """An entry that an alarm is about."""
+    """An entry named by an alarm."""
 
     name: str
     base_offset: MaybeOffset
@@ -217,23 +232,25 @@ class LayoutAlarmEntry:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LayoutAlarm:
-    """One change that may be felt.
+    """One layout change that may affect performance.
 
-    :param pairs: that share or shared a line, worst first; empty where it is about a whole set
-    :param boundary: where the line begins that now separates the first pair; None where nothing is
+    :param pairs: pairs that share or shared a line, worst first; empty if the alarm is for a set
+    :param boundary: start of the line that now separates the first pair; None if nothing is
         separated
-    :param functions: which functions touch them, under the newest names
-    :param paths: on which
+    :param functions: functions that access the entries, under their newest names
+    :param paths: hot paths of these functions
     :param claim: one sentence without a full stop
-    :param cause: the edit that explains the first pair; None where none does
-    :param causes: how many edits explain a pair
-    :param reference: who measured it, or where the rule comes from
-    :param limits: what the alarm does not say, one sentence each
+    :param cause: the edit that explains the first pair; None if there is no single edit
+    :param causes: number of edits that explain a pair
+    :param reference: source of the measurement or of the rule
+    :param limits: what the alarm does not show, one sentence each
     """
 
-    row: Annotated[str, "id of the alarm, for evidence: layout#ROW"]
+    row: Annotated[str, "id of the alarm; evidence refers to it as layout#ROW"]
     rule: Rule
-    grade: Annotated[Grade, "how well it is known, best first"]
+    grade: Annotated[
+        Grade, "strength of the evidence, from sampled (strongest) to inferred (weakest)"
+    ]
     unit: str
     line_bytes: int
     pairs: tuple[Pair, ...]
@@ -241,27 +258,32 @@ class LayoutAlarm:
     boundary: MaybeOffset
     adjacent: Annotated[
         bool | None,
-        "the separated pair still shares two adjacent lines; null: nothing separated",
+        "true if the first separated pair is still within one aligned block of two cache lines; "
+        "null if no pair is separated",
     ]
     functions: tuple[str, ...]
     paths: tuple[str, ...]
     claim: str
     cause: LayoutCause | None
     causes: int
-    effect: Annotated[str | None, "what somebody measured of exactly this"]
+    effect: Annotated[
+        str | None, "published effect of this change, with the machine; null if not published"
+    ]
     reference: str
-    hitm: Annotated[int | None, "samples that hit a modified line; null: not sampled"]
+    hitm: Annotated[
+        int | None, "number of samples of the entries that hit a modified line; null if not sampled"
+    ]
     limits: tuple[str, ...]
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What its entries are called."""
+        """Names of its entries."""
         return tuple(entry.name for entry in self.entries)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LayoutRegained:
-    """Names that were measured to belong together and share a line again, or fewer lines."""
+    """Variables measured to be faster together that share a line again, or need fewer lines."""
 
     unit: str
     names: tuple[str, ...]
@@ -271,9 +293,9 @@ class LayoutRegained:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LayoutPairRow:
-    """A pair of entries on a common line that was separated or joined."""
+    """A pair of entries that started or stopped sharing a line."""
 
-    row: Annotated[str, "id of the pair, for evidence: layout#ROW"]
+    row: Annotated[str, "id of the pair; evidence refers to it as layout#ROW"]
     a: str
     b: str
     a_base_offset: Offset
@@ -285,7 +307,7 @@ class LayoutPairRow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LayoutTenant:
-    """An entry that only one side has."""
+    """An entry that only one kernel has."""
 
     name: str
     offset: Offset
@@ -294,7 +316,7 @@ class LayoutTenant:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LayoutUnitCounts:
-    """How many entries, pairs on a common line and lines of a unit changed in which way."""
+    """Number of changed entries, pairs and lines of a unit, by kind of change."""
 
     entries_base: int
     entries_new: int
@@ -318,7 +340,7 @@ class LayoutUnitCounts:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LayoutAdjacent:
-    """What prefetchers of adjacent lines see, where that differs from what single lines show."""
+    """Changes per pair of adjacent lines (prefetchers), if they differ from those per line."""
 
     line_bytes: int
     separated: int
@@ -329,7 +351,7 @@ class LayoutAdjacent:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LayoutNoise:
-    """How many entries were left out, by what they are."""
+    """Number of entries left out, by kind."""
 
     what: str
     base: int
@@ -340,19 +362,18 @@ class LayoutNoise:
 class LayoutUnit:
     """How one unit changed.
 
-    :param are_lines_certain: the unit starts at a multiple of the line length on both sides; False
-        where it may not, so lines counted from its start may be others; None where unknown
-    :param unknown_heat: entries that moved or were added and that no row of the table of hot
-        variables knows
-    :param quiet: entries that moved or were added, are known, and are in no alarm
-    :param coverage_equal: both sides' sources see the same kinds of entries
+    :param are_lines_certain: True if the unit starts at a multiple of the line size on both sides;
+        False if it may not, so that line boundaries may be elsewhere; None if unknown
+    :param unknown_heat: entries that moved or were added and are not in the table of hot variables
+    :param quiet: entries that moved or were added, are in the table, and are in no alarm
+    :param coverage_equal: the sources of both sides contain the same kinds of entries
     """
 
     unit: str
     kind: UnitKind
     is_unchanged: bool
     sources: Annotated[
-        BaseNew[tuple[str, ...]], "where names come from, then where sizes come from"
+        BaseNew[tuple[str, ...]], "source of the entry names; then source of the sizes, if another"
     ]
     bytes: BaseNew[Bytes]
     alignment: BaseNew[Bytes]
@@ -379,22 +400,25 @@ class LayoutUnit:
 class LayoutRow:
     """One row of a drawing of cache lines."""
 
-    kind: Annotated[RowKind, "gap: entries between that are not shown, counted in its name"]
+    kind: Annotated[
+        RowKind, "kind of row; gap: entries that are not shown, their number is in `name`"
+    ]
     address: Offset
-    letter: Annotated[str, "nm's: D global, d static; empty where there is none"] = ""
+    letter: Annotated[str, "symbol type as in nm: D global, d static; empty if unknown"] = ""
     type: str | None = None
     name: str = ""
     size: Bytes = None
     bits: Annotated[
-        tuple[int, int] | None, "of a bit field its first bit, from the unit's start, and how many"
+        tuple[int, int] | None,
+        "first bit (from the start of the struct) and number of bits; null if not a bit field",
     ] = None
     mark: Mark = ""
-    is_hot: Annotated[bool, "an alarm of this drawing is about it"] = False
+    is_hot: Annotated[bool, "true if an alarm in this drawing concerns the entry"] = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LayoutUse:
-    """Which functions touch an entry; nothing of it is known where it has no paths."""
+    """Functions that access an entry; the entry is not in the table if `paths` is empty."""
 
     name: str
     paths: tuple[str, ...]
@@ -405,34 +429,34 @@ class LayoutUse:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LayoutColumn:
-    """One kernel's lines in a drawing."""
+    """The lines of one kernel in a drawing."""
 
     side: str
     label: str
     rows: tuple[LayoutRow, ...]
-    lines: Annotated[tuple[Offset, ...], "first bytes of the lines that it is about"]
-    bytes: Annotated[int | None, "of the whole unit; null where unknown"]
+    lines: Annotated[tuple[Offset, ...], "start offset of each cache line shown, bytes"]
+    bytes: Annotated[int | None, "size of the section or struct, bytes; null if unknown"]
     reason: str | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LayoutWindow:
-    """Lines of one unit on every kernel that belong together."""
+    """Corresponding lines of one unit in every kernel."""
 
     unit: str
     kind: UnitKind
-    alarms: Annotated[tuple[str, ...], "rows of the alarms that it shows"]
+    alarms: Annotated[tuple[str, ...], "ids of the alarms in this drawing"]
     inserted: tuple[str, ...]
     columns: tuple[LayoutColumn, ...]
     uses: Annotated[
         tuple[LayoutUse, ...],
-        "which code accesses what is drawn, as far as the table of heat knows",
+        "code that accesses the entries shown, from the table of hot variables",
     ]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LayoutLeftOut:
-    """A member of a hot set that is not to be moved, and why."""
+    """A member of a hot set that the advice does not move, and the reason."""
 
     name: str
     reason: str
@@ -442,23 +466,23 @@ class LayoutLeftOut:
 class LayoutAdvice:
     """Where to declare the members of a hot set.
 
-    :param order: the members that are to be declared one after the other, first to last
-    :param after: the entry behind which; None: at the unit's start
-    :param is_aligned: whether the first of them has to be ____cacheline_aligned
-    :param lines_before: lines that the members of ``order`` are on now
-    :param lines_after: lines that they are on in ``predicted``; never more
-    :param fewest: no order needs fewer lines; ``lines_after`` is more where the neighbours would
-        break a rule, or where a set is too large for all its orders to be tried
-    :param moved: how many entries that are not of the set begin on another line than now
-    :param joins: members that their own CPU writes, on a line with members that are read-mostly:
-        allowed, since the line stays with that CPU, but to be known
-    :param notes: what weakens it, one sentence each
+    :param order: members to declare one after the other, first to last
+    :param after: entry to declare them after; None: at the start of the unit
+    :param is_aligned: whether the first member must be ____cacheline_aligned
+    :param lines_before: number of lines that the members of ``order`` occupy now
+    :param lines_after: number of lines that they occupy in ``predicted``; never more than now
+    :param fewest: lower bound for any order; ``lines_after`` is higher if the neighbours would
+        break a rule, or if the set is too large to try all orders
+    :param moved: number of entries outside the set that move to another line
+    :param joins: pairs of a member written by its own CPU and a read-mostly member on one line,
+        which is allowed because the line stays with that CPU
+    :param notes: limits of the advice, one sentence each
     :param predicted: the lines of the set in the new layout
     """
 
     derived: ClassVar[tuple[str, ...]] = ("is_change",)
 
-    about: Annotated[str, 'row of an alarm, or "hot": the set that was asked for']
+    about: Annotated[str, 'id of an alarm, or "hot" for the set given with --hot']
     unit: str
     line_bytes: int
     order: tuple[str, ...]
@@ -476,25 +500,25 @@ class LayoutAdvice:
 
     @property
     def is_change(self) -> bool:
-        """Whether anything is to be moved at all."""
+        """Whether the advice needs fewer lines than the current order."""
         return self.lines_after < self.lines_before
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LayoutHotSet:
-    """The members of a set that the user named, in one unit."""
+    """The members of a set given with ``--hot`` that are in one unit."""
 
     unit: str
     names: tuple[str, ...]
     line_bytes: int
-    lines: Annotated[BaseNew[int], "on how many it is"]
+    lines: Annotated[BaseNew[int], "number of cache lines that the set occupies"]
     separated: tuple[Pair, ...]
     joined: tuple[Pair, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LayoutCounts:
-    """How many units and alarms a comparison has."""
+    """Number of units and alarms of a comparison."""
 
     units: int
     unchanged_units: int
@@ -504,16 +528,16 @@ class LayoutCounts:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LayoutComparison:
-    """One new kernel against base.
+    """One new kernel compared with base.
 
     :param alarms: best evidence first
-    :param advice: for the first alarm that an order of declarations can mend, and for the hot set
-        that was named
+    :param advice: for the first alarm that another order of declarations can fix, and for the set
+        given with ``--hot``
     """
 
     side: str
     label: str
-    is_unchanged: Annotated[bool, "no unit that was compared has a change"]
+    is_unchanged: Annotated[bool, "true if all compared sections and structs are unchanged"]
     alarms: tuple[LayoutAlarm, ...]
     regained: tuple[LayoutRegained, ...]
     hot: tuple[LayoutHotSet, ...]
@@ -521,7 +545,7 @@ class LayoutComparison:
     units: tuple[LayoutUnit, ...]
     missing: tuple[LayoutMissingUnit, ...]
     counts: LayoutCounts
-    notes: Annotated[tuple[str, ...], "what weakens this comparison, one sentence each"]
+    notes: Annotated[tuple[str, ...], "limits of this comparison, one sentence each"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -543,13 +567,13 @@ class Layout(SectionData):
 
     @property
     def has_alarms(self) -> bool:
-        """Whether a change of any side may be felt."""
+        """Whether any side has an alarm."""
         return any(compared.alarms for compared in self.comparisons)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LayoutMapCounts:
-    """How many entries and lines a unit has; None where that cannot be known."""
+    """Number of entries and lines of a unit; None if unknown."""
 
     entries: int
     lines: int
@@ -562,7 +586,7 @@ class LayoutMapCounts:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LayoutGroup:
-    """A group of fields that the kernel itself marks, with its first and last byte."""
+    """A ``__cacheline_group`` of the kernel, with its first and last byte."""
 
     name: str
     first: Offset
@@ -571,10 +595,10 @@ class LayoutGroup:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LayoutUnitMap:
-    """One unit of one kernel: the lines of what is hot, or of all of it.
+    """One unit of one kernel: the lines of its hot entries, or all lines.
 
-    :param hot: what it is about, with what the table of hot variables knows of each
-    :param is_named: ``hot`` was asked for by name
+    :param hot: the hot entries, with their row of the table of hot variables
+    :param is_named: ``hot`` was given with ``--hot``
     """
 
     unit: str
@@ -594,7 +618,7 @@ class LayoutUnitMap:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LayoutMap(SectionData):
-    """The layout of one kernel, which ``schedperf layout`` shows and no comparison has."""
+    """The layout of one kernel, as ``schedperf layout`` shows it."""
 
     section: ClassVar[str] = "layout-map"
     version: ClassVar[int] = 1

@@ -30,7 +30,7 @@ def layout(sides: Sequence[Side], measure_heat: MeasureHeat | None = None) -> La
     try:
         kernels, missing = _load(base, news)
         if len(kernels) == 1:
-            reasons = "; ".join(one.reason for one in missing)
+            reasons = "; ".join(absent.reason for absent in missing)
             raise Absent(reasons or "no new side")
         return analyse_kernels(
             list(kernels.values()),

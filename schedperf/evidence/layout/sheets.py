@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The entries of a unit in order, as the rows of a drawing, with a rule wherever a line ends.
+"""The entries of a unit as rows of a drawing, with a rule at each line boundary.
 
 ::
 
@@ -114,14 +114,14 @@ class Sheet:
 
     def _between(self, before: int, index: int, end: int) -> Iterator[LayoutRow]:
         # What stands between two entries: others that are not shown, unused bytes, a line's end.
-        one, other = self.entries[before], self.entries[index]
-        line = other.offset // self._line_bytes
+        previous, entry = self.entries[before], self.entries[index]
+        line = entry.offset // self._line_bytes
         skipped = index - before - 1
         if skipped:
-            yield LayoutRow(kind="gap", address=one.offset, name=f"{skipped} more")
-        elif self.unit.kind == "struct" and one.size is not None and other.offset > end:
-            yield LayoutRow(kind="hole", address=end, size=other.offset - end)
-        if line > one.offset // self._line_bytes:
+            yield LayoutRow(kind="gap", address=previous.offset, name=f"{skipped} more")
+        elif self.unit.kind == "struct" and previous.size is not None and entry.offset > end:
+            yield LayoutRow(kind="hole", address=end, size=entry.offset - end)
+        if line > previous.offset // self._line_bytes:
             yield LayoutRow(kind="boundary", address=line * self._line_bytes)
 
 

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Everything that can be known of a kernel's data layout from what is at hand.
+"""Load the data layout of a kernel from all available files.
 
 ::
 
     kernel = load_kernel(Path("/sys/kernel/btf/vmlinux"))
     kernel.units["percpu"], kernel.units["struct rq"], kernel.unknown["globals"]
 
-What a file is its content says, never its name; only in a folder files are found by
-their names. Several sources are combined: names of variables from a symbol table,
+The format of a file is detected from its content; files in a directory are found by name. Several
+sources are combined: names of variables from a symbol table,
 sizes and types from BTF.
 """
 
@@ -67,7 +67,7 @@ SCHEDULER_STRUCTS = (
     "psi_group_cpu",
     "kernel_cpustat",
 )
-# Reasons that one message lists; a folder with several broken files has one each.
+# Reasons that one message lists; a directory with several broken files has one each.
 MOST_REASONS = 3
 # CONFIG_MEM_ALLOC_PROFILING puts one such counter beside every function that allocates; they come
 # and go with any change of code, so as tenants they would only be noise.
@@ -77,7 +77,7 @@ _ALLOCATION_COUNTER = "._alloc_tag_cntr"
 _SAME_BUILD = 0.9
 # What noise is called.
 _ALLOCATION_COUNTERS = "allocation counters"
-_NAMESAKES = "static variables that share their name with others"
+_NAMESAKES = "static variables with a duplicate name"
 # How reports call the hot part of the per-CPU section.
 HOT_GROUP = "percpu hot"
 
@@ -93,10 +93,10 @@ def load_kernel(
     structs: Sequence[str] | Callable[[Unit | None], Sequence[str]] = SCHEDULER_STRUCTS,
     label: str | None = None,
 ) -> Kernel:
-    """Read what a file, a folder or a bundle says of a kernel.
+    """Load the layout of a kernel from a file, a directory or a bundle.
 
-    :param source: a bundle, open or by its path; a folder with vmlinux, System.map, kallsyms, btf,
-        config; or one of those: System.map, output of nm, kallsyms, raw BTF, vmlinux, a module
+    :param source: a bundle, open or by its path; a directory with vmlinux, System.map, kallsyms,
+        btf, config; or one of those: System.map, output of nm, kallsyms, raw BTF, vmlinux, a module
     :param structs: whose layouts are wanted; each is in ``units`` or in ``unknown``; what names
         them may depend on the per-CPU variables, where these are known
     :param label: how reports call the kernel; None: what the source is called
@@ -105,12 +105,12 @@ def load_kernel(
     """
     reasons: list[str] = []
     places = candidates(source, label)
-    for number, place in enumerate(places):
-        reader = _Reader(place.load())
+    for number, candidate in enumerate(places):
+        reader = _Reader(candidate.load())
         reader.read_variables()
         reader.read_structs(structs(reader.units.get("percpu")) if callable(structs) else structs)
         if reader.units:
-            reader.compare_with(place, places[number + 1 :])
+            reader.compare_with(candidate, places[number + 1 :])
             return reader.kernel()
         reasons += reader.problems or [reader.unknown["percpu"]]
     raise InputError("; ".join(list(dict.fromkeys(reasons))[:MOST_REASONS]))
@@ -132,16 +132,18 @@ class _Reader:
         btf = self._material.btf
         try:
             names = [] if btf is None else btf.section_names()
-            found = {name: btf.section(name) for name in names} if btf is not None else {}
+            sections = {name: btf.section(name) for name in names} if btf is not None else {}
         except InputError as error:
             self.problems.append(str(error))
             self.notes.append(str(error))
             return {}
-        return {name: section for name, section in found.items() if section is not None}
+        return {name: section for name, section in sections.items() if section is not None}
 
     def read_variables(self) -> None:
         percpu = self._sections.get(PERCPU_SECTION)
-        others = {name: one for name, one in self._sections.items() if name != PERCPU_SECTION}
+        others = {
+            name: section for name, section in self._sections.items() if name != PERCPU_SECTION
+        }
         reasons: dict[str, list[str]] = {"percpu": [], "globals": []}
         for table in self._material.tables:
             if not (table.is_fallback and "percpu" in self.units):
@@ -169,18 +171,18 @@ class _Reader:
         used = self.units.setdefault(name, unit)
         if used is not unit and _places(used) != _places(unit):
             self.notes.append(
-                f"{used.sources[0]} and {table.name} have different places for variables of "
-                f"{name}; {used.sources[0]} is used"
+                f"{used.sources[0]} and {table.name} have different addresses for {name} "
+                f"variables; {used.sources[0]} is used"
             )
 
     def _why_no_variables(self, name: str) -> str:
         if self._material.btf is None:
-            return f"{self._material.label}: nothing there has variables"
+            return f"{self._material.label}: no symbol table and no BTF; add a System.map"
         if name == "globals":
-            return "BTF has no places of global variables; a System.map has"
+            return "BTF has no addresses of global variables; add a System.map"
         return (
-            f"{self._material.btf.label}: no {PERCPU_SECTION}; the kernel is not SMP, or was "
-            "built with pahole older than 1.18"
+            f"{self._material.btf.label}: no {PERCPU_SECTION} section (the kernel is not "
+            "SMP, or was built with pahole older than 1.18)"
         )
 
     def read_structs(self, structs: Sequence[str]) -> None:
@@ -196,18 +198,18 @@ class _Reader:
             else:
                 self.units[unit.name] = unit
 
-    def compare_with(self, place: Candidate, others: Sequence[Candidate]) -> None:
-        """Say which boots of a bundle have another per-CPU layout; they should run one kernel."""
-        for other in others:
-            if None not in place.digests.values() and place.digests == other.digests:
+    def compare_with(self, shown: Candidate, others: Sequence[Candidate]) -> None:
+        """Add a note for each boot with a different per-CPU layout; all should run one kernel."""
+        for candidate in others:
+            if None not in shown.digests.values() and shown.digests == candidate.digests:
                 continue
-            reader = _Reader(other.load())
+            reader = _Reader(candidate.load())
             reader.read_variables()
-            one, two = self.units.get("percpu"), reader.units.get("percpu")
-            if one is not None and two is not None and _places(one) != _places(two):
+            own, theirs = self.units.get("percpu"), reader.units.get("percpu")
+            if own is not None and theirs is not None and _places(own) != _places(theirs):
                 self.notes.append(
-                    f"{other.name} of {self._material.label} has another per-CPU layout than "
-                    f"{place.name}, which is shown"
+                    f"{candidate.name} of {self._material.label} has a different per-CPU layout "
+                    f"than {shown.name}; {shown.name} is shown"
                 )
 
     def kernel(self) -> Kernel:
@@ -264,8 +266,8 @@ def _machine_of_names(
     askers = [table.has_name for table in material.tables]
     if btf is not None:
         askers.insert(0, btf.has_name)
-    found = (machine_of_names(ask, pointer_bytes, is_big_endian=is_big_endian) for ask in askers)
-    return next((machine for machine in found if machine is not None), None)
+    machines = (machine_of_names(ask, pointer_bytes, is_big_endian=is_big_endian) for ask in askers)
+    return next((machine for machine in machines if machine is not None), None)
 
 
 def plain_name(name: str) -> str:
@@ -282,27 +284,30 @@ def _percpu_unit(symbols: PercpuSymbols | None, section: BtfSection | None, sour
     """
     if symbols is None:
         return _from_btf(section or BtfSection(size=0, variables=()))
-    known = {} if section is None else _by_place(section)
+    described = {} if section is None else _by_place(section)
     names = [plain_name(symbol.name) for symbol in symbols.symbols]
     notes: tuple[str, ...] = ()
-    places = {(one.offset, name) for one, name in zip(symbols.symbols, names, strict=True)}
-    if known and len(known.keys() & places) < _SAME_BUILD * len(known):
-        notes = (f"BTF and {source} are of different builds, so BTF's sizes are not used",)
-        known = {}
+    places = {(symbol.offset, name) for symbol, name in zip(symbols.symbols, names, strict=True)}
+    if described and len(described.keys() & places) < _SAME_BUILD * len(described):
+        notes = (f"BTF and {source} are from different builds, so BTF's sizes are not used",)
+        described = {}
     rows = [
-        _joined(Entry(name=name, offset=one.offset, size=one.size, letter=one.letter), known)
-        for one, name in zip(symbols.symbols, names, strict=True)
+        _joined(
+            Entry(name=name, offset=symbol.offset, size=symbol.size, letter=symbol.letter),
+            described,
+        )
+        for symbol, name in zip(symbols.symbols, names, strict=True)
         if not name.endswith(_ALLOCATION_COUNTER)
     ]
-    rows += [_of_btf(known[place]) for place in sorted(known.keys() - places)]
+    rows += [_of_btf(described[key]) for key in sorted(described.keys() - places)]
     own_sizes = any(symbol.size is not None for symbol in symbols.symbols)
     return _unit(
         "percpu",
         symbols.size,
         _one_per_offset(rows),
-        sources=tuple(dict.fromkeys((source, *(["BTF"] if known else [source] * own_sizes)))),
+        sources=tuple(dict.fromkeys((source, *(["BTF"] if described else [source] * own_sizes)))),
         groups={} if symbols.hot is None else {HOT_GROUP: symbols.hot},
-        noise={_ALLOCATION_COUNTERS: len(names) - len(rows) + len(known.keys() - places)},
+        noise={_ALLOCATION_COUNTERS: len(names) - len(rows) + len(described.keys() - places)},
         notes=notes,
     )
 
@@ -311,14 +316,16 @@ def _from_btf(section: BtfSection) -> Unit:
     entries = _one_per_offset(map(_of_btf, section.variables))
     covered = sum(variable.size for variable in section.variables)
     note = (
-        f"BTF describes {covered} of {section.size} bytes; in the others are variables that are "
-        "static in a function, and they are unknown"
+        f"BTF describes {covered} of {section.size} bytes of the per-CPU section; the rest (static "
+        "variables of functions) is unknown"
     )
     return _unit("percpu", section.size, entries, sources=("BTF",), notes=(note,))
 
 
 def _by_place(section: BtfSection) -> dict[tuple[int, str], BtfVariable]:
-    return {(found.offset, plain_name(found.name)): found for found in section.variables}
+    return {
+        (variable.offset, plain_name(variable.name)): variable for variable in section.variables
+    }
 
 
 def _of_btf(variable: BtfVariable) -> Entry:
@@ -331,12 +338,12 @@ def _of_btf(variable: BtfVariable) -> Entry:
     )
 
 
-def _joined(entry: Entry, known: Mapping[tuple[int, str], BtfVariable]) -> Entry:
+def _joined(entry: Entry, described: Mapping[tuple[int, str], BtfVariable]) -> Entry:
     # kallsyms of x86-64 up to 6.14 has A for all, so there the letter is BTF's too.
-    found = known.get((entry.offset, entry.name))
-    if found is None:
+    variable = described.get((entry.offset, entry.name))
+    if variable is None:
         return entry
-    btf = _of_btf(found)
+    btf = _of_btf(variable)
     letter = btf.letter if entry.letter in "Aa" else entry.letter
     return replace(entry, size=btf.size, type=btf.type, letter=letter)
 
@@ -356,11 +363,13 @@ def _merge(group: list[Entry]) -> Entry:
     if len(group) == 1:
         return group[0]
     # The name that BTF has is the definition's; the linker script's second names come last.
-    group = sorted(group, key=lambda one: (one.size is None, one.name.startswith(_ALIAS_PREFIXES)))
+    group = sorted(
+        group, key=lambda entry: (entry.size is None, entry.name.startswith(_ALIAS_PREFIXES))
+    )
     return replace(
         group[0],
-        size=max((one.size for one in group if one.size is not None), default=None),
-        aliases=tuple(one.name for one in group[1:]),
+        size=max((entry.size for entry in group if entry.size is not None), default=None),
+        aliases=tuple(entry.name for entry in group[1:]),
     )
 
 
@@ -374,13 +383,13 @@ def _globals_unit(symbols: GlobalSymbols, sections: Mapping[str, BtfSection], so
     """
     named = [(plain_name(symbol.name), symbol) for symbol in symbols.symbols]
     counts = Counter(name for name, _ in named)
-    known = _unambiguous(sections)
+    described = _unambiguous(sections)
     rows = [
         Entry(
             name=name,
             offset=symbol.offset,
-            size=known[name].size if name in known else symbol.size,
-            type=known[name].type if name in known else None,
+            size=described[name].size if name in described else symbol.size,
+            type=described[name].type if name in described else None,
             letter=symbol.letter,
         )
         for name, symbol in named
@@ -391,15 +400,15 @@ def _globals_unit(symbols: GlobalSymbols, sections: Mapping[str, BtfSection], so
         "globals",
         symbols.size,
         _one_per_offset(rows),
-        sources=tuple(dict.fromkeys((source, *(["BTF"] if known else [source] * own_sizes)))),
+        sources=tuple(dict.fromkeys((source, *(["BTF"] if described else [source] * own_sizes)))),
         noise={_NAMESAKES: len(named) - len(rows)},
     )
 
 
 def _unambiguous(sections: Mapping[str, BtfSection]) -> dict[str, BtfVariable]:
-    found = [variable for section in sections.values() for variable in section.variables]
-    counts = Counter(variable.name for variable in found)
-    return {variable.name: variable for variable in found if counts[variable.name] == 1}
+    variables = [variable for section in sections.values() for variable in section.variables]
+    counts = Counter(variable.name for variable in variables)
+    return {variable.name: variable for variable in variables if counts[variable.name] == 1}
 
 
 def _unit(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A struct as named bytes: its leaves, what lies between them, the kernel's own groups.
+"""The layout of a struct: its leaf fields, the holes, and the kernel's cacheline groups.
 
 ::
 
@@ -81,23 +81,25 @@ def _find(btf: Btf, name: str) -> tuple[int, str, tuple[str, ...]]:
     # Return the type, how it is called, and what is to be said of the choice.
     tag, _, rest = name.rpartition(" ")
     if tag and tag not in _KINDS:
-        raise InputError(f"{btf.label}: unknown struct {name[:60]!r} (expected its name in C)")
+        raise InputError(
+            f"{btf.label}: unknown struct {name[:60]!r} (expected a name such as rq or 'struct rq')"
+        )
     for word in [tag] if tag else _KINDS:
-        found = btf.find(rest, _KINDS[word])
-        if found:
-            return found[0], f"{word} {rest}", _choice(btf, found, f"{word} {rest}")
+        type_ids = btf.find(rest, _KINDS[word])
+        if type_ids:
+            return type_ids[0], f"{word} {rest}", _choice(btf, type_ids, f"{word} {rest}")
     for type_id in [] if tag else btf.find(rest, Kind.TYPEDEF):
         resolved = btf.resolve(type_id)
         if btf.kind(resolved) in COMPOSITE:
             return resolved, rest, ()
-    raise InputError(f"{btf.label}: has no {tag or 'struct'} {rest[:60]}")
+    raise InputError(f"{btf.label}: unknown {tag or 'struct'} {rest[:60]}")
 
 
-def _choice(btf: Btf, found: list[int], name: str) -> tuple[str, ...]:
-    if len(found) == 1:
+def _choice(btf: Btf, type_ids: list[int], name: str) -> tuple[str, ...]:
+    if len(type_ids) == 1:
         return ()
-    sizes = ", ".join(str(btf.size(type_id)) for type_id in found[:4])
-    return (f"{len(found)} types are called {name} ({sizes} bytes); the first is shown",)
+    sizes = ", ".join(str(btf.size(type_id)) for type_id in type_ids[:4])
+    return (f"{len(type_ids)} types are named {name} ({sizes} bytes); the first is shown",)
 
 
 def _take_apart(
@@ -113,7 +115,7 @@ def _take_apart(
             if resolved in path:
                 raise InputError(
                     f"{leaves.btf.label}: {leaves.name} contains itself at "
-                    f"{(prefix + member.name)[-60:]!r}; use an undamaged file"
+                    f"{(prefix + member.name)[-60:]!r}; copy the file again"
                 )
             inner = f"{prefix}{member.name}." if member.name else prefix
             _take_apart(leaves, resolved, inner, bit, (*path, resolved))
@@ -124,10 +126,15 @@ def _take_apart(
 def _add_leaf(leaves: _Leaves, member: BtfMember, name: str, bit: int) -> None:
     size = leaves.btf.size(member.type_id)
     bits = _BYTE_BITS * size if member.bit_size is None else member.bit_size
-    if bit + bits > _BYTE_BITS * leaves.size or len(leaves.entries) >= MOST_FIELDS:
+    if bit + bits > _BYTE_BITS * leaves.size:
         raise InputError(
-            f"{leaves.btf.label}: {leaves.name} of {leaves.size} bytes has a field that ends at "
-            f"bit {bit + bits}, or more than {MOST_FIELDS} fields; use an undamaged file"
+            f"{leaves.btf.label}: {leaves.name} contains a field that ends at bit {bit + bits} "
+            f"(expected at most {_BYTE_BITS * leaves.size}); copy the file again"
+        )
+    if len(leaves.entries) >= MOST_FIELDS:
+        raise InputError(
+            f"{leaves.btf.label}: {leaves.name} contains more than {MOST_FIELDS} fields; "
+            "copy the file again"
         )
     if size == 0 and _is_mark(member.name):
         leaves.marks[name] = bit // _BYTE_BITS

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""One unit of two kernels: what differs, whether it matters, and how the record has it."""
+"""Compare one unit of two kernels, rank the changes and build the record."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -41,7 +41,7 @@ MOST_MATES = 16
 
 
 def compare_units(base: Unit, new: Unit, line_bytes: int) -> UnitChange:
-    """Say what differs between two layouts at cache lines of ``line_bytes`` bytes.
+    """Compare two layouts at cache lines of ``line_bytes`` bytes.
 
     :raises InputError: a line size that no cache has, or units beyond what kernels have
     """
@@ -131,7 +131,7 @@ def compare_pair(
 ) -> UnitPair:
     """Compare and rank one unit.
 
-    :param hitm: memory samples of new by entry; None: nobody sampled
+    :param hitm: memory samples of new by entry; None: not sampled
     :raises InputError: units beyond what kernels have
     """
     if _is_equal(base, new):
@@ -146,11 +146,11 @@ def compare_pair(
 
 def _is_equal(base: Unit, new: Unit) -> bool:
     # Nothing that could make a difference differs: not what is there, nor who has seen it.
-    one, other = (
+    base_facts, new_facts = (
         (unit.kind, unit.size, unit.alignment, unit.groups, unit.sources, unit.entries)
         for unit in (base, new)
     )
-    return one == other
+    return base_facts == new_facts
 
 
 def _unchanged(base: Unit, new: Unit, line_bytes: int) -> UnitChange:
@@ -325,15 +325,14 @@ def _adjacent(change: UnitChange) -> LayoutAdjacent | None:
 def _coverage_notes(change: UnitChange, base: Unit, new: Unit) -> Iterator[str]:
     if not change.is_coverage_equal:
         names = [", ".join(unit.sources[:1]) for unit in (base, new)]
-        seen = "new" if sees_all(base) else "base"
+        partial = "new" if sees_all(base) else "base"
         yield (
-            f"base's names come from {names[0]} and new's from {names[1]}, so only the "
-            f"{change.common} names that both have are compared, and none is added or removed; "
-            f"what {seen} lacks is unknown there"
+            f"names come from {names[0]} in base and from {names[1]} in new, so only the "
+            f"{change.common} common names are compared; {partial} lacks some variables, so "
+            "additions and removals are unknown"
         )
     if change.unsized:
-        they = "they straddle" if change.unsized[1:] else "it straddles"
         yield (
-            f"{say_unsized(change.unsized)} on a side, and so is whether {they} a line or changed "
-            "in size"
+            f"{say_unsized(change.unsized)} in base or new, so size changes and straddled lines "
+            "are not detected"
         )

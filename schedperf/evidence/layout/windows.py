@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Chooses the cache lines worth drawing, one column for each kernel.
+"""Choose the cache lines to draw, one column per kernel.
 
-A window holds the lines of several kernels that one group of changes touches, one column
-each, so a pair that was on one line in base is seen there, and on its two lines in new.
+A window contains the lines of all kernels that a group of changes affects: a separated pair is on
+one line in the column of base, and on two lines in the column of new.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -49,34 +49,34 @@ class Window:
         """Whether it has a line, and no column has more than a reader follows."""
         return 0 < max(len(lines) for lines in self.lines) <= MOST_WINDOW_LINES
 
-    def touches(self, other: "Window") -> bool:
+    def touches(self, window: "Window") -> bool:
         """Whether both show one line of one kernel."""
-        pairs = zip(self.lines, other.lines, strict=True)
-        return self.unit == other.unit and any(one & two for one, two in pairs)
+        pairs = zip(self.lines, window.lines, strict=True)
+        return self.unit == window.unit and any(own & theirs for own, theirs in pairs)
 
     def joined_with(self, others: Iterable["Window"]) -> "Window":
         """Return one window for all of them."""
         lines, alarms, hot = self.lines, self.alarms, self.hot
-        for other in others:
-            lines = tuple(one | two for one, two in zip(lines, other.lines, strict=True))
-            alarms, hot = (*other.alarms, *alarms), hot | other.hot
+        for window in others:
+            lines = tuple(own | theirs for own, theirs in zip(lines, window.lines, strict=True))
+            alarms, hot = (*window.alarms, *alarms), hot | window.hot
         return Window(unit=self.unit, lines=lines, alarms=tuple(dict.fromkeys(alarms)), hot=hot)
 
 
-def group_windows(wanted: Iterable[Window], most: int) -> list[Window]:
+def group_windows(candidates: Iterable[Window], most: int) -> list[Window]:
     """Join windows that touch a line in common, as long as they stay readable.
 
-    :param wanted: the most important first
+    :param candidates: the most important first
     :param most: how many to return
     """
     windows: list[Window] = []
-    for window in wanted:
-        touching = [one for one in windows if one.touches(window)]
+    for window in candidates:
+        touching = [drawn for drawn in windows if drawn.touches(window)]
         joined = window.joined_with(touching)
         if joined.is_readable and touching:
-            place = windows.index(touching[0])
-            windows = [one for one in windows if one not in touching]
-            windows.insert(place, joined)
+            index = windows.index(touching[0])
+            windows = [drawn for drawn in windows if drawn not in touching]
+            windows.insert(index, joined)
         elif window.is_readable and len(windows) < most:
             windows.append(window)
     return windows
@@ -100,18 +100,18 @@ def draw_windows(
             # A kernel in which the unit is as in base has its column too.
             board = boards.setdefault(pair.name, _Board(roles, kernels, pair.name))
             board.add(number, pair)
-    alarmed = [one for board in boards.values() for one in board.alarmed()]
-    wanted = [window for _, window in sorted(alarmed, key=lambda one: rank_of(one[0]))]
+    alarmed = [alarm for board in boards.values() for alarm in board.alarmed()]
+    candidates = [window for _, window in sorted(alarmed, key=lambda alarm: rank_of(alarm[0]))]
     # Any other option moves hundreds of globals, so these are drawn only where nothing else was
     # asked for.
     is_alone = all(pair.name == "globals" for pairs in compared for pair in pairs)
-    wanted += [
+    candidates += [
         window
         for name, board in boards.items()
         if name != "globals" or is_alone
         for window in board.changed()
     ]
-    grouped = group_windows(wanted, MOST_WINDOWS)
+    grouped = group_windows(candidates, MOST_WINDOWS)
     return tuple(boards[window.unit].draw(window) for window in grouped)
 
 
@@ -173,17 +173,17 @@ class _Board:
         return self._names(number).get(name, name)
 
     def _lines(self, focus: Sequence[str], *, is_pair: bool = True) -> tuple[Lines, ...]:
-        found = []
+        lines = []
         for number, sheet in enumerate(self._sheets):
             names = [self._called(number, name) for name in focus]
-            found.append(
+            lines.append(
                 NO_LINES
                 if sheet is None
                 else sheet.closest(names)
                 if is_pair
                 else sheet.starts(names)
             )
-        return self._filled(found)
+        return self._filled(lines)
 
     def _filled(self, lines: list[Lines]) -> tuple[Lines, ...]:
         # A kernel that has none of them shows where those are that they came between.
@@ -193,9 +193,9 @@ class _Board:
             return tuple(lines)
         base_names = {own: name for name, own in self._names(donor).items()}
         near = [base_names.get(name, name) for name in sheet.tenants(lines[donor])]
-        for number, other in enumerate(self._sheets):
-            if other is not None and not lines[number]:
-                there = other.starts([self._called(number, name) for name in near])
+        for number, target in enumerate(self._sheets):
+            if target is not None and not lines[number]:
+                there = target.starts([self._called(number, name) for name in near])
                 lines[number] = there if len(there) <= MOST_WINDOW_LINES else NO_LINES
         return tuple(lines)
 
@@ -246,12 +246,14 @@ class _Board:
         if pair is None:
             return {}
         lines = pair.change.lines
-        marks = self._marked(number, (one.name for one in lines.entries), "mates changed")
-        marks |= self._marked(number, (one.base_name for one in pair.change.renamed), "renamed")
+        marks = self._marked(number, (entry.name for entry in lines.entries), "mates changed")
+        marks |= self._marked(
+            number, (rename.base_name for rename in pair.change.renamed), "renamed"
+        )
         # Whose mates left around it has new mates, but has not moved.
-        gone = (one.name for one in lines.moved if not one.keeps_offset)
+        gone = (entry.name for entry in lines.moved if not entry.keeps_offset)
         marks |= self._marked(number, gone, "moved")
-        return marks | self._marked(number, (one.name for one in pair.change.added), "added")
+        return marks | self._marked(number, (entry.name for entry in pair.change.added), "added")
 
     def _marked(self, number: int, names: Iterable[str], mark: Mark) -> dict[str, Mark]:
         return dict.fromkeys((self._called(number, name) for name in names), mark)

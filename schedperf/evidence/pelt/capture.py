@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""pelt.json of a run: calls and durations of the functions that keep load averages.
+"""Parse pelt.json of a run: calls and durations of the functions that update PELT averages.
 
-Counted per CPU by BPF programs, or by whatever the kernel allowed instead::
+BPF programs count per CPU; where the kernel refuses them, another mechanism does::
 
     {"schema": "schedperf/bpf_pelt/1", "seconds": 1.234, "sampling": 1,
      "loader": {"used": "libbpf", "asked": "auto", "tried": {"libbpf": null}, "no_types": null,
@@ -17,9 +17,9 @@ Counted per CPU by BPF programs, or by whatever the kernel allowed instead::
                   "missing": {"newidle": "sched_balance_newidle is inlined"}},
      "empty_probe": null, "breakpoints": null, "lost_cpus": [], "notes": []}
 
-``mechanism`` is null where nothing could see a function; ``tried`` then says why. Bin i of
-``log2_ns`` holds 2**i <= ns < 2**(i + 1), and bin 0 also 0 ns; bin i of ``linear_ns`` holds
-i * step <= ns < (i + 1) * step. The last bin of each is open.
+``mechanism`` is null if no mechanism could observe a function; ``tried`` has the reasons. Bin i of
+``log2_ns`` counts 2**i <= ns < 2**(i + 1), and bin 0 also 0 ns; bin i of ``linear_ns`` counts
+i * step <= ns < (i + 1) * step. The last bin of each is open-ended.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ from msgspec import Meta
 from schedperf.bundle.json import Count as AnyCount
 from schedperf.bundle.json import Sentence, decode
 
-# The second counter of a cross-check; a function that it alone counted has no cross-check.
+# Mechanism of the cross-check. A function counted only by breakpoints has no cross-check.
 BREAKPOINT = "breakpoint"
 # NR_CPUS is 8192 where it is largest.
 MOST_CPUS = 8192
@@ -48,11 +48,10 @@ LARGEST_COUNT = 2**53
 SECONDS = (1e-6, 1e8)
 # Largest cost of a probe per call that is plausible.
 LARGEST_COST_NS = 1e9
-# Parts are counted by other programs than the whole, which may see a call more or less while the
-# gate opens; beyond this part of the whole they are not of the same calls.
+# Parts and whole are counted by different programs, which may differ by a call or two while
+# counting starts. A larger relative difference is an error.
 LARGEST_MISMATCH = 0.01
 FEWEST_MISMATCHES = 2
-# Notes tell what happened to single CPUs and probes.
 MOST_NOTES = 200
 
 Cpu = Annotated[int, Meta(ge=0, lt=MOST_CPUS)]
@@ -72,8 +71,8 @@ Bins = Mapping[int, tuple[int, ...]]
 class Durations:
     """How long calls took, by CPU.
 
-    :param timed: calls whose duration was read
-    :param sum_ns: of all of these
+    :param timed: number of timed calls
+    :param sum_ns: total duration of the timed calls
     """
 
     timed: Counts
@@ -83,18 +82,20 @@ class Durations:
     linear_step_ns: Annotated[int, Meta(ge=1, le=LARGEST_STEP_NS)]
 
     def __post_init__(self) -> None:
-        """Refuse parts that are not of the same calls."""
+        """Refuse parts that contradict each other."""
         if self.timed.keys() != self.sum_ns.keys():
-            raise ValueError("timed and sum_ns have different CPUs")
+            raise ValueError("timed and sum_ns have different CPUs (expected the same)")
         for name, bins in (("log2_ns", self.log2_ns), ("linear_ns", self.linear_ns)):
             if len(set(map(len, bins.values()))) > 1:
-                raise ValueError(f"CPUs differ in the bins of {name}")
-            _check_parts(name, sum(map(sum, bins.values())), sum(self.timed.values()), "durations")
+                raise ValueError(
+                    f"{name}: the number of bins differs between CPUs (expected the same)"
+                )
+            _check_parts(name, sum(map(sum, bins.values())), sum(self.timed.values()), "timed")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Lost:
-    """What is not in the durations; None: not known.
+    """Calls that are missing from the durations; None: unknown.
 
     :param unpaired: exits without an entry
     :param nested: entries beyond the deepest nesting
@@ -109,9 +110,9 @@ class FunctionCalls:
     """The calls of one function or tracepoint that were counted.
 
     :param mechanism: None: not measured, and ``calls`` is None as well
-    :param tried: in that order, each with the reason why it does not work; None: it does
+    :param tried: mechanisms in the order of trial, each with the reason why it failed; None: works
     :param calls: by CPU
-    :param contexts: the same calls split by what the CPU was doing; None: not known
+    :param contexts: the same calls by context, i.e. what the CPU was doing; None: not recorded
     """
 
     mechanism: Word | None = None
@@ -124,7 +125,7 @@ class FunctionCalls:
     def __post_init__(self) -> None:
         """Refuse parts that contradict each other."""
         if (self.mechanism is None) != (self.calls is None):
-            raise ValueError("mechanism and calls contradict each other (expected both or neither)")
+            raise ValueError("only one of mechanism and calls is null (expected both or neither)")
         calls = sum((self.calls or {}).values())
         if self.contexts is not None:
             parts = sum(sum(counts.values()) for counts in self.contexts.values())
@@ -132,7 +133,7 @@ class FunctionCalls:
         # Which calls are timed is random, so no number is expected exactly.
         timed = 0 if self.durations is None else sum(self.durations.timed.values())
         if timed > calls * (1.0 + LARGEST_MISMATCH) + FEWEST_MISMATCHES:
-            raise ValueError(f"{timed} timed calls (expected no more than {calls})")
+            raise ValueError(f"{timed} calls are timed (expected at most the {calls} counted)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -153,13 +154,13 @@ class Contexts:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EmptyProbe:
-    """What probes cost a call, in ns, as measured in the same session; None is not known.
+    """Probe overhead per call, in ns, measured in the same session; None: not measured.
 
-    :param on: the function that it was measured on
-    :param empty_ns: an entry and an exit program that do nothing, with its 95% CI
-    :param pair_ns: the programs that take the time, with its 95% CI
-    :param reads_ns: what those read on a function that does next to nothing, the median with its
-        95% CI: it is in every duration
+    :param on: function on which the overhead was measured
+    :param empty_ns: time that empty entry and exit programs add to a call, with its 95% CI
+    :param pair_ns: time that the timing programs add to a timed call, with its 95% CI
+    :param reads_ns: duration that the timing programs measure for an almost empty function: median
+        with its 95% CI; every duration includes it
     """
 
     mechanism: Word | None = None
@@ -175,19 +176,19 @@ class EmptyProbe:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Breakpoints:
-    """Calls on all CPUs, counted a second time by breakpoints; None: this one did not count."""
+    """Calls on all CPUs, also counted with breakpoints; None: the breakpoint did not count."""
 
     functions: Annotated[Mapping[Function, Count | None], Meta(max_length=MOST_FUNCTIONS)]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Loader:
-    """What loaded the programs.
+    """The library that loaded the programs.
 
     :param used: "libbpf" or "bcc"; None: no program could be loaded
     :param asked: "auto", or the loader that the user asked for
-    :param tried: in that order, each with the reason why it does not work; None: it does
-    :param no_types: what cannot be had because the kernel has no types (BTF); None: it has them
+    :param tried: loaders in the order of trial, each with the reason why it failed; None: works
+    :param no_types: what is not available because the kernel has no types (BTF); None: it has BTF
     :param seconds: until all programs were attached
     """
 
@@ -200,12 +201,12 @@ class Loader:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PeltCapture:
-    """What one run's pelt.json holds.
+    """Contents of one run's pelt.json.
 
-    :param seconds: for which it was counted
-    :param sampling: the duration of one in so many calls was taken
-    :param loader: None: not recorded; older recorders had bcc alone
-    :param lost_cpus: CPUs that came or went meanwhile
+    :param seconds: duration of counting
+    :param sampling: N of 1-in-N sampling of durations
+    :param loader: None: not recorded; older recorders used only bcc
+    :param lost_cpus: CPUs that went online or offline during the run
     """
 
     schema: Literal["schedperf/bpf_pelt/1"]
@@ -220,19 +221,19 @@ class PeltCapture:
     notes: tuple[Sentence, ...]
 
     def calls_by_breakpoint(self, function: str) -> int | None:
-        """Return the second count of a function's calls on all CPUs; None: there is none."""
+        """Return a function's calls on all CPUs as breakpoints counted them; None: not counted."""
         return None if self.breakpoints is None else self.breakpoints.functions.get(function)
 
 
 def parse_bpf_pelt(content: bytes, label: str) -> PeltCapture:
-    """Read pelt.json.
+    """Parse pelt.json.
 
-    :param label: names it in messages
+    :param label: name of the file in messages
     :raises InputError: it is damaged, of another version, or its parts contradict each other
     """
     return decode(content, PeltCapture, label)
 
 
-def _check_parts(name: str, parts: int, whole: int, what: str) -> None:
+def _check_parts(name: str, parts: int, whole: int, whole_name: str) -> None:
     if abs(parts - whole) > max(LARGEST_MISMATCH * whole, FEWEST_MISMATCHES):
-        raise ValueError(f"{name} adds up to {parts} of {whole} {what}")
+        raise ValueError(f"{name} sums to {parts} (expected {whole}, the sum of {whole_name})")

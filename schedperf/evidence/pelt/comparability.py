@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Which probe mechanism observed each function, and whether it was the same on both sides.
 
-Mechanisms differ in what they observe: a breakpoint counts calls that ftrace cannot, and a
-function may be partly inlined. So counts are compared only where every run of both sides used the
-same mechanism, and durations only where the same part of the calls was timed.
+Mechanisms observe different calls: a breakpoint counts calls that ftrace cannot, and a function may
+be partly inlined. So counts are compared only if all runs of both sides used the same mechanism,
+and durations only if both sides used the same sampling.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -14,13 +14,14 @@ from schedperf.evidence.pelt.measure import Traced, cpus_by_node, mean_ns
 from schedperf.evidence.pelt.record import TriedMechanism, UnseenFunction
 from schedperf.model.run import Captured, SideOf
 
-# Exits without an entry, or entries nested too deeply, beyond this part of the calls are said.
+# Share of the calls from which exits without an entry, and too deep nesting, are reported.
 MOST_UNPAIRED = 0.001
 NOT_SHORTER = "probe overhead not subtracted (not known to be smaller than the measured time)"
-# What the pair reads is a part of what it adds to a call: a larger one was disturbed.
+# What the timing pair measures on an empty function is part of what it adds to a call; a longer
+# time is a measurement error.
 READS_TOO_MUCH = (
-    "probe overhead not subtracted: its measured part is larger than the whole overhead that the "
-    "probe adds to a call"
+    "probe overhead not subtracted: the duration measured on an empty function is longer than the "
+    "time that the probe adds to a call"
 )
 # How many descriptions are listed where the runs of one side differ among themselves.
 MOST_TOLD = 3
@@ -29,16 +30,16 @@ _UNKNOWN = FunctionCalls(tried={})
 
 
 def seen_by(side: SideOf[Traced], function: str) -> list[FunctionCalls]:
-    """Return what each run of a side saw of a function."""
+    """Return what each run of a side recorded of a function."""
     return [run.content.capture.functions.get(function, _UNKNOWN) for run in side.runs]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Comparability:
-    """What can be compared of a function; a reason says why not, None is yes.
+    """Which rows of a function are comparable: None, or the reason why they are not.
 
     :param as_read: why probe overhead is not subtracted from the durations; None: it is
-    :param remarks: what weakens the rows of the function
+    :param remarks: limitations of the rows of the function
     """
 
     calls: str | None
@@ -49,13 +50,13 @@ class Comparability:
 
 
 def functions_of(sides: Sequence[SideOf[Traced]]) -> list[str]:
-    """Return the functions that any run asked for, in that order."""
-    found = [run.content.capture.functions for side in sides for run in side.runs]
-    return list(dict.fromkeys(name for functions in found for name in functions))
+    """Return the functions that any run was asked to trace, in order."""
+    functions_per_run = [run.content.capture.functions for side in sides for run in side.runs]
+    return list(dict.fromkeys(name for functions in functions_per_run for name in functions))
 
 
 def judge(function: str, sides: Sequence[SideOf[Traced]]) -> Comparability:
-    """Say what of a function can be compared between these sides."""
+    """Return which rows of a function are comparable between these sides."""
     return Comparability(
         calls=_differences(sides, function, _mechanism),
         contexts=_differences(sides, function, _contexts),
@@ -66,19 +67,19 @@ def judge(function: str, sides: Sequence[SideOf[Traced]]) -> Comparability:
 
 
 def context_notes(sides: Sequence[SideOf[Traced]]) -> Iterator[str]:
-    """Say of which functions the calls are compared and their contexts are not, and why."""
-    told: dict[str, list[str]] = {}
+    """Yield a note for functions with comparable calls but incomparable contexts."""
+    by_reason: dict[str, list[str]] = {}
     for function in functions_of(sides):
         judged = judge(function, sides)
         if judged.calls is None and judged.contexts is not None:
-            told.setdefault(judged.contexts, []).append(function)
-    for reason, functions in told.items():
-        yield f"contexts of {', '.join(functions)} are not compared; {reason}"
+            by_reason.setdefault(judged.contexts, []).append(function)
+    for reason, functions in by_reason.items():
+        yield f"per-context calls of {', '.join(functions)} are not compared ({reason})"
 
 
 def is_seen(function: str, side: SideOf[Traced]) -> bool:
-    """Say whether any run saw a function."""
-    return any(one.mechanism is not None for one in seen_by(side, function))
+    """Return whether any run observed a function."""
+    return any(observed.mechanism is not None for observed in seen_by(side, function))
 
 
 def _differences(
@@ -86,7 +87,7 @@ def _differences(
     function: str,
     describe: Callable[[PeltCapture, FunctionCalls], str],
 ) -> str | None:
-    told = {
+    descriptions = {
         side.name: sorted(
             {
                 describe(run.content.capture, seen)
@@ -95,9 +96,11 @@ def _differences(
         )
         for side in sides
     }
-    if len({text for texts in told.values() for text in texts}) == 1:
+    if len({text for texts in descriptions.values() for text in texts}) == 1:
         return None
-    return ", ".join(f"{name}: {' and '.join(texts[:MOST_TOLD])}" for name, texts in told.items())
+    return ", ".join(
+        f"{name}: {' and '.join(texts[:MOST_TOLD])}" for name, texts in descriptions.items()
+    )
 
 
 def _mechanism(_: PeltCapture, seen: FunctionCalls) -> str:
@@ -105,26 +108,27 @@ def _mechanism(_: PeltCapture, seen: FunctionCalls) -> str:
 
 
 def why_unseen(seen: FunctionCalls) -> str:
-    """List every mechanism that was tried, with its reason."""
+    """List every mechanism that failed, with its reason."""
     reasons = [f"{name}: {reason}" for name, reason in seen.tried.items() if reason]
-    return "; ".join(reasons) or "no mechanism was tried"
+    return "; ".join(reasons) or "no probe mechanism was tried"
 
 
 def _contexts(capture: PeltCapture, seen: FunctionCalls) -> str:
     if seen.contexts is None:
         return "per-context counts are not available"
-    marked = ", ".join(sorted(capture.contexts.markers))
-    return f"{marked} by {capture.contexts.mechanism or 'no marker'}"
+    marked = ", ".join(sorted(capture.contexts.markers)) or "none"
+    return f"contexts marked by {capture.contexts.mechanism or 'no mechanism'}: {marked}"
 
 
 def _timing(capture: PeltCapture, seen: FunctionCalls) -> str:
     if seen.durations is None:
         return "calls not timed"
-    return f"1 in {capture.sampling} calls is timed by {seen.mechanism}"
+    which = "all calls" if capture.sampling == 1 else f"1 in {capture.sampling} calls"
+    return f"{which} timed by {seen.mechanism}"
 
 
 def _why_as_read(sides: Sequence[SideOf[Traced]], function: str) -> str | None:
-    # Durations of runs are compared, so all of them are net or none is.
+    # Overhead is subtracted in all runs of both sides, or in none: their durations are compared.
     runs = [run for side in sides for run in side.runs]
     return next((reason for run in runs if (reason := _why_gross(run, function))), None)
 
@@ -138,7 +142,7 @@ def _why_gross(run: Captured[Traced], function: str) -> str | None:
         return NOT_SHORTER
     if probe.pair_ns is not None and probe.reads_ns > probe.pair_ns:
         return READS_TOO_MUCH
-    # Of each node, too: a mean below the reading would become negative.
+    # Checked per node too: a mean below the overhead would become negative.
     by_node = (
         None if seen.durations is None else mean_ns(seen.durations, cpus)
         for _, cpus in cpus_by_node(run)
@@ -149,22 +153,22 @@ def _why_gross(run: Captured[Traced], function: str) -> str | None:
 
 def _remarks(side: SideOf[Traced], function: str) -> Iterator[str]:
     seen = seen_by(side, function)
-    calls = sum(sum((one.calls or {}).values()) for one in seen)
-    lost = [one.lost for one in seen if one.lost is not None]
+    calls = sum(sum((observed.calls or {}).values()) for observed in seen)
+    lost = [observed.lost for observed in seen if observed.lost is not None]
     for number, what in (
-        (sum(one.unpaired or 0 for one in lost), "exits without an entry"),
-        (sum(one.nested or 0 for one in lost), "calls nested too deeply to be timed"),
+        (sum(loss.unpaired or 0 for loss in lost), "exits without a recorded entry"),
+        (sum(loss.nested or 0 for loss in lost), "calls nested too deeply to be timed"),
     ):
         if number > MOST_UNPAIRED * calls:
-            yield f"{side.name}: {function} has {number} {what}, beside {calls} calls"
+            yield f"{side.name}: {function} has {number} {what} ({calls} calls in total)"
 
 
 def unseen(side: SideOf[Traced]) -> Iterator[UnseenFunction]:
-    """Yield each function that a run could not see, with the mechanisms that failed."""
+    """Yield each function that a run could not observe, with the mechanisms that failed."""
     for function in functions_of([side]):
-        blind = [one for one in seen_by(side, function) if one.mechanism is None]
+        blind = [observed for observed in seen_by(side, function) if observed.mechanism is None]
         if blind:
-            tried = {name: reason for one in blind for name, reason in one.tried.items()}
+            tried = {name: reason for observed in blind for name, reason in observed.tried.items()}
             yield UnseenFunction(
                 side=side.name,
                 function=function,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Compare two sides: rates and durations as rows, durations bin by bin, calls CPU by CPU.
 
-What cannot be compared is a row that lists both values.
+Rows that are not comparable have both values and no change.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,16 +37,16 @@ from schedperf.stats.counted.rates import Measures, Question, compare_rates
 PER: Mapping[Basis, Per] = {"share": "wakeup", "operation": "operation", "time": "second"}
 
 EMULATED = "timings come from an emulator and do not predict real hardware"
-# By workload, point, key and name of what stands beside.
+# By workload, point, key and name of the additional number.
 _Means = Mapping[tuple[str, str, Key, str], float]
-# Of the calls of a side, beyond the linear bins: then log2 bins show more.
+# With a larger share of calls beyond the linear bins, log2 bins show more.
 MOST_BEYOND = 0.01
 _Runs = list[tuple[Captured[Traced], Histogram]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Family:
-    # Measures that are corrected for together, and by function why they cannot be compared.
+    # One family of the multiple-testing correction; by function, why it is not comparable.
     measure: Callable[[Captured[Traced]], Found]
     reasons: Mapping[str, str | None]
 
@@ -61,7 +61,7 @@ class _Answer:
 def rows_of(base: SideOf[Traced], new: SideOf[Traced]) -> list[PeltRow]:
     """Return the rows of a side against base.
 
-    Calls, calls by context, and durations are corrected for as families of tests of their own.
+    Calls, calls by context, and durations are three families of the multiple-testing correction.
     """
     sides = (base, new)
     judged = {
@@ -87,46 +87,56 @@ def rows_of(base: SideOf[Traced], new: SideOf[Traced]) -> list[PeltRow]:
 
 
 def _families(judged: Mapping[str, Comparability]) -> Iterator[_Family]:
-    net = {function for function, found in judged.items() if found.as_read is None}
+    net = {function for function, comparability in judged.items() if comparability.as_read is None}
 
     def calls(run: Captured[Traced], *, split: bool) -> Found:
         measures = call_measures(run)
-        return {at: one for at, one in measures.items() if (at[0].context != "") == split}
+        return {at: measure for at, measure in measures.items() if (at[0].context != "") == split}
 
     yield _Family(
         measure=lambda run: calls(run, split=False),
-        reasons={function: found.calls for function, found in judged.items()},
+        reasons={function: comparability.calls for function, comparability in judged.items()},
     )
     yield _Family(
         measure=lambda run: calls(run, split=True),
-        reasons={function: found.calls or found.contexts for function, found in judged.items()},
+        reasons={
+            function: comparability.calls or comparability.contexts
+            for function, comparability in judged.items()
+        },
     )
     yield _Family(
         measure=lambda run: duration_measures(run, net),
-        reasons={function: found.calls or found.durations for function, found in judged.items()},
+        reasons={
+            function: comparability.calls or comparability.durations
+            for function, comparability in judged.items()
+        },
     )
 
 
 def _compare(family: _Family, base: SideOf[Traced], new: SideOf[Traced]) -> Iterator[_Answer]:
     def comparable(run: Captured[Traced]) -> Found:
         measures = family.measure(run)
-        return {at: one for at, one in measures.items() if family.reasons[at[0].function] is None}
+        return {
+            at: measure
+            for at, measure in measures.items()
+            if family.reasons[at[0].function] is None
+        }
 
     for question, rate in compare_rates(
-        *(_counted(one, comparable) for one in (base, new))
+        *(_counted(side, comparable) for side in (base, new))
     ).items():
-        # A context from which no call came on either side has no row.
+        # A context without calls on both sides has no row.
         if not question.key.context or rate.base or rate.new:
             yield _Answer(question=question, rate=rate, reason=None)
     yield from _set_beside(family, base, new)
 
 
 def _set_beside(family: _Family, base: SideOf[Traced], new: SideOf[Traced]) -> Iterator[_Answer]:
-    # What must not be compared: of the whole machine alone, and without a ratio.
+    # Rows that are not comparable: of the whole machine only, and without a ratio.
     def others(run: Captured[Traced]) -> Found:
         return {
-            at: one
-            for at, one in family.measure(run).items()
+            at: measure
+            for at, measure in family.measure(run).items()
             if family.reasons[at[0].function] is not None
             and at[0].node is None
             and not at[0].context
@@ -134,15 +144,15 @@ def _set_beside(family: _Family, base: SideOf[Traced], new: SideOf[Traced]) -> I
 
     before, after = (compare_rates(_counted(side, others), None) for side in (base, new))
     for question in dict.fromkeys((*before, *after)):
-        one, other = before.get(question), after.get(question)
+        rate_base, rate_new = before.get(question), after.get(question)
         rate = replace(
             before[question] if question in before else after[question],
-            base=None if one is None else one.base,
-            n_base=0 if one is None else one.n_base,
-            new=None if other is None else other.base,
-            n_new=0 if other is None else other.n_base,
-            values_base=() if one is None else one.values_base,
-            values_new=() if other is None else other.values_base,
+            base=None if rate_base is None else rate_base.base,
+            n_base=0 if rate_base is None else rate_base.n_base,
+            new=None if rate_new is None else rate_new.base,
+            n_new=0 if rate_new is None else rate_new.n_base,
+            values_base=() if rate_base is None else rate_base.values_base,
+            values_new=() if rate_new is None else rate_new.values_base,
         )
         reason = family.reasons[question.key.function]
         yield _Answer(question=question, rate=rate, reason=reason)
@@ -232,7 +242,8 @@ def bins_of(base: SideOf[Traced], new: SideOf[Traced]) -> Iterator[PeltBinsRow]:
             if edges:
                 kind, lows = edges
                 before, after = (
-                    [run.having(getattr(one, kind)) for run, one in side] for side in runs
+                    [run.having(getattr(histogram, kind)) for run, histogram in side]
+                    for side in runs
                 )
                 bins = compare_bins(before, after, lows, is_comparable=reason is None)
                 yield PeltBinsRow(
@@ -245,30 +256,31 @@ def bins_of(base: SideOf[Traced], new: SideOf[Traced]) -> Iterator[PeltBinsRow]:
 
 
 def _histograms(side: SideOf[Traced], point: tuple[str, str], function: str) -> _Runs:
-    found: _Runs = []
+    histograms: _Runs = []
     for run in side.runs:
         seen = run.content.capture.functions.get(function)
         durations = None if seen is None or run.key.at != point else seen.durations
         histogram = None if durations is None else merge([durations])
         if histogram is not None:
-            found.append((run, histogram))
-    return found
+            histograms.append((run, histogram))
+    return histograms
 
 
 def _edges(runs: Sequence[_Runs]) -> tuple[str, list[float]] | None:
     # The kind of bins that shows more, and the lower edges in s; None without equal bins.
-    every = [one for side in runs for _, one in side]
+    every = [histogram for side in runs for _, histogram in side]
     kinds = [
         kind
         for kind in ("linear_ns", "log2_ns")
-        if all(any(any(getattr(one, kind)) for _, one in side) for side in runs)
-        and len({len(getattr(one, kind)) for one in every}) == 1
-        and (kind == "log2_ns" or len({one.linear_step_ns for one in every}) == 1)
+        if all(any(any(getattr(histogram, kind)) for _, histogram in side) for side in runs)
+        and len({len(getattr(histogram, kind)) for histogram in every}) == 1
+        and (kind == "log2_ns" or len({histogram.linear_step_ns for histogram in every}) == 1)
     ]
     if not kinds:
         return None
     beyond = max(
-        sum(one.linear_ns[-1] for _, one in side) / sum(one.timed for _, one in side)
+        sum(histogram.linear_ns[-1] for _, histogram in side)
+        / sum(histogram.timed for _, histogram in side)
         for side in runs
     )
     kind = kinds[0 if beyond <= MOST_BEYOND else -1]
@@ -279,10 +291,14 @@ def _edges(runs: Sequence[_Runs]) -> tuple[str, list[float]] | None:
 
 
 def cpus_of(base: SideOf[Traced], new: SideOf[Traced]) -> Iterator[CpuRow]:
-    """Yield the calls of each function on each CPU, and the share of its time that they took."""
+    """Yield the calls of each function on each CPU, and the share of the CPU's time in them."""
     judged = {function: judge(function, (base, new)) for function in functions_of((base, new))}
-    invalid = {_calls(function) for function, found in judged.items() if found.calls}
-    invalid |= {_time(function) for function, found in judged.items() if found.durations}
+    invalid = {
+        _calls(function) for function, comparability in judged.items() if comparability.calls
+    }
+    invalid |= {
+        _time(function) for function, comparability in judged.items() if comparability.durations
+    }
     yield from compare_cpus(
         *(side.having(_cpu_values) for side in (base, new)),
         invalid=frozenset(measure.name for measure in invalid),
@@ -295,7 +311,9 @@ def _calls(function: str) -> CpuMeasure:
 
 def _time(function: str) -> CpuMeasure:
     return CpuMeasure(
-        f"{function} time", "", f"share of the CPU's time in {function}(), as the probe read it"
+        f"{function} time",
+        "",
+        f"share of the CPU's time spent in {function}(), including probe overhead",
     )
 
 
@@ -311,13 +329,13 @@ def _cpu_values(run: Captured[Traced]) -> CpuValues:
 
 
 def _spent(calls: Counts, durations: Durations, seconds: float) -> dict[int, float]:
-    # Calls that were not sampled took as long as the others; a CPU without calls spent nothing,
-    # and of one with calls of which none was timed the time is not known.
-    found: dict[int, float] = {}
+    # Untimed calls are assumed to take as long as timed calls. A CPU without calls spent no time;
+    # a CPU with untimed calls only has no value.
+    shares: dict[int, float] = {}
     for cpu, count in calls.items():
         timed = durations.timed.get(cpu, 0)
         if timed:
-            found[cpu] = count * durations.sum_ns.get(cpu, 0) / timed / NS_PER_S / seconds
+            shares[cpu] = count * durations.sum_ns.get(cpu, 0) / timed / NS_PER_S / seconds
         elif not count:
-            found[cpu] = 0.0
-    return found
+            shares[cpu] = 0.0
+    return shares

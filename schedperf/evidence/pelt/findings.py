@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Load averages updated more or less often, or for longer; and what one side could not see."""
+"""Findings: changes in the frequency or duration of PELT updates; functions not measured."""
 
 from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 
 from schedperf.evidence import finding
 from schedperf.evidence.pelt.record import Pelt, PeltRow, UnseenFunction, What
-from schedperf.model.comparison import Finding
+from schedperf.model.comparison import FIRST_NEW, Finding
 from schedperf.model.units import format_number, scale_for
-from schedperf.runs.side import FIRST_NEW
+from schedperf.model.verdict import count_units
 from schedperf.stats.counted.rates import distance_of
-from schedperf.stats.verdicts import count_units
 
 # Of one point; the section's tables have all of them.
 MOST_FINDINGS = 4
@@ -18,10 +17,10 @@ MOST_FINDINGS = 4
 MOST_CONTEXTS = 3
 # A function with fewer calls in a run is too rare to compare.
 FEWEST_CALLS = 10.0
-# Best first. A slower kernel lowers every rate a second, so that speaks only where nothing else is
-# known.
+# In order of preference. A slower kernel lowers every rate per second, so these are the last
+# resort.
 PER = ("wakeup", "operation")
-# From here on, in per cent, digits behind the point say nothing.
+# Larger changes, in per cent, are printed without decimals.
 LARGE_PERCENT = 100.0
 
 CO_OCCURS = "correlated; causation not shown"
@@ -29,11 +28,11 @@ CO_OCCURS = "correlated; causation not shown"
 
 @finding("pelt_updates", Pelt)
 def pelt_updates(pelt: Pelt) -> Iterator[Finding]:
-    """Yield what changed significantly, largest change first, and what could not be compared."""
+    """Yield significant changes, the largest first, then functions that are not comparable."""
     rows = pelt.rows
     for point in dict.fromkeys((row.side, row.workload, row.point) for row in rows):
-        found = [row for row in rows if (row.side, row.workload, row.point) == point]
-        yield from _of_point(found)
+        of_point = [row for row in rows if (row.side, row.workload, row.point) == point]
+        yield from _of_point(of_point)
     for side in dict.fromkeys(row.side for row in rows):
         yield from _not_compared(side, [row for row in rows if row.side == side], pelt.unseen)
 
@@ -48,7 +47,7 @@ def _of_point(rows: Sequence[PeltRow]) -> Iterator[Finding]:
         if row is not None
     ]
     # Changes of about the same size stay in the order of the functions.
-    chosen.sort(key=lambda one: -round(distance_of(one[0].ratio), 1))
+    chosen.sort(key=lambda candidate: -round(distance_of(candidate[0].ratio), 1))
     for row, others in chosen[:MOST_FINDINGS]:
         yield _describe(row, others)
 
@@ -59,8 +58,8 @@ def _whole(rows: Sequence[PeltRow], what: What) -> list[PeltRow]:
 
 def _changed_calls(rows: Sequence[PeltRow]) -> PeltRow | None:
     calls = _whole(rows, "calls")
-    known = [row for per in PER for row in calls if row.per == per] or calls
-    return next((row for row in known if row.changed and _is_frequent(row)), None)
+    preferred = [row for per in PER for row in calls if row.per == per] or calls
+    return next((row for row in preferred if row.changed and _is_frequent(row)), None)
 
 
 def _changed_duration(rows: Sequence[PeltRow]) -> PeltRow | None:
@@ -95,11 +94,11 @@ def _describe(row: PeltRow, others: Sequence[PeltRow]) -> Finding:
 
 
 def _calls_claim(row: PeltRow, others: Sequence[PeltRow]) -> str:
-    new, base = (format_number(value or 0.0) for value in (row.new, row.base))
-    parts = [one for one in others if one.what == "calls" and one.per == row.per]
-    verb = "fires" if row.function.endswith("_tp") else "is called"
+    base, new = (format_number(value or 0.0) for value in (row.base, row.new))
+    parts = [part for part in others if part.what == "calls" and part.per == row.per]
+    events = "events" if row.function.endswith("_tp") else "calls"
     return (
-        f"{row.function} {verb} {new} times per {_operation(row)}{_at(row)} instead of {base}"
+        f"{row.function}: {base} -> {new} {events} per {_operation(row)}{_at(row)}"
         f"{_change(row)}{_by_node(parts, format_number)}{_by_context(parts)}"
     )
 
@@ -127,7 +126,7 @@ def _percent(ratio: float) -> str:
 
 
 def _by_node(rows: Sequence[PeltRow], write: Callable[[float], str]) -> str:
-    # The nodes with the least and with the most now; two nodes are all of them.
+    # The nodes with the smallest and the largest new value; of two nodes these are both.
     nodes = [
         (row.node, row.new, row.base or 0.0)
         for row in rows
@@ -135,10 +134,9 @@ def _by_node(rows: Sequence[PeltRow], write: Callable[[float], str]) -> str:
     ]
     if not nodes:
         return ""
-    ends = sorted(select(nodes, key=itemgetter(1)) for select in (min, max))
-    new = " - ".join(f"node {node} {write(value)}" for node, value, _ in ends)
-    base = " - ".join(write(value) for _, _, value in ends)
-    return f"; {new} instead of {base}"
+    ends = sorted({select(nodes, key=itemgetter(1)) for select in (min, max)})
+    changes = (f"node {node} {write(base)} -> {write(new)}" for node, new, base in ends)
+    return f"; {', '.join(changes)}"
 
 
 def _by_context(rows: Sequence[PeltRow]) -> str:
@@ -147,27 +145,24 @@ def _by_context(rows: Sequence[PeltRow]) -> str:
         for row in rows
         if row.context and row.changed
     ]
-    ranked = sorted(changes, key=lambda one: -abs(one[0]))[:MOST_CONTEXTS]
-    told = [
+    ranked = sorted(changes, key=lambda item: -abs(item[0]))[:MOST_CONTEXTS]
+    parts = [
         f"{context} {'+' if change > 0.0 else ''}{format_number(change)}"
         for change, context in ranked
     ]
-    return f"; {', '.join(told)}" if told else ""
+    return f"; {', '.join(parts)}" if parts else ""
 
 
 def _duration_claim(row: PeltRow, others: Sequence[PeltRow]) -> str:
     scale = scale_for("s", row.base, row.new)
-    new, base = (f"{scale.format(value)} {scale.unit}" for value in (row.new, row.base))
-    which = "a call" if row.what == "mean" else "one in a hundred calls"
-    takes = "takes" if row.what == "mean" else "takes at least"
-    shares = [one for one in others if one.what == "share"]
-    whole = next((one for one in shares if one.node is None), None)
+    base, new = (f"{scale.format(value)} {scale.unit}" for value in (row.base, row.new))
+    shares = [part for part in others if part.what == "share"]
+    whole = next((part for part in shares if part.node is None), None)
     share = ""
     if whole is not None and whole.new is not None and whole.base is not None:
-        share = f"; {_write_share(whole.new)} of the CPU time instead of "
-        share += _write_share(whole.base)
+        share = f"; {_write_share(whole.base)} -> {_write_share(whole.new)} of CPU time"
     return (
-        f"{which} of {row.function} {takes} {new}{_at(row)} instead of {base}{_change(row)}"
+        f"{row.function}: {row.what} duration {base} -> {new}{_at(row)}{_change(row)}"
         f"{share}{_by_node(shares, _write_share)}"
     )
 
@@ -179,19 +174,19 @@ def _write_share(value: float) -> str:
 def _not_compared(
     side: str, rows: Sequence[PeltRow], unseen: Sequence[UnseenFunction]
 ) -> Iterator[Finding]:
-    # One sentence a reason: most functions fail for the same one.
+    # One finding per reason: most functions fail for the same reason.
     invalid = {
         row.function: row
         for row in reversed(rows)
         if row.status == "invalid" and row.what == "calls"
     }
-    blind = {(one.side, one.function): one for one in unseen}
-    told: dict[str, list[PeltRow]] = {}
+    blind = {(missing.side, missing.function): missing for missing in unseen}
+    by_reason: dict[str, list[PeltRow]] = {}
     for function, row in reversed(invalid.items()):
         where = [name for name in ("base", side) if (name, function) in blind]
         reasons = [f"on {name}: {_why(blind[name, function])}" for name in where]
-        told.setdefault("; ".join(reasons) or str(row.reason), []).append(row)
-    for number, (reason, functions) in enumerate(told.items()):
+        by_reason.setdefault("; ".join(reasons) or str(row.reason), []).append(row)
+    for number, (reason, functions) in enumerate(by_reason.items()):
         names = ", ".join(row.function for row in functions)
         seen = (
             f"{names} not measured {reason}"
@@ -203,8 +198,8 @@ def _not_compared(
 
 
 def _why(unseen: UnseenFunction) -> str:
-    reasons = [f"{one.mechanism}: {one.reason}" for one in unseen.tried]
-    return ", ".join(reasons) or "no mechanism was tried"
+    reasons = [f"{attempt.mechanism}: {attempt.reason}" for attempt in unseen.tried]
+    return ", ".join(reasons) or "no probe mechanism was tried"
 
 
 def _unknown(name: str, side: str, claim: str, rows: Sequence[PeltRow]) -> Finding:
@@ -221,6 +216,6 @@ def _unknown(name: str, side: str, claim: str, rows: Sequence[PeltRow]) -> Findi
         n=n,
         evidence=tuple(f"pelt#{row.row}" for row in rows),
         replication=f"{n[0]}+{n[1]} runs",
-        attribution="neither shows nor rules out a change",
+        attribution="calls are not comparable, so a change cannot be ruled out",
         bearing="unseen",
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What one run's calls amount to: values of rates, and durations with their quantiles.
+"""Values of one run: rates of calls, and durations with their quantiles.
 
 Calls are divided by the time, by the operations of the benchmark and by the wakeups of the run.
 Those of a node or of a context are divided by the same, so that the parts add up to the whole.
@@ -37,15 +37,15 @@ class Histogram:
 
     @property
     def timed(self) -> int:
-        """How many calls it holds."""
+        """Number of timed calls."""
         return sum(self.log2_ns)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Quantile:
-    """A duration in s that a share of the calls stays below.
+    """A quantile of the durations, in s.
 
-    :param resolution: the width of the bin that it was interpolated in, in s
+    :param resolution: width in s of the bin in which it was interpolated
     """
 
     value: float
@@ -54,10 +54,11 @@ class Quantile:
 
 def merge(durations: Iterable[Durations]) -> Histogram | None:
     """Add the histograms of all CPUs; None without calls, or where their bins differ."""
-    found = list(durations)
-    steps = {one.linear_step_ns for one in found}
+    parts = list(durations)
+    steps = {part.linear_step_ns for part in parts}
     log2, linear = (
-        _add(bins) for bins in ([one.log2_ns for one in found], [one.linear_ns for one in found])
+        _add(bins)
+        for bins in ([part.log2_ns for part in parts], [part.linear_ns for part in parts])
     )
     if len(steps) != 1 or log2 is None or linear is None or not sum(log2):
         return None
@@ -72,13 +73,13 @@ def _add(by_cpu: Iterable[Bins]) -> tuple[int, ...] | None:
 
 
 def quantile(histogram: Histogram, share: float) -> Quantile | None:
-    """Return the duration below which this share of the calls stays.
+    """Return a quantile of the durations.
 
-    Calls are taken to be spread evenly over a linear bin, and evenly over the logarithm of the
-    durations in a log2 bin.
+    Calls are assumed to be spread evenly over a linear bin, and evenly over the logarithm of the
+    duration in a log2 bin.
 
-    :param share: above 0 and below 1
-    :return: None where it falls into the open last bin
+    :param share: of the quantile, above 0 and below 1
+    :return: None if the quantile is in the open-ended last bin
     """
     rank, before = share * histogram.timed, 0
     for low, high, count in _bins(histogram):
@@ -92,7 +93,7 @@ def quantile(histogram: Histogram, share: float) -> Quantile | None:
 
 
 def _linear_end(histogram: Histogram) -> int:
-    # The last linear bin is open, so it says nothing that the log2 bins do not say better.
+    # The last linear bin is open-ended; the log2 bins resolve its calls.
     return (len(histogram.linear_ns) - 1) * histogram.linear_step_ns
 
 
@@ -108,8 +109,8 @@ def _bins(histogram: Histogram) -> Iterable[tuple[int, int, int]]:
         reached += count
         high = 2 ** (power + 1)
         if high > end:
-            # A log2 bin may begin within the linear ones: what these hold is taken off it. The
-            # two may differ by a call that came while the gate opened or closed.
+            # A log2 bin may begin within the linear bins: the calls in these are subtracted. The
+            # two may differ by a call made while counting started or stopped.
             yield max(start, 1), high, max(reached - below, 0)
             start, below = high, max(reached, below)
 
@@ -132,11 +133,11 @@ Found = dict[tuple[Key, Basis], Measure]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Traced:
-    """What was seen of one run.
+    """The capture of one run, and facts of its machine.
 
-    :param nodes: of each CPU; empty where they are not known
-    :param wakeups: of the whole machine in the run; None where they were not counted
-    :param emulated: None: not known
+    :param nodes: NUMA node by CPU; empty if unknown
+    :param wakeups: of the whole machine in the run; None if not counted
+    :param emulated: None: unknown
     """
 
     capture: PeltCapture
@@ -146,22 +147,22 @@ class Traced:
 
 
 def call_counts(run: Captured[Traced]) -> dict[Key, int]:
-    """Return the calls of each function that was seen: in all, by node, and by context."""
-    found: dict[Key, int] = {}
+    """Return the calls of each measured function: in total, by node, and by context."""
+    counts: dict[Key, int] = {}
     for function, seen in run.content.capture.functions.items():
         if seen.calls is None:
             continue
         for node, cpus in cpus_by_node(run):
-            found[Key(function, "calls", node)] = _sum(seen.calls, cpus)
+            counts[Key(function, "calls", node)] = _sum(seen.calls, cpus)
         for context, calls in (seen.contexts or {}).items():
-            found[Key(function, "calls", None, context)] = sum(calls.values())
-    return found
+            counts[Key(function, "calls", None, context)] = sum(calls.values())
+    return counts
 
 
 def call_measures(run: Captured[Traced]) -> Found:
     """Return calls a second (basis "time"), an operation, and a wakeup (basis "share")."""
     amounts = {key: Measure(float(count), "1") for key, count in call_counts(run).items()}
-    found = dict(
+    measures = dict(
         divide(
             amounts,
             seconds=run.content.capture.seconds,
@@ -170,29 +171,29 @@ def call_measures(run: Captured[Traced]) -> Found:
     )
     if run.content.wakeups:
         for key, (value, _) in amounts.items():
-            found[key, "share"] = Measure(value / run.content.wakeups, "1/wakeup")
-    return found
+            measures[key, "share"] = Measure(value / run.content.wakeups, "1/wakeup")
+    return measures
 
 
 def duration_measures(run: Captured[Traced], net: Collection[str]) -> Found:
     """Return mean, quantiles and share of CPU time of the functions whose calls were timed.
 
-    The share is the mean times all calls, of the time that the CPUs had: calls that were not
-    sampled count as the others. Quantiles are as read.
+    The share is the mean times all calls, divided by the time of all CPUs: untimed calls are
+    assumed to take as long as timed calls. Probe overhead is not subtracted from quantiles.
 
-    :param net: of these functions the probe's own reading is taken off the mean and the share
+    :param net: functions for which probe overhead is subtracted from the mean and the share
     """
     reads = (
         None
         if run.content.capture.empty_probe is None
         else run.content.capture.empty_probe.reads_ns
     )
-    found: Found = {}
+    measures: Found = {}
     for function, seen in run.content.capture.functions.items():
         if seen.durations is not None:
             own_ns = reads or 0.0 if function in net else 0.0
-            found.update(_durations_of(run, function, seen, seen.durations, own_ns))
-    return found
+            measures.update(_durations_of(run, function, seen, seen.durations, own_ns))
+    return measures
 
 
 def _durations_of(
@@ -201,7 +202,7 @@ def _durations_of(
     for node, cpus in cpus_by_node(run):
         mean = mean_ns(durations, cpus)
         calls = _sum(seen.calls or {}, cpus)
-        # CPUs without calls spent no time on them; how long one would take is not known.
+        # CPUs without calls spent no time in the function, and have no mean duration.
         spent = 0.0 if not calls else None if mean is None else calls * (mean - own_ns)
         if mean is not None:
             yield (Key(function, "mean", node), "share"), Measure((mean - own_ns) / NS_PER_S, "s")
@@ -213,10 +214,10 @@ def _durations_of(
 
 
 def shown_beside(run: Captured[Traced]) -> Iterator[tuple[Key, str, float]]:
-    """Yield what helps to judge a measure, by its name.
+    """Yield additional numbers of each measure, by name.
 
-    "total": calls; "read": a mean in s, or a share, from which nothing was taken off;
-    "resolution": the width of the bin that a quantile fell into, in s.
+    "total": calls; "read": mean in s, or share, without subtraction of probe overhead;
+    "resolution": width in s of the bin that contains a quantile.
     """
     for key, count in call_counts(run).items():
         yield key, "total", float(count)
@@ -236,7 +237,7 @@ def _quantiles(durations: Durations | None) -> Iterator[tuple[What, Quantile]]:
 
 
 def mean_ns(durations: Durations, cpus: Collection[int] | None = None) -> float | None:
-    """Return the mean duration as it was read, in ns; None where no call was timed.
+    """Return the mean measured duration in ns; None if no call was timed.
 
     :param cpus: of these only
     """
@@ -245,18 +246,23 @@ def mean_ns(durations: Durations, cpus: Collection[int] | None = None) -> float 
 
 
 def cpus_by_node(run: Captured[Traced]) -> Iterator[tuple[int | None, frozenset[int] | None]]:
-    """Yield all CPUs (None), then those of each node; one node alone is the same as all of them."""
+    """Yield all CPUs (None), then the CPUs of each node if there are several nodes."""
     yield None, None
     nodes = sorted(set(run.content.nodes.values()))
     if len(nodes) > 1:
         for node in nodes:
-            yield node, frozenset(cpu for cpu, one in run.content.nodes.items() if one == node)
+            yield (
+                node,
+                frozenset(cpu for cpu, cpu_node in run.content.nodes.items() if cpu_node == node),
+            )
 
 
 def _count_cpus(run: Captured[Traced], cpus: Collection[int] | None) -> int:
     if cpus is not None:
         return len(cpus)
-    seen = {cpu for one in run.content.capture.functions.values() for cpu in one.calls or ()}
+    seen = {
+        cpu for observed in run.content.capture.functions.values() for cpu in observed.calls or ()
+    }
     return len(run.content.nodes) or len(seen)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Record of the section ``pelt``: calls of PELT's functions, and what they took."""
+"""Record of the section ``pelt``: calls of the PELT functions, and their durations."""
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
@@ -15,78 +15,99 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PeltProbe:
-    """What probes cost a call, mean over the runs; the intervals span those of all runs."""
+    """Probe overhead per call: means over runs; each interval spans the intervals of all runs."""
 
     mechanism: str
-    on: Annotated[str, "the function that the cost was measured on"]
-    empty_ns: Annotated[float | None, "what an empty pair of programs adds to a call"]
+    on: Annotated[str, "function on which the overhead was measured"]
+    empty_ns: Annotated[
+        float | None,
+        "time in ns that an empty entry probe and an empty exit probe add to a call; "
+        "null if not measured",
+    ]
     empty_ci: Interval | None
-    pair_ns: Annotated[float | None, "what the pair that takes the time adds to a call"]
+    pair_ns: Annotated[
+        float | None, "time in ns that the timing probes add to a timed call; null if not measured"
+    ]
     pair_ci: Interval | None
     reads_ns: Annotated[
-        float | None, "what the timing pair reads of a function that does next to nothing"
+        float | None,
+        "duration in ns that the timing probes measure for an almost empty function; "
+        "null if not measured",
     ]
     reads_ci: Interval | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PeltSide:
-    """The traced runs of one side, and how calls were seen in them."""
+    """Traced runs of one side, and the probe mechanisms used."""
 
     side: str
     runs: int
-    seconds: Annotated[float, "of all runs together"]
-    sampling: Annotated[tuple[int, ...], "one in so many calls was timed"]
-    emulated: Annotated[bool | None, "null: unknown"]
-    mechanisms: Annotated[Mapping[str, tuple[str, ...]], "by function"]
-    markers: Annotated[
-        Mapping[str, tuple[str, ...]], "by context, the functions around which it is set"
+    seconds: Annotated[float, "traced time in s, summed over all runs"]
+    sampling: Annotated[
+        tuple[int, ...], "N if 1 in N calls is timed; more than one value if runs differ"
     ]
-    missing: Annotated[Mapping[str, str], "contexts that could not be marked, with the reason"]
+    emulated: Annotated[bool | None, "whether an emulator ran the kernel; null if unknown"]
+    mechanisms: Annotated[Mapping[str, tuple[str, ...]], "probe mechanisms by function"]
+    markers: Annotated[
+        Mapping[str, tuple[str, ...]],
+        "kernel functions that mark a context while they run, by context",
+    ]
+    missing: Annotated[Mapping[str, str], "why a context could not be marked, by context"]
     probe: PeltProbe | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PeltRow(RateRow):
-    """Calls of one function, or what they took."""
+    """Calls of one function, or their duration."""
 
-    function: Annotated[str, "of the kernel, or a tracepoint"]
-    what: Annotated[What, "share: of the time that the CPUs had"]
-    per: Annotated[Per, "what calls are divided by; else empty"]
-    node: Annotated[int | None, "null: all CPUs"]
-    context: Annotated[str, "what the CPU was doing; empty: all calls"]
-    status: Annotated[Literal["ok", "invalid"], "invalid: values that are not comparable"]
-    reason: Annotated[str | None, "why it is invalid"]
-    remarks: Annotated[tuple[str, ...], "what weakens it"]
-    total_base: Annotated[float | None, "calls in a run, mean over runs"]
+    function: Annotated[str, "kernel function or tracepoint"]
+    what: Annotated[
+        What,
+        "calls (count); mean, p50 or p99 (call duration); share (of total CPU time)",
+    ]
+    per: Annotated[Per, "denominator of the rate of calls; empty for durations and shares"]
+    node: Annotated[int | None, "NUMA node; null for all CPUs"]
+    context: Annotated[str, "what the CPU was doing, e.g. enqueue; empty for all calls"]
+    status: Annotated[Literal["ok", "invalid"], "invalid if base and new are not comparable"]
+    reason: Annotated[str | None, "why the row is invalid; null if it is ok"]
+    remarks: Annotated[tuple[str, ...], "limitations of the values"]
+    total_base: Annotated[
+        float | None, "calls per run, mean over runs; null for durations and shares"
+    ]
     total_new: float | None
     read_base: Annotated[
-        float | None, "of a mean or share: before the probe overhead was subtracted"
+        float | None,
+        "value before probe overhead was subtracted; null unless the row is a mean or a share",
     ]
     read_new: float | None
-    resolution_base: Annotated[float | None, "of a quantile: width in s of the bin that it is in"]
+    resolution_base: Annotated[
+        float | None,
+        "width in s of the histogram bin that contains the quantile; "
+        "null unless the row is a p50 or p99",
+    ]
     resolution_new: float | None
 
     @property
     def identity(self) -> tuple[Hashable, ...]:
-        """What is said of the function, and where its calls were counted."""
+        """The statistic of the function, and where its calls were counted."""
         where = self.side, self.workload, self.point
         return *where, self.function, self.what, self.node, self.context
 
     @property
     def statistic(self) -> str:
-        """The quantile; of means, shares and calls their name."""
+        """The quantile; for calls, means and shares their name."""
         return self.what
 
     @property
     def why_invalid(self) -> str | None:
-        """Why the two sides were not seen in the same way."""
+        """Why the two sides are not comparable."""
         return self.reason
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TriedMechanism:
-    """A mechanism that cannot see a function, and why."""
+    """A mechanism that cannot observe a function, and the reason."""
 
     mechanism: str
     reason: str
@@ -94,7 +115,7 @@ class TriedMechanism:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnseenFunction:
-    """A function that some runs of a side could not see."""
+    """A function that was not measured in some runs of a side."""
 
     side: str
     function: str
@@ -104,16 +125,19 @@ class UnseenFunction:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PeltHistogram:
-    """Durations of calls of one side."""
+    """Durations of the calls of one function on one side."""
 
     side: str
     workload: str
     point: str
     function: str
     runs: int
-    log2_ns: Annotated[tuple[int, ...], "bin i: 2**i <= ns < 2**(i + 1), bin 0 also 0 ns"]
+    log2_ns: Annotated[
+        tuple[int, ...], "calls per bin; bin i: 2**i <= ns < 2**(i + 1); bin 0 also counts 0 ns"
+    ]
     linear_ns: Annotated[
-        tuple[int, ...], "bin i: i * step <= ns < (i + 1) * step; the last is open"
+        tuple[int, ...],
+        "calls per bin; bin i: i * step <= ns < (i + 1) * step; the last bin is open-ended",
     ]
     linear_step_ns: int
 
@@ -127,7 +151,7 @@ class PeltBinsRow(BinsRow):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CrossCheck:
-    """Calls of one function, counted a second time by breakpoints."""
+    """Calls of one function, also counted with execution breakpoints."""
 
     side: str
     function: str
@@ -139,7 +163,7 @@ class CrossCheck:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pelt(SectionData):
-    """How often PELT was updated, from where, and how long that took."""
+    """PELT updates: how often, from which contexts, and how long they took."""
 
     section: ClassVar[str] = "pelt"
     version: ClassVar[int] = 1
@@ -147,11 +171,20 @@ class Pelt(SectionData):
     sides: tuple[PeltSide, ...]
     rows: tuple[PeltRow, ...]
     unseen: Annotated[
-        tuple[UnseenFunction, ...], "what no mechanism could observe, with each reason"
+        tuple[UnseenFunction, ...], "functions that were not measured, with the reasons"
     ]
-    histograms: Annotated[tuple[PeltHistogram, ...], "sums over CPUs and runs"]
-    bins: Annotated[tuple[PeltBinsRow, ...], "durations of calls in s, their shares side by side"]
-    cpus: Annotated[tuple[CpuRow, ...], "what each CPU counted"]
-    cross_checks: Annotated[tuple[CrossCheck, ...], "calls counted a second time"]
+    histograms: Annotated[
+        tuple[PeltHistogram, ...], "histograms of call durations, summed over CPUs and runs"
+    ]
+    bins: Annotated[
+        tuple[PeltBinsRow, ...], "histograms of call durations in s: share of calls per bin"
+    ]
+    cpus: Annotated[
+        tuple[CpuRow, ...], "per CPU: calls per second, and share of its time in the function"
+    ]
+    cross_checks: Annotated[
+        tuple[CrossCheck, ...],
+        "calls counted by probes, compared with calls counted by execution breakpoints",
+    ]
     missing: tuple[MissingSide, ...]
     notes: tuple[str, ...]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""PELT: how often load averages were updated, from where, how long that took, new vs base.
+"""PELT updates: how often, from which contexts, and how long they took, new vs base.
 
-Calls of ``update_cfs_group`` and its kin a second, an operation and a wakeup, by node and by
-context, and what a call took. They get no verdict: more calls are neither better nor worse, and a
-duration holds what the probe cost.
+Calls of ``update_cfs_group`` and related functions per second, per operation and per wakeup, by
+node and by context, and their durations. They get no verdict: more calls are neither better nor
+worse, and durations include probe overhead.
 """
 
 from collections.abc import Iterator, Sequence
@@ -44,12 +44,12 @@ LARGEST_CSV_BYTES = 4 << 20
 # Each node has rows of its own; the largest machines have 64.
 MOST_NODES = 128
 WAKEUP_EVENT = "sched:sched_wakeup"
-# A second count of the same calls differs by 0.04% at most where both gates were open for as
-# long (18 pairs, Linux 6.1 and 6.18 under emulation); beyond this one of the two missed calls.
+# Two counts of the same calls differed by 0.04% at most if both counted for the same time (18
+# pairs, Linux 6.1 and 6.18 under emulation); with a larger difference one of the two missed calls.
 LARGEST_DISAGREEMENT = 0.01
 NO_WAKEUPS = (
-    "calls per wakeup of {sides} unknown: perf did not count sched:sched_wakeup on all nodes "
-    "in the same runs, or it was 0; record with perf_stat and bpf_pelt together"
+    "{sides}: calls per wakeup not available: sched:sched_wakeup was not counted on all nodes in "
+    "the same runs, or was 0; record with the collectors perf_stat and bpf_pelt together"
 )
 
 
@@ -59,15 +59,16 @@ def pelt(sides: Sequence[Side]) -> Pelt:
     base, *others = load_captured(sides, COLLECTOR, _read_run)
     missing = [
         MissingSide(
-            side=one.name, reason=one.notes[0] if one.notes else why_nothing(side, COLLECTOR)
+            side=captured.name,
+            reason=captured.notes[0] if captured.notes else why_nothing(side, COLLECTOR),
         )
-        for side, one in zip(sides, (base, *others), strict=True)
-        if not one.runs
+        for side, captured in zip(sides, (base, *others), strict=True)
+        if not captured.runs
     ]
-    found = [one for one in others if one.runs]
-    if not base.runs or not found:
+    with_runs = [side for side in others if side.runs]
+    if not base.runs or not with_runs:
         raise Absent(missing[0].reason if missing else "no new side")
-    return analyse_sides([base, *found], missing)
+    return analyse_sides([base, *with_runs], missing)
 
 
 def _read_run(bundle: Bundle, run: Run) -> Traced:
@@ -91,15 +92,17 @@ def _wakeups(bundle: Bundle, run: Run) -> float | None:
     try:
         lines = bundle.read_text(name, LARGEST_CSV_BYTES).splitlines()
     except InputError:
-        # What cannot be read is said where these counters are the subject.
+        # The section of these counters reports the error.
         return None
     read = list(parse_perf_stat(lines, name))
     if WAKEUP_EVENT not in counted_everywhere(read):
         return None
     total = sum(
-        one.value or 0.0 for one in read if isinstance(one, Counter) and one.event == WAKEUP_EVENT
+        counter.value or 0.0
+        for counter in read
+        if isinstance(counter, Counter) and counter.event == WAKEUP_EVENT
     )
-    # Without a wakeup there is nothing to divide by, and a fraction of one is not a count.
+    # 0 cannot be a divisor, and a fraction below 1 is not a count.
     return total if total >= 1.0 else None
 
 
@@ -121,28 +124,38 @@ def analyse_sides(sides: Sequence[SideOf[Traced]], missing: Sequence[MissingSide
 
 def _describe(side: SideOf[Traced]) -> PeltSide:
     captures = [run.content.capture for run in side.runs]
-    known = [run.content.emulated for run in side.runs if run.content.emulated is not None]
+    emulated = [run.content.emulated for run in side.runs if run.content.emulated is not None]
     return PeltSide(
         side=side.name,
         runs=len(captures),
-        seconds=sum(one.seconds for one in captures),
-        sampling=tuple(sorted({one.sampling for one in captures})),
-        emulated=any(known) if known else None,
+        seconds=sum(capture.seconds for capture in captures),
+        sampling=tuple(sorted({capture.sampling for capture in captures})),
+        emulated=any(emulated) if emulated else None,
         mechanisms={
             function: tuple(
-                sorted({one.mechanism for one in seen_by(side, function) if one.mechanism})
+                sorted(
+                    {
+                        observed.mechanism
+                        for observed in seen_by(side, function)
+                        if observed.mechanism
+                    }
+                )
             )
             for function in functions_of([side])
         },
         markers={
             context: tuple(sorted(functions))
-            for one in captures
-            for context, functions in one.contexts.markers.items()
+            for capture in captures
+            for context, functions in capture.contexts.markers.items()
         },
         missing={
-            context: reason for one in captures for context, reason in one.contexts.missing.items()
+            context: reason
+            for capture in captures
+            for context, reason in capture.contexts.missing.items()
         },
-        probe=_probe([one.empty_probe for one in captures if one.empty_probe is not None]),
+        probe=_probe(
+            [capture.empty_probe for capture in captures if capture.empty_probe is not None]
+        ),
     )
 
 
@@ -150,24 +163,24 @@ def _probe(probes: Sequence[EmptyProbe]) -> PeltProbe | None:
     if not probes:
         return None
     return PeltProbe(
-        mechanism=" and ".join(sorted({one.mechanism for one in probes if one.mechanism})),
-        on=" and ".join(sorted({one.on for one in probes if one.on})),
-        empty_ns=_mean([one.empty_ns for one in probes]),
-        empty_ci=_hull([one.empty_ci for one in probes]),
-        pair_ns=_mean([one.pair_ns for one in probes]),
-        pair_ci=_hull([one.pair_ci for one in probes]),
-        reads_ns=_mean([one.reads_ns for one in probes]),
-        reads_ci=_hull([one.reads_ci for one in probes]),
+        mechanism=" and ".join(sorted({probe.mechanism for probe in probes if probe.mechanism})),
+        on=" and ".join(sorted({probe.on for probe in probes if probe.on})),
+        empty_ns=_mean([probe.empty_ns for probe in probes]),
+        empty_ci=_hull([probe.empty_ci for probe in probes]),
+        pair_ns=_mean([probe.pair_ns for probe in probes]),
+        pair_ci=_hull([probe.pair_ci for probe in probes]),
+        reads_ns=_mean([probe.reads_ns for probe in probes]),
+        reads_ci=_hull([probe.reads_ci for probe in probes]),
     )
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return fmean(known) if known else None
+    measured = [value for value in values if value is not None]
+    return fmean(measured) if measured else None
 
 
 def _hull(intervals: Sequence[Interval | None]) -> Interval | None:
-    # Of intervals of several runs the range that they span: it is at least as wide as each of them.
+    # The range that the intervals of several runs span: at least as wide as each of them.
     ends = [end for interval in intervals if interval is not None for end in interval]
     return (min(ends), max(ends)) if ends else None
 
@@ -176,7 +189,11 @@ def _histograms(side: SideOf[Traced]) -> Iterator[PeltHistogram]:
     for (workload, point), runs in side.by_point().items():
         for function in functions_of([side]):
             seen = [run.content.capture.functions.get(function) for run in runs]
-            timed = [one.durations for one in seen if one is not None and one.durations is not None]
+            timed = [
+                observed.durations
+                for observed in seen
+                if observed is not None and observed.durations is not None
+            ]
             histogram = merge(timed)
             if histogram is not None:
                 yield PeltHistogram(
@@ -218,9 +235,9 @@ def _cross_checks(side: SideOf[Traced]) -> Iterator[CrossCheck]:
 def _notes(sides: Sequence[SideOf[Traced]]) -> Iterator[str]:
     for side in sides:
         yield from side.notes
-        told = [note for run in side.runs for note in _notes_of_run(run.content.capture)]
-        for note in dict.fromkeys(told):
-            times = f" ({told.count(note)} runs)" if told.count(note) > 1 else ""
+        notes = [note for run in side.runs for note in _notes_of_run(run.content.capture)]
+        for note in dict.fromkeys(notes):
+            times = f" ({notes.count(note)} runs)" if notes.count(note) > 1 else ""
             yield f"{side.name}: {note}{times}"
         lost = sorted({cpu for run in side.runs for cpu in run.content.capture.lost_cpus})
         if lost:
@@ -236,7 +253,7 @@ def _notes(sides: Sequence[SideOf[Traced]]) -> Iterator[str]:
 
 
 def _notes_of_run(capture: PeltCapture) -> Iterator[str]:
-    # Why another loader than the preferred one is in use is a note of the recorder already.
+    # The recorder already notes why it did not use the preferred loader.
     yield from capture.notes[:MOST_NOTES]
     if capture.loader is not None and capture.loader.no_types is not None:
         yield capture.loader.no_types
@@ -249,7 +266,7 @@ def _loaders(sides: Sequence[SideOf[Traced]]) -> Iterator[str]:
     }
     if len(set(by_side.values())) > 1:
         loaders = ", ".join(f"{name}: {loader}" for name, loader in by_side.items())
-        yield f"programs have different loaders, so probe overhead may differ ({loaders})"
+        yield f"sides used different BPF loaders, so probe overhead may differ ({loaders})"
 
 
 def _loader(capture: PeltCapture) -> str:
@@ -260,7 +277,7 @@ def _loader(capture: PeltCapture) -> str:
 
 def _single_points(sides: Sequence[SideOf[Traced]]) -> Iterator[str]:
     points = [side.by_point().keys() for side in sides]
-    for side, found in zip(sides[1:], points[1:], strict=True):
-        for workload, point in sorted(points[0] ^ found):
+    for side, side_points in zip(sides[1:], points[1:], strict=True):
+        for workload, point in sorted(points[0] ^ side_points):
             where = sides[0].name if (workload, point) in points[0] else side.name
-            yield f"{workload} at {point} was traced on {where} only"
+            yield f"{workload} at {point} was traced only on {where}"

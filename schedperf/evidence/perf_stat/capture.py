@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""``perf stat -a --per-node -x,``: the CSV that perf writes.
+"""Parse the CSV of ``perf stat -a --per-node -x,``.
 
-One line an event and NUMA node; the first two fields are there only with
+One line per event and NUMA node; the first two fields exist only with
 ``--per-node``::
 
     N0,2,2562,,context-switches,123426161,100.00,20.758,K/sec
@@ -10,7 +10,7 @@ One line an event and NUMA node; the first two fields are there only with
 
 The fields are node, CPUs, value, unit, event, time counted (ns), share of the
 time that the event was on the hardware (percent), and a metric that perf
-derived, which is not read.
+derived, which is ignored.
 
     >>> [counter] = parse_perf_stat(["N0,2,123.42,msec,cpu-clock,123422175,100.00,,"], "csv")
     >>> counter.event, counter.unit, round(counter.value, 5), counter.node
@@ -26,7 +26,7 @@ from schedperf.model.errors import BadLine
 
 # perf's unit, the base unit and the factor between them; an event without a unit is a count.
 UNITS = {"": ("count", 1.0), "msec": ("s", 1e-3), "ns": ("s", 1e-9), "Joules": ("J", 1.0)}
-# perf scales what it could not count all the time; from here on a count is an estimate.
+# perf extrapolates counts of events that were on the hardware for a smaller share of the time.
 COUNTED_ALL_THE_TIME = 99.99
 NO_VALUE = ("<not counted>", "<not supported>")
 # Counters are 64 bits wide.
@@ -38,12 +38,12 @@ _NODE = re.compile(r"N(\d{1,5})")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Counter:
-    """One event's count of one run.
+    """Count of one event in one run.
 
-    :param node: NUMA node; None where the count is of the whole machine
-    :param unit: base unit: "count", "s", "J", or as perf wrote it
-    :param value: in ``unit``; None where perf could not count
-    :param scaled: perf extrapolated, because the event was on only part of the time
+    :param node: NUMA node; None: the whole machine
+    :param unit: base unit: "count", "s", "J", or as perf prints it
+    :param value: in ``unit``; None: not counted
+    :param scaled: perf extrapolated, because the event was multiplexed
     """
 
     event: str
@@ -54,9 +54,9 @@ class Counter:
 
 
 def parse_perf_stat(lines: Iterable[str], label: str) -> Iterator[Counter | BadLine]:
-    """Read the counts of one ``perf stat``, in its order.
+    """Parse the counts of one ``perf stat`` output, in its order.
 
-    :param label: names the text in messages
+    :param label: name of the text in messages
     """
     for number, line in enumerate(lines, 1):
         if line.strip() and not line.startswith("#"):
@@ -64,15 +64,15 @@ def parse_perf_stat(lines: Iterable[str], label: str) -> Iterator[Counter | BadL
 
 
 def counted_everywhere(read: Sequence[Counter | BadLine]) -> frozenset[str]:
-    """Return the events that were counted on all their nodes, whose sum is that of the machine.
+    """Return the events that were counted on all nodes.
 
-    A line that cannot be read may be of any event, so with one there are none.
+    A damaged line may be of any event, so the result is empty if there is one.
     """
-    counters = [one for one in read if isinstance(one, Counter)]
+    counters = [line for line in read if isinstance(line, Counter)]
     if len(counters) < len(read):
         return frozenset()
-    missing = {one.event for one in counters if one.value is None}
-    return frozenset(one.event for one in counters) - missing
+    missing = {counter.event for counter in counters if counter.value is None}
+    return frozenset(counter.event for counter in counters) - missing
 
 
 def _parse_line(fields: list[str], where: str) -> Counter | BadLine:
@@ -82,10 +82,12 @@ def _parse_line(fields: list[str], where: str) -> Counter | BadLine:
     try:
         value, unit, event, _, percent = rest[:5]
     except ValueError:
-        return BadLine(problem=f"{where}: {len(fields)} fields are too few for perf stat's CSV")
+        return BadLine(problem=f"{where}: {len(fields)} fields (expected 5, or 7 with --per-node)")
     base_unit, factor = UNITS.get(unit, (unit, 1.0))
     if not event:
-        return BadLine(problem=f"{where}: the event has no name")
+        return BadLine(
+            problem=f"{where}: empty event name (expected a name, e.g. context-switches)"
+        )
     try:
         count = None if value in NO_VALUE else _number(value) * factor
         share = _number(percent)
@@ -106,5 +108,5 @@ def _number(text: str) -> float:
     except ValueError:
         number = math.nan
     if not 0.0 <= number <= LARGEST_VALUE:
-        raise ValueError(f"not a count: {text[:MOST_LABEL_CHARACTERS]!r}")
+        raise ValueError(f"invalid number {text[:MOST_LABEL_CHARACTERS]!r} (expected 0 to 2^64)")
     return number

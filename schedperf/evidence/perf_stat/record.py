@@ -21,14 +21,15 @@ class CounterSide:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CounterRow(RateRow):
-    """The rate of one event, of the machine or of one NUMA node."""
+    """The rate of one event, for the machine or for one NUMA node."""
 
-    event: Annotated[str, "as perf prints it"]
-    perf_event: Annotated[PerfEvent, "the same in parts"]
-    node: Annotated[int | None, "null: all nodes together"]
-    scaled: Annotated[bool, "perf extrapolated some of the counts"]
+    event: Annotated[str, "event name as perf prints it"]
+    perf_event: Annotated[PerfEvent, "name, PMU and modifiers of `event`"]
+    node: Annotated[int | None, "NUMA node; null for the sum over all nodes"]
+    scaled: Annotated[bool, "true if perf extrapolated some counts because of multiplexing"]
     total_base: Annotated[
-        float | None, "counted in a run; the same mean over runs as base, in the unit of the event"
+        float | None,
+        "mean count per run, in the unit of the event (geometric; arithmetic if a count is 0)",
     ]
     total_new: float | None
 
@@ -40,7 +41,7 @@ class CounterRow(RateRow):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NotCounted:
-    """An event that has no row, and why."""
+    """An event without a row, and the reason."""
 
     side: str
     event: str
@@ -56,7 +57,7 @@ class Counters(SectionData):
 
     sides: tuple[CounterSide, ...]
     rows: tuple[CounterRow, ...]
-    zeros: Annotated[tuple[str, ...], "events that were 0 in all runs, and have no row"]
+    zeros: Annotated[tuple[str, ...], "events with a count of 0 in all runs; not in `rows`"]
     not_counted: tuple[NotCounted, ...]
     missing: tuple[MissingSide, ...]
     notes: tuple[str, ...]

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Counters: what ``perf stat`` counted on the machine during the runs, new vs base.
 
-Software events, tracepoints of the scheduler, hardware events: rates a second and an operation,
-with intervals over runs. They say what happened more often, never whether it was worse, so
-they get no verdict.
+Rates of software events, scheduler tracepoints and hardware events, per second and per operation,
+with intervals over runs. More is neither better nor worse, so they get no verdict.
 """
 
 from collections import defaultdict
@@ -75,28 +74,28 @@ def counters(sides: Sequence[Side]) -> Counters:
     """Compare each event's count of the runs of one workload and point, side by side."""
     base, *others = load_captured(sides, FOLDER, _read_run)
     missing = [
-        MissingSide(side=one.name, reason=_why_nothing(side, one))
-        for side, one in zip(sides, (base, *others), strict=True)
-        if not _has_counts(one)
+        MissingSide(side=captured.name, reason=_why_nothing(side, captured))
+        for side, captured in zip(sides, (base, *others), strict=True)
+        if not _has_counts(captured)
     ]
-    found = [one for one in others if _has_counts(one)]
-    if not _has_counts(base) or not found:
+    counted = [captured for captured in others if _has_counts(captured)]
+    if not _has_counts(base) or not counted:
         raise Absent(missing[0].reason if missing else "no new side")
-    compared = [(new, _compare(base, new)) for new in found]
+    compared = [(new, _compare(base, new)) for new in counted]
     rows = [row for _, of_side in compared for row in of_side]
     shown = tuple(row for row in rows if row.base or row.new)
     happened = {row.event for row in shown}
     not_counted = [
-        *(entry for one in (base, *found) for entry in _not_counted(one)),
+        *(entry for captured in (base, *counted) for entry in _not_counted(captured)),
         *(entry for new, of_side in compared for entry in _not_compared(base, new, of_side)),
     ]
     return Counters(
-        sides=tuple(_describe(one) for one in (base, *found)),
+        sides=tuple(_describe(captured) for captured in (base, *counted)),
         rows=shown,
         zeros=tuple(dict.fromkeys(row.event for row in rows if row.event not in happened)),
         not_counted=_once_an_event(not_counted),
         missing=tuple(missing),
-        notes=tuple(note for one in (base, *others) for note in _notes(one)),
+        notes=tuple(note for captured in (base, *others) for note in _notes(captured)),
     )
 
 
@@ -121,7 +120,7 @@ def _describe(captured: _Captured) -> CounterSide:
 
 def _read_run(bundle: Bundle, run: Run) -> _Counted:
     name = f"{run.folder}/{FOLDER}/perf_stat.csv"
-    # A run in which perf failed has its reasons only.
+    # If perf failed, the run has only the reasons.
     lines = (
         bundle.read_text(name, LARGEST_CSV_BYTES).splitlines()
         if bundle.size(name) is not None
@@ -131,22 +130,22 @@ def _read_run(bundle: Bundle, run: Run) -> _Counted:
     return _Counted(
         counts=_add_up(read),
         not_counted=_reasons(bundle, run),
-        notes=tuple(_describe_bad([one.problem for one in read if isinstance(one, BadLine)])),
+        notes=tuple(_describe_bad([line.problem for line in read if isinstance(line, BadLine)])),
     )
 
 
 def _describe_bad(problems: Sequence[str]) -> Iterator[str]:
-    # The first one tells what is wrong; a damaged file has as many as it has lines.
+    # Only the first problem is reported; a damaged file can have one per line.
     if problems:
-        more = f" (and {len(problems) - 1} more lines)" if len(problems) > 1 else ""
+        more = f" (and {len(problems) - 1} more invalid lines)" if len(problems) > 1 else ""
         yield f"{problems[0]}{more}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Facts:
-    """What perf_stat.json holds.
+    """Contents of perf_stat.json.
 
-    :param not_counted: the reason by event
+    :param not_counted: reason by event
     """
 
     not_counted: Mapping[str, str]
@@ -160,7 +159,7 @@ def _reasons(bundle: Bundle, run: Run) -> Mapping[str, str]:
 
 
 def _add_up(read: Sequence[Counter | BadLine]) -> dict[_Key, _Count]:
-    # The whole machine is the sum over its nodes, where all of them were counted.
+    # The whole machine is the sum over its nodes, if all were counted.
     whole = counted_everywhere(read)
     places: defaultdict[_Key, list[Counter]] = defaultdict(list)
     for counter in read:
@@ -172,12 +171,13 @@ def _add_up(read: Sequence[Counter | BadLine]) -> dict[_Key, _Count]:
             places[_Key(counter.event, counter.node)].append(counter)
     return {
         key: _Count(
-            value=sum(one.value for one in found if one.value is not None),
-            unit=found[0].unit,
-            scaled=any(one.scaled for one in found),
+            value=sum(count.value for count in counted if count.value is not None),
+            unit=counted[0].unit,
+            scaled=any(count.scaled for count in counted),
         )
-        for key, found in places.items()
-        if all(one.value is not None for one in found) and len({one.unit for one in found}) == 1
+        for key, counted in places.items()
+        if all(count.value is not None for count in counted)
+        and len({count.unit for count in counted}) == 1
     }
 
 
@@ -191,7 +191,7 @@ def _compare(base: _Captured, new: _Captured) -> list[CounterRow]:
         if key.node is not None
     }
     answers = _answer(base, new, [None])
-    # One node alone says the same as the sum.
+    # With one node, the sum is the same.
     if len(nodes) > 1:
         answers |= _answer(base, new, nodes)
     totals = [_totals(side) for side in (base, new)]
@@ -267,16 +267,30 @@ def _not_compared(
 ) -> Iterator[NotCounted]:
     # Events without a row, of the points that both sides have.
     compared = {row.event for row in rows}
-    points = [{run.key.at for run in one.runs} for one in (base, new)]
-    of_base, of_new = (_events(one, points[0] & points[1]) for one in (base, new))
+    points = [{run.key.at for run in captured.runs} for captured in (base, new)]
+    of_base, of_new = (_events(captured, points[0] & points[1]) for captured in (base, new))
     for event in dict.fromkeys((*of_base, *of_new)):
         if event in compared:
             continue
         lacks, has = (new, base) if event in of_base else (base, new)
-        reason = f"counted in {has.name} only"
+        reason = f"the event was counted on one side only ({has.name})"
         if event in of_base and event in of_new:
-            reason = "its units differ, or time and operations of the runs are unknown"
+            units = sorted(_units_of(event, base) | _units_of(event, new))
+            reason = (
+                f"the runs report the event in different units: {', '.join(units)}"
+                if len(units) > 1
+                else "rate unknown: wall time and number of operations not recorded"
+            )
         yield NotCounted(side=lacks.name, event=event, reason=reason)
+
+
+def _units_of(event: str, captured: _Captured) -> set[str]:
+    return {
+        count.unit
+        for run in captured.runs
+        for key, count in run.content.counts.items()
+        if key.event == event
+    }
 
 
 def _events(captured: _Captured, points: Collection[tuple[str, str]]) -> dict[str, None]:
@@ -289,7 +303,7 @@ def _events(captured: _Captured, points: Collection[tuple[str, str]]) -> dict[st
 
 
 def _once_an_event(entries: Iterable[NotCounted]) -> tuple[NotCounted, ...]:
-    # What perf said comes first, and tells more than that the other side has it.
+    # The reason from perf comes first: it is more specific than "counted on one side only".
     first: dict[tuple[str, str], NotCounted] = {}
     for entry in entries:
         first.setdefault((entry.side, entry.event), entry)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Task placement in a run: ``placement.json`` of the collector ``bpf_placement``.
+"""Parse task placement in a run: ``placement.json`` of the collector ``bpf_placement``.
 
 ::
 
@@ -11,7 +11,7 @@
                 "level": "NUMA", "count": 17}],
      …}
 
-Every number is a count of a run, or of nanoseconds. ``None`` was not measured; a count of 0 was.
+Numbers are counts per run or nanoseconds. ``None``: not measured; 0: measured, no events.
 """
 
 from collections import Counter
@@ -64,12 +64,12 @@ Phases = Annotated[tuple[Count, ...], Meta(min_length=PHASE_BINS, max_length=PHA
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Program:
-    """One program that looked, or why it could not.
+    """One probe program, or why it could not be attached.
 
     :param mechanism: "tp_btf", "raw_tp", "fentry", "fexit", "kprobe", "kretprobe" or "perf"; None:
-        nothing works here
-    :param function: of the kernel, or the tracepoint; None where none was found
-    :param reason: why there is no mechanism
+        no mechanism works on this machine
+    :param function: kernel function or tracepoint; None if not found
+    :param reason: why no mechanism works
     """
 
     mechanism: str | None = None
@@ -79,13 +79,13 @@ class Program:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Move:
-    """How often a task went from a CPU of one node to a CPU of one node.
+    """Number of moves of tasks between the CPUs of two nodes (or of one node).
 
-    A fork goes from the parent's CPU to the child's first one, a wakeup from the waker's CPU to
-    that on which the woken task runs, a migration from the task's last CPU to its next.
+    A fork moves from the parent's CPU to the child's first CPU, a wakeup from the waker's CPU to
+    the CPU of the woken task, a migration from the task's previous CPU to its next.
 
-    :param cause: of a migration; None where it cannot be told
-    :param level: the smallest scheduling domain that holds both CPUs; "CPU" for the same CPU
+    :param cause: of a migration; None: unknown
+    :param level: the smallest scheduling domain that contains both CPUs; "CPU" for the same CPU
     """
 
     event: Event
@@ -97,7 +97,7 @@ class Move:
 
     @property
     def is_crossing(self) -> bool:
-        """Did it leave its node?"""
+        """Whether source and destination node differ."""
         return self.from_node != self.to_node
 
 
@@ -105,7 +105,7 @@ class Move:
 class Series:
     """Moves over time.
 
-    :param crossing: those from one node to another, or those within a node
+    :param crossing: moves between nodes, otherwise moves within a node
     :param counts: shape (steps,)
     """
 
@@ -117,7 +117,7 @@ class Series:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OverTime:
-    """All series of a run, whose steps are of one length."""
+    """All series of a run; their steps have the same length."""
 
     step_s: Seconds
     rows: tuple[Series, ...] = ()
@@ -125,9 +125,9 @@ class OverTime:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Latency:
-    """How long runnable tasks waited for a CPU of a node.
+    """Waits of runnable tasks for a CPU of a node.
 
-    :param log2_ns: shape (40,); bin i holds 2^i <= ns < 2^(i+1), bin 0 also 0 ns
+    :param log2_ns: shape (40,); bin i counts 2^i <= ns < 2^(i+1), bin 0 also 0 ns
     """
 
     node: Node
@@ -139,7 +139,7 @@ class Latency:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Depth:
-    """How often a task of the workload got a CPU while its task group was so deep.
+    """Switches to tasks of the workload in task groups of one depth.
 
     :param depth: 0 is the root group
     """
@@ -152,9 +152,8 @@ class Depth:
 class Destination:
     """Answers of find_idlest_group(), which sends a new task to a group of CPUs.
 
-    :param to_node: None: the local group was kept
-    :param imbalanced: answers while ``sgc->imbalance`` of a group was set; None where that was
-        not looked at
+    :param to_node: None: the local group was chosen
+    :param imbalanced: answers while ``sgc->imbalance`` of a group was set; None: not measured
     """
 
     level: Text
@@ -209,7 +208,7 @@ class Migratable:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Imbalance:
-    """Attempts that saw ``sgc->imbalance`` set, or set it."""
+    """Attempts that found ``sgc->imbalance`` set, or set it."""
 
     level: Text
     count: Count
@@ -217,7 +216,7 @@ class Imbalance:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Balance:
-    """What the balancer was asked and answered; None is invisible on this kernel."""
+    """Decisions of the load balancer; None: not observable on this kernel."""
 
     destination: tuple[Destination, ...] | None = None
     source: tuple[Source, ...] | None = None
@@ -235,7 +234,7 @@ class Timer:
 
     :param group: path of the cgroup, or its number
     :param phases: shape (64,); expiries by their time modulo the period
-    :param first_ns: of the first expiry, CLOCK_MONOTONIC; None where none was seen
+    :param first_ns: of the first expiry, CLOCK_MONOTONIC; None: no expiry
     :param overruns: expiries that came more than a period late
     """
 
@@ -249,7 +248,7 @@ class Timer:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Invisible:
-    """What cannot be seen on this kernel: a function or a part of the file."""
+    """A function, or a part of the file, that is not observable on this kernel."""
 
     what: Text
     reason: Text
@@ -257,16 +256,16 @@ class Invisible:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PlacementCapture:
-    """All that was seen of one run.
+    """Contents of one run's placement.json.
 
     :param mechanism: "bpf" or "perf"
-    :param seconds: from the first moment to the last in which events were counted
-    :param nodes: by CPU
-    :param levels_from: what names the levels of moves: the scheduler's domains or the hardware's
-        topology; None where the capture does not say
-    :param balance: None where no program could look
-    :param invisible: what cannot be seen on this kernel, with the reason
-    :param lost: events that were not counted, by what lost them
+    :param seconds: duration of counting
+    :param nodes: NUMA node by CPU
+    :param levels_from: source of the level names of moves: the scheduler's domains or the hardware
+        topology; None: not recorded
+    :param balance: None: no program could observe the load balancer
+    :param invisible: functions and parts that are not observable on this kernel, with the reason
+    :param lost: events that were lost, by buffer or map
     """
 
     schema: Literal["schedperf/bpf_placement/1"]
@@ -286,7 +285,7 @@ class PlacementCapture:
     notes: Annotated[tuple[str, ...], Meta(max_length=MOST_NOTES)]
 
     def __post_init__(self) -> None:
-        """Limit the levels: each is a group of rows, and a file could name any number of them."""
+        """Limit the number of levels: each adds rows, and an untrusted file could name many."""
         parts = (
             self.moves,
             self.answers.destination or (),
@@ -297,16 +296,18 @@ class PlacementCapture:
         )
         levels = {row.level for part in parts for row in part}
         if len(levels) > MOST_LEVELS:
-            raise ValueError(f"{len(levels)} levels (expected at most {MOST_LEVELS})")
+            raise ValueError(
+                f"{len(levels)} scheduling-domain levels (expected at most {MOST_LEVELS})"
+            )
 
     @property
     def answers(self) -> Balance:
-        """What the balancer was asked and answered, also where no program could look."""
+        """Decisions of the load balancer; empty if no program could observe it."""
         return self.balance or NOTHING_SEEN
 
     @property
     def switches_by_depth(self) -> dict[int, int]:
-        """How often a task of the workload got a CPU, by the depth of its task group."""
+        """Switches to tasks of the workload, by the depth of the task group."""
         switches: Counter[int] = Counter()
         for row in self.depth:
             switches[row.depth] += row.switches
@@ -314,9 +315,9 @@ class PlacementCapture:
 
 
 def parse_placement(content: bytes, label: str) -> PlacementCapture:
-    """Read a placement.json.
+    """Parse placement.json.
 
     :param label: bundle and member, for messages
-    :raises BundleError: it is none, or it holds what cannot be
+    :raises BundleError: invalid content
     """
     return decode(content, PlacementCapture, label)

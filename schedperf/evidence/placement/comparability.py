@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Which program saw what, on each side, and whether two sides can be compared.
+"""Which mechanism observed each part on each side, and which parts are comparable.
 
-A tracepoint fires for every event, so programs on BTF and on raw tracepoints count the same.
-perf reads the same tracepoints through buffers that may overflow: it counts the same only where
-nothing was lost. Any other two mechanisms are not compared.
+Tracepoints fire for every event, so programs at BTF and at raw tracepoints count the same events.
+perf reads the same tracepoints through buffers that may overflow; it is compared with them if it
+lost nothing. Other pairs of mechanisms are not compared.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from schedperf.evidence.placement.record import PARTS, Part
 from schedperf.kernel.renames import newest_function
 from schedperf.model.run import SideOf
 
-# Mechanisms that count alike. A probe that is alone is one of a pair.
+# Classes of mechanisms that count the same events.
 _CLASSES: Mapping[str, str] = {
     "tp_btf": "tracepoint",
     "raw_tp": "tracepoint",
@@ -26,7 +26,7 @@ _CLASSES: Mapping[str, str] = {
     "kretprobe": "kprobe/kretprobe",
 }
 
-# Newest names of the functions and tracepoints, any of which shows a part.
+# Newest names of the functions and tracepoints; each of them observes the part.
 _FUNCTIONS: Mapping[Part, frozenset[str]] = {
     "fork": frozenset(("sched_wakeup_new", "sched_process_fork")),
     "exec": frozenset(("sched_process_exec",)),
@@ -47,64 +47,64 @@ BALANCE_PARTS: tuple[Part, ...] = (
     "destination", "source", "attempts", "pinned", "migratable", "group_imbalance",
 )  # fmt: skip
 _KNOWN = frozenset[str]().union(*_FUNCTIONS.values())
-# Their levels are named by the collector, and those of the balancer by the kernel.
+# The collector names the levels of these parts; the kernel names those of the balancer.
 MOVE_PARTS: tuple[Part, ...] = ("fork", "exec", "wakeup", "migration", "cause")
-# The same CPU and another node are called so, whatever names what is between.
+# These level names do not depend on the source of the names.
 _SAME_LEVELS = ("", "CPU", "NUMA")
 _SOURCES: Mapping[str | None, str] = {
-    "domains": "the scheduler's domains",
+    "domains": "scheduling domains",
     "topology": "the topology in /sys",
-    None: "what its captures do not record",
+    None: "source not recorded",
 }
 
-# Of all moves that programs saw, in a run: more losses would bias a rate by more than a change
-# that is worth a look.
+# Share of the events of a run. More losses would bias a rate by more than the smallest relevant
+# change.
 LARGEST_LOSS = 0.01
 
 
 def _names(name: str, program: Program) -> set[str]:
-    # A program whose function this kernel lacks is known by its own name alone.
-    return {newest_function(known) for known in (program.function, name) if known}
+    # If the kernel lacks the function, the program has only its own name.
+    return {newest_function(function) for function in (program.function, name) if function}
 
 
-def _is_there(found: PlacementCapture, part: Part) -> bool:
+def _is_there(capture: PlacementCapture, part: Part) -> bool:
     if part == "pinned":
-        return None not in (found.answers.attempts, found.answers.migratable)
+        return None not in (capture.answers.attempts, capture.answers.migratable)
     if part in BALANCE_PARTS:
-        return getattr(found.answers, part) is not None
+        return getattr(capture.answers, part) is not None
     if part == "cause":
-        causes = [move.cause for move in found.moves if move.event == "migration"]
+        causes = [move.cause for move in capture.moves if move.event == "migration"]
         return not causes or any(causes)
-    # A workload's tasks get CPUs, whatever else they do.
-    return bool(found.depth) if part == "depth" else True
+    # The tasks of every workload get CPUs.
+    return bool(capture.depth) if part == "depth" else True
 
 
-def mechanism_of(found: PlacementCapture, part: Part) -> str | None:
-    """Return how a part of a run was seen; None where it was not."""
+def mechanism_of(capture: PlacementCapture, part: Part) -> str | None:
+    """Return the mechanism that observed a part of a run; None: not measured."""
     seen = sorted(
         {
             _CLASSES.get(program.mechanism, program.mechanism)
-            for name, program in found.programs.items()
+            for name, program in capture.programs.items()
             if program.mechanism and _names(name, program) & _FUNCTIONS[part]
         }
     )
-    if not seen or not _is_there(found, part):
+    if not seen or not _is_there(capture, part):
         return None
     if part == "cause":
-        # What is told from fewer signs is told by other rules.
-        seen = [f"rules of {found.mechanism}", *seen]
+        # With fewer programs, other rules derive the cause.
+        seen = [f"migration cause derived by {capture.mechanism}", *seen]
         seen += sorted(
             f"{name} ({_CLASSES.get(program.mechanism, program.mechanism)})"
-            for name, program in found.programs.items()
+            for name, program in capture.programs.items()
             if program.mechanism and not _names(name, program) & _KNOWN
         )
     return " and ".join(seen)
 
 
 class Unseen(NamedTuple):
-    """Why a part was not seen.
+    """Why a part was not measured.
 
-    :param what: the function or tracepoint that could not be observed; None where none was tried
+    :param what: the function or tracepoint that could not be observed; None: none was tried
     """
 
     what: str | None
@@ -114,31 +114,31 @@ class Unseen(NamedTuple):
         return self.reason if self.what is None else f"{self.what}: {self.reason}"
 
 
-def why_unseen(found: PlacementCapture, part: Part) -> Unseen:
-    """Say why a part of a run was not seen."""
+def why_unseen(capture: PlacementCapture, part: Part) -> Unseen:
+    """Return why a part of a run was not measured."""
     mine = {
         name: program
-        for name, program in found.programs.items()
+        for name, program in capture.programs.items()
         if _names(name, program) & _FUNCTIONS[part]
     }
     for name, program in mine.items():
         if not program.mechanism and program.reason:
             return Unseen(program.function or name, program.reason)
-    for one in found.invisible:
-        if part in _parts_of(one.what):
-            return Unseen(None if one.what in (part, "balance") else one.what, one.reason)
-    if part == "cause" and found.mechanism == "perf":
-        return Unseen(None, "perf cannot observe what moves a task")
-    for note in found.notes:
+    for hidden in capture.invisible:
+        if part in _parts_of(hidden.what):
+            return Unseen(None if hidden.what in (part, "balance") else hidden.what, hidden.reason)
+    if part == "cause" and capture.mechanism == "perf":
+        return Unseen(None, "perf cannot observe the cause of a migration")
+    for note in capture.notes:
         if note.startswith(f"{part}: "):
             return Unseen(None, note.removeprefix(f"{part}: "))
     if mine:
-        return Unseen(None, "its programs counted nothing")
-    return Unseen(None, "no program that observes it was attached")
+        return Unseen(None, "the probe programs counted no events")
+    return Unseen(None, "no probe program was attached")
 
 
 def _parts_of(what: str) -> set[Part]:
-    # What is invisible may be named by its function, by its part, or be all of the balancer.
+    # The entry names a function, a part, or "balance" for the whole load balancer.
     if what == "balance":
         return set(BALANCE_PARTS)
     return {
@@ -148,17 +148,19 @@ def _parts_of(what: str) -> set[Part]:
     }
 
 
-def invisible_elsewhere(found: PlacementCapture) -> list[tuple[str, str]]:
-    """Return what else is invisible on a kernel: functions that show no part, with the reason."""
-    return [(one.what, one.reason) for one in found.invisible if not _parts_of(one.what)]
+def invisible_elsewhere(capture: PlacementCapture) -> list[tuple[str, str]]:
+    """Return other functions that are not observable on the kernel, with the reason."""
+    return [
+        (hidden.what, hidden.reason) for hidden in capture.invisible if not _parts_of(hidden.what)
+    ]
 
 
-def loss_of(found: PlacementCapture) -> str | None:
-    """Say why a run's counts are too low to be compared; None where they are not."""
-    lost = sum(found.lost.values())
-    seen = sum(move.count for move in found.moves)
-    if found.mechanism == "perf" and lost:
-        return f"perf lost {lost} events or more"
+def loss_of(capture: PlacementCapture) -> str | None:
+    """Return why too many events of a run were lost for a comparison; None: comparable."""
+    lost = sum(capture.lost.values())
+    seen = sum(move.count for move in capture.moves)
+    if capture.mechanism == "perf" and lost:
+        return f"perf lost at least {lost} events"
     if lost > LARGEST_LOSS * (lost + seen):
         return f"{lost} of {lost + seen} events were lost"
     return None
@@ -166,25 +168,28 @@ def loss_of(found: PlacementCapture) -> str | None:
 
 def refusals(base: SideOf[PlacementCapture], new: SideOf[PlacementCapture]) -> dict[Part, str]:
     """Return the parts that cannot be compared, with the reason."""
-    found = ((part, _why_not(base, new, part)) for part in PARTS)
-    return {part: reason for part, reason in found if reason is not None}
+    reasons = ((part, _why_not(base, new, part)) for part in PARTS)
+    return {part: reason for part, reason in reasons if reason is not None}
 
 
 def has_named_level(key: Key) -> bool:
-    """Say whether a number is of moves at a level whose name depends on what names the levels."""
+    """Return whether a row is of moves at a level that has a different name in each source."""
     return key.part in MOVE_PARTS and key.level not in _SAME_LEVELS
 
 
 def why_levels_differ(base: SideOf[PlacementCapture], new: SideOf[PlacementCapture]) -> str | None:
-    """Say why moves cannot be compared level by level; None where they can."""
+    """Return why moves are not comparable by level; None: comparable."""
     sources = [{run.content.levels_from for run in side.runs} for side in (base, new)]
     if len(sources[0] | sources[1]) == 1:
         return None
     ways = [
-        f"{side.name} by {' or '.join(sorted(_SOURCES[one] for one in found))}"
-        for side, found in zip((base, new), sources, strict=True)
+        f"{side.name}: {' or '.join(sorted(_SOURCES[source] for source in side_sources))}"
+        for side, side_sources in zip((base, new), sources, strict=True)
     ]
-    return f"levels of migrations have different names: {', '.join(ways)}; record both alike"
+    return (
+        f"names of move levels come from different sources: {', '.join(ways)}; "
+        "record both sides with the same collectors"
+    )
 
 
 def _why_not(
@@ -196,16 +201,19 @@ def _why_not(
             return f"not measured on {side.name}: {why_unseen(side.runs[0].content, part)}"
     if seen[0] != seen[1] or len(seen[0]) > 1:
         ways = [
-            f"{side.name} by {' or '.join(sorted(one))}"
-            for side, one in zip((base, new), seen, strict=True)
+            f"{side.name}: {' or '.join(sorted(names))}"
+            for side, names in zip((base, new), seen, strict=True)
         ]
-        return f"observed by different mechanisms: {', '.join(ways)}; record both alike"
+        return (
+            f"observed by different mechanisms: {', '.join(ways)}; "
+            "record both sides with the same mechanism"
+        )
     return _why_lost((base, new))
 
 
 def _mechanisms(side: SideOf[PlacementCapture], part: Part) -> set[str]:
-    found = (mechanism_of(run.content, part) for run in side.runs)
-    return {one for one in found if one is not None}
+    mechanisms = (mechanism_of(run.content, part) for run in side.runs)
+    return {mechanism for mechanism in mechanisms if mechanism is not None}
 
 
 def _why_lost(sides: Sequence[SideOf[PlacementCapture]]) -> str | None:

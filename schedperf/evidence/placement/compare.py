@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Rates of two sides: how sure a change is, and why some numbers are only shown."""
+"""Compare the rates of two sides; list incomparable rows with both values."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -37,15 +37,15 @@ from schedperf.stats.counted.rates import (
     mean_of,
 )
 
-# Numbers of one part by node, by pair of nodes or by cgroup: all of a machine with 8 nodes. Where
-# there are more, those that counted most are kept.
+# Rows of one part by node, by pair of nodes or by cgroup: enough for a machine with 8 nodes. Of
+# more rows those with the largest counts are kept.
 MOST_PLACES = 128
 
 Universe = Mapping[tuple[str, str], frozenset[Key]]
 
 
 class _Refusals(NamedTuple):
-    # Why numbers are shown and not compared: all of a part, or its moves by level.
+    # Why rows are not compared: all rows of a part, or its moves by level.
     parts: Mapping[Part, str]
     levels: str | None
 
@@ -56,7 +56,7 @@ class _Refusals(NamedTuple):
 
 
 class _Numbers:
-    # What the runs of a side counted, with the events behind each number.
+    # Counters of the runs of a side, with the number of underlying events.
 
     def __init__(self, side: SideOf[PlacementCapture], universe: Universe) -> None:
         self.side = side
@@ -73,7 +73,8 @@ class _Numbers:
             ops=run.ops,
         )
         shares: Measures[Key] = {
-            (key, "share"): Measure(one.value, one.unit) for key, one in quotients.items()
+            (key, "share"): Measure(quotient.value, quotient.unit)
+            for key, quotient in quotients.items()
         }
         return {**dict(rates), **shares}
 
@@ -81,18 +82,18 @@ class _Numbers:
         self, run: Captured[PlacementCapture], amounts: Amounts, quotients: Quotients
     ) -> None:
         events = [((key, False), amount) for key, amount in amounts.items()]
-        events += [((key, True), one.events) for key, one in quotients.items()]
+        events += [((key, True), quotient.events) for key, quotient in quotients.items()]
         for (key, is_share), count in events:
             self._events.setdefault((*run.key.at, key, is_share), []).append(count)
 
     def events(self, question: Question[Key]) -> Sequence[float]:
-        """Return the number of events of each run behind the answer of a question."""
+        """Return the number of underlying events of each run."""
         is_share = question.basis == "share"
         what = question.workload, question.point, question.key, is_share
         return self._events.get(what, ())
 
     def only(self, refused: "_Refusals", *, are_refused: bool) -> SideOf[Measures[Key]]:
-        """Return the side with those numbers only that are, or are not, refused."""
+        """Return the side with only the rows that are, or are not, refused."""
         return self.counted.having(
             lambda run: {
                 (key, basis): measure
@@ -107,30 +108,31 @@ def compare_counts(
 ) -> tuple[list[PlacementRow], list[str]]:
     """Return the rows of each side against the first, and notes of what was left out.
 
-    Counts are divided by the time in which they were counted, and by the operations of the run
-    where they are known (:mod:`schedperf.stats.counted.rates`). Numbers of a part that the sides
-    saw in different ways, or of which events were lost, are shown and not compared.
+    Counts are divided by the time of counting, and by the operations of the run if these are known
+    (:mod:`schedperf.stats.counted.rates`). Parts that the sides observed with different mechanisms,
+    or that lost events, are listed but not compared.
 
-    :param sides: each with a run; one alone gets its rates
+    :param sides: each with a run; a single side gets its rates
     """
     universe, cut = _universe(sides)
     base, *others = [_Numbers(side, universe) for side in sides]
     if not others:
         return [*_rows(base, None)], cut
-    return [row for other in others for row in _rows(base, other)], cut
+    return [row for new in others for row in _rows(base, new)], cut
 
 
 def _universe(sides: Sequence[SideOf[PlacementCapture]]) -> tuple[Universe, list[str]]:
-    # What was seen in any run of a point was looked for in all of them.
+    # A counter of any run of a point is 0 in the other runs, not missing.
     totals: dict[tuple[str, str], Amounts] = {}
     for side in sides:
         for run in side.runs:
-            found = totals.setdefault(run.key.at, {})
+            sums = totals.setdefault(run.key.at, {})
             for key, amount in amounts_of(run.content).items():
-                found[key] = found.get(key, 0.0) + amount
+                sums[key] = sums.get(key, 0.0) + amount
     kept = {point: frozenset(_keep(amounts)) for point, amounts in totals.items()}
     dropped = sum(len(amounts) - len(kept[point]) for point, amounts in totals.items())
-    notes = [f"{dropped} counts by node or by cgroup, the lowest ones, are left out"]
+    limit = f"at most {MOST_PLACES} per `part` are kept"
+    notes = [f"the {dropped} lowest per-node or per-cgroup counts are left out ({limit})"]
     return kept, notes if dropped else []
 
 
@@ -165,9 +167,9 @@ def _rows(base: _Numbers, new: _Numbers | None) -> Iterator[PlacementRow]:
     refused = _Refusals({}, None)
     if new is not None:
         refused = _Refusals(refusals(base.side, new.side), why_levels_differ(base.side, new.side))
-    found = _answers(base, new, refused)
+    rates = _answers(base, new, refused)
     side = (new or base).side.name
-    for index, question in enumerate(sorted(found, key=_order)):
+    for index, question in enumerate(sorted(rates, key=_order)):
         key = question.key
         reason = refused.reason_of(key)
         yield PlacementRow(
@@ -190,14 +192,18 @@ def _rows(base: _Numbers, new: _Numbers | None) -> Iterator[PlacementRow]:
             reason=reason,
             events_base=_mean_events(base, question, new),
             events_new=None if new is None else _mean_events(new, question, base),
-            **found[question].as_fields(),
+            **rates[question].as_fields(),
         )
 
 
-def _mean_events(side: _Numbers, question: Question[Key], other: _Numbers | None) -> float | None:
-    # The same mean as that of the rates, or a change would contradict the counts beside it.
+def _mean_events(
+    side: _Numbers, question: Question[Key], opposite: _Numbers | None
+) -> float | None:
+    # The same kind of mean as for the rates, so that counts and rates do not contradict.
     events = side.events(question)
-    return mean_of(events, () if other is None else other.events(question)) if events else None
+    return (
+        mean_of(events, () if opposite is None else opposite.events(question)) if events else None
+    )
 
 
 def _answers(base: _Numbers, new: _Numbers | None, refused: _Refusals) -> dict[Question[Key], Rate]:
@@ -215,11 +221,11 @@ def _answers(base: _Numbers, new: _Numbers | None, refused: _Refusals) -> dict[Q
 
 
 def _beside(base: Rate | None, new: Rate | None) -> Rate:
-    # Both values are known, and nothing is said of their difference.
-    known = base or new
-    assert known is not None
+    # Both values, without a comparison.
+    measured = base or new
+    assert measured is not None
     return replace(
-        known,
+        measured,
         n_base=base.n_base if base else 0,
         n_new=new.n_base if new else 0,
         base=base.base if base else None,

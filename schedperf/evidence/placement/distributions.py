@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How what was counted is spread: moves over pairs of nodes and over time, waits over bins of time,
-switches over depths of task groups, expiries of timers over their period.
+"""Distributions: moves by pair of nodes and over time, waits by duration, switches by depth of the
+task group, timer expiries by phase.
 """
 
 import operator
@@ -43,14 +43,14 @@ _PHASES = tuple(index / PHASE_BINS for index in range(PHASE_BINS))
 
 _Pair = tuple[int, int]
 
-# Two timers expire together where their phases are known to be equal: each to a bin of them.
+# Two timers expire together if their phases differ by at most the resolution: one bin each.
 TOGETHER_PART = 2.0 / PHASE_BINS
-# Of a run's duration each; a line of this many characters fits beside a caption.
+# Parts of a run; a line of this many characters fits beside a caption.
 TIME_BINS = 20
 
 
 class _Point(NamedTuple):
-    # The runs of a point that base has; of a side alone there are no others.
+    # The runs of one point of base, and those of the new side, if any.
     side: str
     workload: str
     point: str
@@ -71,12 +71,13 @@ def _by_point(
 def moves_of(
     base: SideOf[PlacementCapture], new: SideOf[PlacementCapture] | None, invalid: Collection[Part]
 ) -> Iterator[MovesRow]:
-    """Yield how many tasks went from each node to each, by event, and migrations by cause.
+    """Yield moves by source and destination node, by event, and migrations by cause.
 
-    They are divided by the operations where these are known of all runs, else by the time.
+    They are divided by the operations if these are known for all runs, otherwise by the time.
 
-    :param new: None: base is alone
-    :param invalid: parts that are shown and not compared"""
+    :param new: None: base is the only side
+    :param invalid: parts that are listed but not compared
+    """
     for where in _by_point(base, new):
         runs = (*where.base, *where.new)
         if not any(has_nodes(run.content) for run in runs):
@@ -84,11 +85,11 @@ def moves_of(
         per, amounts = _divisors(runs)
         seen = {(move.event, cause) for run in runs for move in run.content.moves
                 for cause in ("", move.cause or "")}  # fmt: skip
-        for event, cause in sorted(seen, key=lambda one: (PARTS.index(one[0]), one[1])):
+        for event, cause in sorted(seen, key=lambda kind: (PARTS.index(kind[0]), kind[1])):
             counted = [_count_pairs(run, event, cause, amounts) for run in runs]
-            nodes = sorted({node for one in counted for pair in one.content for node in pair})
+            nodes = sorted({node for run in counted for pair in run.content for node in pair})
             pairs = [(start, to) for start in nodes for to in nodes]
-            whole = [_with_zeros(one, pairs) for one in counted]
+            whole = [_with_zeros(run, pairs) for run in counted]
             part: Part = "cause" if cause else event
             grid = compare_places(
                 whole[: len(where.base)],
@@ -110,7 +111,7 @@ def moves_of(
 
 
 def _divisors(runs: Sequence[Captured[PlacementCapture]]) -> tuple[str, bool]:
-    # Of what an operation is, and whether all runs know how many they did.
+    # The unit of an operation, and whether the operations of all runs are known.
     units = {None if run.ops is None else run.ops.unit for run in runs}
     unit = units.pop() if len(units) == 1 else None
     return ("s", False) if unit is None else (unit, True)
@@ -123,38 +124,38 @@ def _count_pairs(
     by_operations: bool,  # noqa: FBT001 # of the table
 ) -> Captured[Mapping[_Pair, float]]:
     amount = run.ops.count if by_operations and run.ops is not None else run.content.seconds
-    found: dict[_Pair, float] = {}
+    rates: dict[_Pair, float] = {}
     for move in run.content.moves:
         if move.event == event and cause in ("", move.cause):
             pair = (move.from_node, move.to_node)
-            found[pair] = found.get(pair, 0.0) + move.count / amount
-    return run.having(found)
+            rates[pair] = rates.get(pair, 0.0) + move.count / amount
+    return run.having(rates)
 
 
 def _with_zeros(
     counted: Captured[Mapping[_Pair, float]], pairs: Sequence[_Pair]
 ) -> Captured[Mapping[_Pair, float]]:
-    # What was not seen of nodes that were watched did not happen.
-    known = {pair: counted.content.get(pair, 0.0) for pair in pairs}
-    return counted.having(known)
+    # All nodes were observed, so missing pairs are 0.
+    complete = {pair: counted.content.get(pair, 0.0) for pair in pairs}
+    return counted.having(complete)
 
 
 def waits_of(
     base: SideOf[PlacementCapture], new: SideOf[PlacementCapture] | None, invalid: Collection[Part]
 ) -> Iterator[BinsRow]:
-    """Yield how long runnable tasks waited for a CPU, in bins of powers of two."""
+    """Yield waits of runnable tasks for a CPU, in bins of powers of two."""
     for where in _by_point(base, new):
-        one, other = ([_waits(run) for run in runs] for runs in (where.base, where.new))
-        if all(any(any(run.content) for run in side) for side in (one, other) if side):
+        base_waits, new_waits = ([_waits(run) for run in runs] for runs in (where.base, where.new))
+        if all(any(any(run.content) for run in side) for side in (base_waits, new_waits) if side):
             is_comparable = "latency" not in invalid
-            bins = compare_bins(one, other, _WAITS_S, is_comparable=is_comparable)
+            bins = compare_bins(base_waits, new_waits, _WAITS_S, is_comparable=is_comparable)
             yield BinsRow(
                 side=where.side, workload=where.workload, point=where.point, **bins.as_fields()
             )
 
 
 def _waits(run: Captured[PlacementCapture]) -> Captured[Sequence[int]]:
-    nodes = [one.log2_ns for one in run.content.latency] or [(0,) * LATENCY_BINS]
+    nodes = [waits.log2_ns for waits in run.content.latency] or [(0,) * LATENCY_BINS]
     counts = [sum(column) for column in zip(*nodes, strict=True)]
     return run.having(counts)
 
@@ -162,26 +163,26 @@ def _waits(run: Captured[PlacementCapture]) -> Captured[Sequence[int]]:
 def phases_of_all(
     base: SideOf[PlacementCapture], new: SideOf[PlacementCapture] | None, invalid: Collection[Part]
 ) -> Iterator[PhasesRow]:
-    """Yield when in their period the bandwidth timers of cgroups expire, against the first one's.
+    """Yield the phases of the bandwidth timers of cgroups, relative to the first cgroup.
 
-    A period begins whenever its cgroup was made, so in each run all phases are turned until the
-    mean of the first cgroup's, by name, is in the middle; a run without a steady one is left out.
-    Edges of the bins are parts of the period.
+    A period starts when its cgroup is created, so in each run all phases are rotated until the mean
+    phase of the first cgroup, by name, is in the middle. Runs in which that phase is not constant
+    are left out. Edges of the bins are fractions of the period.
     """
     for where in _by_point(base, new):
         of_sides = (where.base, where.new)
         sides = [[_turned(run) for run in runs] for runs in of_sides]
         groups = {group: period for side in sides for run in side for group, period in run}
         for group, period_s in sorted(groups.items()):
-            one, other = (
-                [run.having(found[group, period_s])
-                 for run, found in zip(runs, side, strict=True) if (group, period_s) in found]
+            base_phases, new_phases = (
+                [run.having(phases[group, period_s])
+                 for run, phases in zip(runs, side, strict=True) if (group, period_s) in phases]
                 for runs, side in zip(of_sides, sides, strict=True)
             )  # fmt: skip
-            if one and (other or new is None):
+            if base_phases and (new_phases or new is None):
                 bins = compare_bins(
-                    one,
-                    other,
+                    base_phases,
+                    new_phases,
                     _PHASES,
                     is_comparable="timers" not in invalid,
                     is_trimmed=False,
@@ -198,7 +199,7 @@ def phases_of_all(
 
 def _turned(run: Captured[PlacementCapture]) -> Mapping[tuple[str, float], Sequence[int]]:
     phases = phases_of(run.content.timers)
-    first = next((one for one in phases if one.concentration >= CONCENTRATED), None)
+    first = next((phase for phase in phases if phase.concentration >= CONCENTRATED), None)
     if first is None:
         return {}
     shift = int(first.part * PHASE_BINS) - PHASE_BINS // 2
@@ -214,14 +215,14 @@ def _turn(phases: Sequence[int], shift: int) -> list[int]:
 
 
 def series_of(side: SideOf[PlacementCapture]) -> Iterator[SeriesRow]:
-    """Yield how often tasks left their node over the relative time of the runs, by event."""
+    """Yield the rate of moves between nodes over the relative time of the runs, by event."""
     for (workload, point), runs in side.by_point().items():
         for event in EVENTS:
             seeing = [run for run in runs if _sees_crossings(run, event)]
             rates = np.array([_rates(run, event) for run in seeing])
             if rates.any():
                 # The parts are equally long, so their mean is the rate of the run.
-                found = means_over_runs(
+                estimate = means_over_runs(
                     np.column_stack([rates.mean(axis=1), rates]), [run.key.boot for run in seeing]
                 )
                 yield SeriesRow(
@@ -229,14 +230,14 @@ def series_of(side: SideOf[PlacementCapture]) -> Iterator[SeriesRow]:
                     workload=workload,
                     point=point,
                     event=event,
-                    replication=found.replication,
-                    n=found.n,
-                    mean=found.mean[0],
-                    ci_low=found.ci_low[0],
-                    ci_high=found.ci_high[0],
-                    rates=tuple(found.mean[1:]),
-                    rates_low=tuple(found.ci_low[1:]),
-                    rates_high=tuple(found.ci_high[1:]),
+                    replication=estimate.replication,
+                    n=estimate.n,
+                    mean=estimate.mean[0],
+                    ci_low=estimate.ci_low[0],
+                    ci_high=estimate.ci_high[0],
+                    rates=tuple(estimate.mean[1:]),
+                    rates_low=tuple(estimate.ci_low[1:]),
+                    rates_high=tuple(estimate.ci_high[1:]),
                 )
 
 
@@ -245,25 +246,25 @@ def _sees_crossings(run: Captured[PlacementCapture], event: Event) -> bool:
 
 
 def _rates(run: Captured[PlacementCapture], event: Event) -> list[float]:
-    found = run.content
+    capture = run.content
     total = np.zeros(TIME_BINS)
-    for row in found.series.rows:
+    for row in capture.series.rows:
         if row.event == event and row.crossing:
-            total += rates_over_time(row.counts, found.series.step_s, found.seconds)
+            total += rates_over_time(row.counts, capture.series.step_s, capture.seconds)
     rates: list[float] = total.tolist()
     return rates
 
 
 def depths_of(side: SideOf[PlacementCapture]) -> Iterator[DepthRow]:
-    """Yield how deep the task groups were in which the workload's tasks ran."""
+    """Yield the depths of the task groups in which the workload's tasks ran."""
     for (workload, point), runs in side.by_point().items():
         seen = [run for run in runs if any(row.switches for row in run.content.depth)]
         depths = sorted({row.depth for run in seen for row in run.content.depth if row.switches})
         if not depths:
             continue
         shares = np.array([_shares(run.content.switches_by_depth, depths) for run in seen])
-        found = means_over_runs(shares, [run.key.boot for run in seen])
-        means = zip(depths, found.mean, found.ci_low, found.ci_high, strict=True)
+        estimate = means_over_runs(shares, [run.key.boot for run in seen])
+        means = zip(depths, estimate.mean, estimate.ci_low, estimate.ci_high, strict=True)
         for depth, share, low, high in means:
             yield DepthRow(
                 side=side.name,
@@ -271,8 +272,8 @@ def depths_of(side: SideOf[PlacementCapture]) -> Iterator[DepthRow]:
                 point=point,
                 depth=depth,
                 share=share,
-                replication=found.replication,
-                n=found.n,
+                replication=estimate.replication,
+                n=estimate.n,
                 ci_low=low,
                 ci_high=high,
             )
@@ -284,15 +285,15 @@ def _shares(switches: Mapping[int, int], depths: Sequence[int]) -> list[float]:
 
 
 def timers_of(side: SideOf[PlacementCapture]) -> Iterator[TimersRow]:
-    """Yield which bandwidth timers expire together, by pair of groups."""
+    """Yield for each pair of cgroups whether their bandwidth timers expire together."""
     for (workload, point), runs in side.by_point().items():
         pairs: dict[tuple[str, str], list[tuple[Phase, Phase]]] = {}
         for run in runs:
-            for one, other in concurrent_pairs(phases_of(run.content.timers)):
-                pairs.setdefault((one.group, other.group), []).append((one, other))
+            for first, second in concurrent_pairs(phases_of(run.content.timers)):
+                pairs.setdefault((first.group, second.group), []).append((first, second))
         for groups, phases in pairs.items():
-            parts = [distance(one.part, other.part) for one, other in phases]
-            periods = [one.period_s for one, _ in phases]
+            parts = [distance(first.part, second.part) for first, second in phases]
+            periods = [first.period_s for first, _ in phases]
             yield TimersRow(
                 side=side.name,
                 workload=workload,
@@ -307,7 +308,7 @@ def timers_of(side: SideOf[PlacementCapture]) -> Iterator[TimersRow]:
 
 
 def _word_of(distances: Sequence[float]) -> Literal["together", "apart", "mixed"]:
-    # Of one pair of timers in each run, in parts of their period.
+    # Distances of one pair of timers in each run, as fractions of their period.
     are_together = [distance <= TOGETHER_PART for distance in distances]
     if all(are_together):
         return "together"
@@ -319,7 +320,7 @@ def rates_over_time(
 ) -> npt.NDArray[np.float64]:
     """Return the rate in equal parts of a run: shape (bins,), 1/s.
 
-    Events of a step are taken to be spread evenly over it; the last step ends with the run.
+    Events are assumed to be spread evenly over a step; the last step ends with the run.
 
     :param counts: shape (steps,), from the beginning
     :param step_s: length of a step

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What each number of a placement is: its name, what it means, where the kernel does it."""
+"""Name, meaning and kernel function of each placement counter."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -9,12 +9,12 @@ from schedperf.model.counted import Basis
 
 
 class Field(NamedTuple):
-    """What a number is.
+    """Description of a counter.
 
-    :param title: follows the subject: "between nodes"; "": the subject itself is counted
-    :param meaning: of the count, or of the mean
-    :param share: meaning of the share of it; "": there is none
-    :param function: of the kernel that does it
+    :param title: suffix of the subject: "between nodes"; "": the subject itself is counted
+    :param meaning: of the count or the mean
+    :param share: meaning of the share; "": no share
+    :param function: kernel function that decides
     """
 
     title: str
@@ -23,17 +23,17 @@ class Field(NamedTuple):
     function: str
 
 
-# Newest names, since Linux 6.10; the name before stands in parentheses.
+# Names since Linux 6.10; the previous name is in parentheses.
 FIND_DESTINATION = "sched_balance_find_dst_group() (find_idlest_group())"
 FIND_SOURCE = "sched_balance_find_src_group() (find_busiest_group())"
 BALANCE = "sched_balance_rq() (load_balance())"
 SELECT = "select_task_rq_fair()"
-# A wait begins at the first of them, at which a task gets runnable, and ends at the other.
+# A wait begins at the first tracepoint (the task becomes runnable) and ends at the second.
 WAIT_TRACEPOINTS = "sched_wakeup to sched_switch"
 MIGRATE = "set_task_cpu()"
 BANDWIDTH = "sched_cfs_period_timer()"
 
-# By what moved a task.
+# By cause of the move.
 MOVERS: Mapping[str, str] = {
     "fork": FIND_DESTINATION,
     "exec": "sched_exec()",
@@ -46,8 +46,13 @@ MOVERS: Mapping[str, str] = {
 }
 
 _MOVES = {
-    "count": Field("", "moves", "share of those from the first node", MIGRATE),
-    "crossing": Field("between nodes", "from one node to another", "share between nodes", MIGRATE),
+    "count": Field("", "task moves", "share of all moves from the source node", MIGRATE),
+    "crossing": Field(
+        "between nodes",
+        "task moves between NUMA nodes",
+        "share of moves that change the NUMA node",
+        MIGRATE,
+    ),
 }
 _WAIT = "from runnable to running"
 
@@ -56,77 +61,80 @@ FIELDS: Mapping[str, Mapping[str, Field]] = {
     "latency": {
         "mean": Field("mean", f"mean time {_WAIT}", "", WAIT_TRACEPOINTS),
         "p50": Field("p50", f"median time {_WAIT}", "", WAIT_TRACEPOINTS),
-        "p99": Field("p99", f"time {_WAIT} that 1% exceed", "", WAIT_TRACEPOINTS),
-        "p99.9": Field("p99.9", f"time {_WAIT} that 0.1% exceed", "", WAIT_TRACEPOINTS),
-        "max": Field("max", f"longest time {_WAIT} of a run", "", WAIT_TRACEPOINTS),
+        "p99": Field("p99", f"99th percentile of the time {_WAIT}", "", WAIT_TRACEPOINTS),
+        "p99.9": Field("p99.9", f"99.9th percentile of the time {_WAIT}", "", WAIT_TRACEPOINTS),
+        "max": Field("max", f"longest time {_WAIT} in a run", "", WAIT_TRACEPOINTS),
     },
     "depth": {
-        "mean": Field("mean", "levels of task groups above a task", "", "update_cfs_group()"),
+        "mean": Field("mean", "mean task group depth (0: root group)", "", "update_cfs_group()"),
     },
     "destination": {
-        "count": Field("", "searches for the group of CPUs of a new task", "", FIND_DESTINATION),
+        "count": Field("", "searches for a sched_group to place a task in", "", FIND_DESTINATION),
         "remote": Field(
-            "sent to another node", "results that are a group of another node",
-            "share of results that are a group of another node", FIND_DESTINATION,
+            "sent to another node", "searches that chose a sched_group on another node",
+            "share of searches that chose a sched_group on another node", FIND_DESTINATION,
         ),
         "imbalanced": Field(
-            "imbalance seen", "results while sgc->imbalance of a group was set",
-            "share of results while sgc->imbalance of a group was set", FIND_DESTINATION,
+            "imbalance seen", "searches while sgc->imbalance was set",
+            "share of searches while sgc->imbalance was set", FIND_DESTINATION,
         ),
     },
     "source": {
-        "count": Field("", "searches for a group of CPUs to pull from", "", FIND_SOURCE),
+        "count": Field("", "searches for a sched_group to pull from", "", FIND_SOURCE),
         "found": Field(
-            "found", "searches that found one", "share of searches that found one", FIND_SOURCE
+            "found", "searches that found a sched_group to pull from",
+            "share of searches that found a sched_group to pull from", FIND_SOURCE,
         ),
     },
     "attempts": {
-        "count": Field("", "attempts to balance", "", BALANCE),
-        "pulled": Field("tasks pulled", "tasks moved", "tasks moved by an attempt", BALANCE),
+        "count": Field("", "load-balancing attempts", "", BALANCE),
+        "pulled": Field(
+            "tasks pulled", "tasks pulled", "tasks pulled per balance attempt", BALANCE
+        ),
     },
     "pinned": {
         "some_pinned": Field(
-            "some pinned", "attempts that met a task that cannot migrate (LBF_SOME_PINNED)",
-            "share of attempts that met a task that cannot migrate (LBF_SOME_PINNED)",
+            "some pinned", "balance attempts that found a pinned task (LBF_SOME_PINNED)",
+            "share of balance attempts that found a pinned task (LBF_SOME_PINNED)",
             "can_migrate_task()",
         ),
         "all_pinned": Field(
-            "all pinned", "attempts that met no task that can migrate (LBF_ALL_PINNED)",
-            "share of attempts that met no task that can migrate (LBF_ALL_PINNED)",
+            "all pinned", "balance attempts that found only pinned tasks (LBF_ALL_PINNED)",
+            "share of balance attempts that found only pinned tasks (LBF_ALL_PINNED)",
             "can_migrate_task()",
         ),
     },
     "migratable": {
-        "count": Field("", "tasks that the balancer looked at", "", "can_migrate_task()"),
+        "count": Field("", "tasks that the balancer considered", "", "can_migrate_task()"),
         "refused": Field(
-            "refused", "tasks that cannot or should not migrate",
-            "share of tasks that cannot or should not migrate", "can_migrate_task()",
+            "refused", "tasks that can_migrate_task() refused",
+            "share of tasks that can_migrate_task() refused", "can_migrate_task()",
         ),
         "some_pinned": Field(
-            "some pinned", "tasks that set LBF_SOME_PINNED",
-            "share of tasks that set LBF_SOME_PINNED", "can_migrate_task()",
+            "some pinned", "tasks for which LBF_SOME_PINNED was set",
+            "share of tasks for which LBF_SOME_PINNED was set", "can_migrate_task()",
         ),
     },
     "group_imbalance": {
         "count": Field(
-            "", "attempts that saw or set sgc->imbalance",
-            "share of attempts that saw or set sgc->imbalance", BALANCE,
+            "", "balance attempts that found or set sgc->imbalance",
+            "share of balance attempts that found or set sgc->imbalance", BALANCE,
         ),
     },
     "timers": {
-        "expiries": Field("expiries", "expiries of the period timer", "", BANDWIDTH),
-        "overruns": Field("overruns", "expiries more than a period late", "", BANDWIDTH),
+        "expiries": Field("expiries", "expiries of the CFS bandwidth period timer", "", BANDWIDTH),
+        "overruns": Field("overruns", "timer expiries more than one period late", "", BANDWIDTH),
         "concentration": Field(
             "concentration", "",
-            "mean resultant length of a timer's phases: 1 where they are equal", BANDWIDTH,
+            "mean resultant length of a timer's phases: 1 if all phases are equal", BANDWIDTH,
         ),
         "distance": Field(
-            "phase distance", "time from the one timer's expiry to the other's", "",
+            "phase distance", "time between the expiries of the two timers", "",
             "init_cfs_bandwidth()",
         ),
         "alignment": Field(
             "alignment", "",
-            "mean resultant length of the groups' phases: 1 where they expire together",
+            "mean resultant length of the cgroups' timer phases: 1 if all expire together",
             "init_cfs_bandwidth()",
         ),
     },
@@ -152,24 +160,24 @@ _WORDS = {"load_balance": "load balance", "numa": "NUMA balancing"}
 
 
 def about(key: Key) -> Field:
-    """Return what a number is."""
+    """Return the description of a counter."""
     fields = FIELDS.get(key.part, FIELDS["move"])
     return fields[key.field]
 
 
 def function_of(key: Key) -> str:
-    """Return the function of the kernel whose doing it is."""
+    """Return the kernel function that decides."""
     return about(key).function if key.part in FIELDS else MOVERS[key.cause or key.part]
 
 
 def meaning_of(key: Key, basis: Basis) -> str:
-    """Say what a number means in words."""
+    """Return the meaning of a counter in words."""
     field = about(key)
     return field.share if basis == "share" and field.share else field.meaning
 
 
 def name_of(key: Key) -> str:
-    """Name a number: ``migrations by load balance 0 -> 1``, ``wait on node 0: p99``."""
+    """Return a name: ``migrations by load balance 0 -> 1``, ``wait on node 0: p99``."""
     words = [_subject(key), *_where(key)]
     title = about(key).title
     return f"{' '.join(words)}: {title}" if title else " ".join(words)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Tasks that go elsewhere, wait longer or are balanced in another way in new than in base.
+"""Findings: significant changes of task placement, waits and load balancing.
 
-What it states is significant. It names the function of the kernel that decides, and does not say
-that the benchmark changed because of it.
+A finding names the kernel function that decides. It does not claim that the benchmark changed
+because of it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -12,19 +12,21 @@ from schedperf.evidence import finding
 from schedperf.evidence.placement.record import Part, Placement, PlacementRow, TimersRow
 from schedperf.model.comparison import Finding
 from schedperf.model.units import format_number, scale_for
+from schedperf.model.verdict import count_units
 from schedperf.stats.counted.rates import BASES, LEAST_EVENTS_OF_FINDING, distance_of
-from schedperf.stats.verdicts import count_units
 
-# Of one point of a side; the section's tables have all of them.
+# Per point and side; the section's tables have all of them.
 MOST_FINDINGS = 8
+# Larger changes, in per cent, are printed without decimals.
+LARGE_PERCENT = 100.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Rule:
     # :param claim: subject of the sentence
-    # :param nodes_or_groups: how many nodes or cgroups the row is of
-    # :param look_at: function of the kernel; "": that of the row
-    # :param is_of_level: a sum over levels names none to look at
+    # :param nodes_or_groups: number of nodes or cgroups of the row
+    # :param look_at: kernel function; "": the function of the row
+    # :param is_of_level: only rows of one level, not sums over levels
     part: Part
     field: str
     claim: Callable[[PlacementRow], str]
@@ -36,11 +38,11 @@ class _Rule:
 _DESTINATION = "sched_balance_find_dst_group() (find_idlest_group())"
 _BALANCE = "sched_balance_rq() (load_balance())"
 
-# Where forks land and what crosses nodes comes first: it decides whose memory a task finds near.
+# Forks and moves between nodes first: they decide which memory is local to a task.
 _RULES = (
     _Rule(
         part="fork", field="count", nodes_or_groups=2, look_at=_DESTINATION,
-        claim=lambda row: f"forks from node {row.nodes[0]} are sent to node {row.nodes[1]} in",
+        claim=lambda row: f"forks from node {row.nodes[0]} sent to node {row.nodes[1]}:",
     ),
     _Rule(
         part="cause", field="crossing", look_at="",
@@ -52,7 +54,7 @@ _RULES = (
     ),
     _Rule(
         part="wakeup", field="crossing", look_at="select_task_rq_fair()",
-        claim=lambda _: "wakeups from one node to another:",
+        claim=lambda _: "wakeups between nodes:",
     ),
     _Rule(
         part="migration", field="crossing", look_at="set_task_cpu()",
@@ -65,19 +67,18 @@ _RULES = (
     _Rule(
         part="timers", field="distance", nodes_or_groups=2,
         look_at="init_cfs_bandwidth() and start_cfs_bandwidth()",
-        claim=lambda row: f"bandwidth timers of {row.groups[0]} and {row.groups[1]} expire",
+        claim=lambda row: f"bandwidth timers of {row.groups[0]} and {row.groups[1]} expire:",
     ),
     _Rule(
         part="group_imbalance", field="count", is_of_level=True,
         look_at="sched_balance_rq(): sgc->imbalance",
-        claim=lambda row: f"balance attempts at {row.level} that see or set an imbalance of pinned "
-        "tasks:",
+        claim=lambda row: f"balance attempts at {row.level} that found or set sgc->imbalance:",
     ),
     _Rule(
         part="destination", field="imbalanced", is_of_level=True,
         look_at=f"{_DESTINATION}: group_imbalanced",
-        claim=lambda row: f"searches at {row.level} for where a task goes ({_cause(row)}) that see "
-        "an imbalance:",
+        claim=lambda row: f"destination searches at {row.level} ({_cause(row)}) while "
+        "sgc->imbalance was set:",
     ),
     _Rule(
         part="pinned", field="some_pinned", is_of_level=True,
@@ -91,11 +92,11 @@ _RULES = (
     ),
     _Rule(
         part="migratable", field="refused", is_of_level=True, look_at="can_migrate_task()",
-        claim=lambda row: f"tasks that {row.idle} balancing at {row.level} looks at and leaves:",
+        claim=lambda row: f"tasks that {row.idle} balancing at {row.level} refused to move:",
     ),
     _Rule(
         part="depth", field="mean", look_at="update_cfs_group()",
-        claim=lambda _: "task groups above the workload's tasks:",
+        claim=lambda _: "depth of the workload's task groups:",
     ),
 )  # fmt: skip
 _WORDS = {"together": "together", "apart": "apart", "mixed": "together in some runs only"}
@@ -108,27 +109,27 @@ def _cause(row: PlacementRow) -> str:
 
 @finding("task_placement", Placement)
 def task_placement(placement: Placement) -> Iterator[Finding]:
-    """Yield what changed on each side and point, in the order of the rules."""
+    """Yield the significant changes of each side and point, in the order of the rules."""
     points: dict[tuple[str, ...], list[PlacementRow]] = {}
     for row in placement.rows:
         points.setdefault((row.side, row.workload, row.point), []).append(row)
     for rows in points.values():
-        told = [(rule, row) for rule in _RULES for row in _changed(rule, rows)]
-        if any(rule.part == "cause" for rule, _ in told):
-            # Their sum says nothing more.
-            told = [(rule, row) for rule, row in told if rule.part != "migration"]
-        for rule, row in told[:MOST_FINDINGS]:
+        changes = [(rule, row) for rule in _RULES for row in _changed(rule, rows)]
+        if any(rule.part == "cause" for rule, _ in changes):
+            # Changes by cause include the change of the sum.
+            changes = [(rule, row) for rule, row in changes if rule.part != "migration"]
+        for rule, row in changes[:MOST_FINDINGS]:
             yield _describe(rule, row, placement.timers)
 
 
 def _changed(rule: _Rule, rows: Sequence[PlacementRow]) -> list[PlacementRow]:
-    # One row for each subject: the best basis that is known decides.
-    found: dict[str, PlacementRow] = {}
+    # One row per subject: the first basis that has a row.
+    by_name: dict[str, PlacementRow] = {}
     mine = [row for row in rows if _is_of(rule, row)]
     for row in sorted(mine, key=lambda row: BASES.index(row.basis)):
-        found.setdefault(row.name, row)
+        by_name.setdefault(row.name, row)
     changed = [
-        row for row in found.values() if row.changed and _events(row) >= LEAST_EVENTS_OF_FINDING
+        row for row in by_name.values() if row.changed and _events(row) >= LEAST_EVENTS_OF_FINDING
     ]
     return sorted(changed, key=lambda row: -distance_of(row.ratio))
 
@@ -141,9 +142,9 @@ def _is_of(rule: _Rule, row: PlacementRow) -> bool:
     if rule.is_of_level and not row.level:
         return False
     if rule.field == "crossing":
-        # A share also grows where fewer tasks move within a node and no more leave it.
+        # A share also grows if fewer tasks move within the node and none more leave it.
         return row.basis != "share"
-    # Where more is forked, more goes everywhere: only the share is of the choice of a node.
+    # More forks go to all nodes: only the share shows the choice of a node.
     return rule.part != "fork" or row.basis == "share"
 
 
@@ -180,6 +181,11 @@ def _percent(ratio: float) -> float:
     return 100.0 * (ratio - 1.0)
 
 
+def _write_percent(ratio: float) -> str:
+    percent = _percent(ratio)
+    return f"{percent:+.{0 if abs(percent) >= LARGE_PERCENT else 1}f}%"
+
+
 def _tell(row: PlacementRow) -> str:
     new, base = (_value(row, value) for value in (row.new, row.base))
     per = "" if row.basis == "share" else f" per {_unit(row)}"
@@ -207,25 +213,26 @@ def _interval(row: PlacementRow) -> str:
     runs = _replication(row)
     if row.ratio is None or row.ci_low is None or row.ci_high is None:
         return f"q = {row.q:.2g}, {runs}" if row.q is not None else runs
-    return f"times {row.ratio:.3g} [{row.ci_low:.3g}, {row.ci_high:.3g}], {runs}"
+    change, low, high = map(_write_percent, (row.ratio, row.ci_low, row.ci_high))
+    return f"{change} [{low}, {high}], {runs}"
 
 
 def _tell_timers(row: PlacementRow, timers: Sequence[TimersRow]) -> str:
-    found = {
+    by_side = {
         timer.side: timer
         for timer in timers
         if (timer.workload, timer.point, timer.groups) == (row.workload, row.point, row.groups)
     }
-    new, base = found[row.side], found["base"]
+    new, base = by_side[row.side], by_side["base"]
     at = f" at {row.point}" if row.point else ""
     return (
-        f"{_WORDS[new.word]} (phase difference {_difference(new)}), "
-        f"{_WORDS[base.word]} before ({_difference(base)}){at} ({_interval(row)})"
+        f"{_WORDS[base.word]} (phase difference {_difference(base)}) -> "
+        f"{_WORDS[new.word]} ({_difference(new)}){at} ({_interval(row)})"
     )
 
 
 def _difference(timer: TimersRow) -> str:
-    # A distance below the width of a bin of the phases is known to be below it, and no better.
+    # A distance below the width of a phase bin is only known to be below that width.
     apart = max(timer.distance_s, timer.resolution_s)
     scale = scale_for("s", timer.period_s / 100.0)
     of = f" of {scale.format(timer.period_s)} {scale.unit}"

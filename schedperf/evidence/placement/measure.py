@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The numbers of one run: what is divided by time and operations, and shares and means.
+"""Numbers of one run: counts to divide by time and operations, shares and means.
 
-Quantiles of waits are read from bins of powers of two.
+Quantiles of waits are interpolated in bins of powers of two.
 """
 
 import itertools
@@ -23,19 +23,19 @@ from schedperf.evidence.placement.record import Idle, Part
 from schedperf.stats.counted.circular import direction_of_bins, distance, mean_direction
 
 NS_PER_S = 1e9
-# A timer whose phases are spread wider than this has no phase to compare: the mean resultant
-# length of a circular standard deviation, sqrt(-2 ln R), of 7% of the period.
+# Timers with a lower mean resultant length have no constant phase to compare. 0.9 is a circular
+# standard deviation, sqrt(-2 ln R), of 7% of the period.
 CONCENTRATED = 0.9
-# Pairs of groups grow with their square; the first ones by name stand for the others.
+# The number of pairs grows with the square; only the first groups by name are compared.
 MOST_GROUPS = 8
 _QUANTILES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
-# A quantile needs an event on its far side.
+# Number of events that must lie beyond a quantile.
 FEWEST_BEYOND = 1.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Key:
-    """Names one number of a run.
+    """Identity of one number of a run.
 
     :param field: of :mod:`schedperf.evidence.placement.fields`
     :param cause: of a migration, or "fork" or "other" of a destination; "": all, or none
@@ -58,7 +58,7 @@ class Quotient(NamedTuple):
     """A share or a mean.
 
     :param unit: "": a fraction
-    :param events: that it rests on
+    :param events: number of underlying events
     """
 
     value: float
@@ -70,22 +70,22 @@ Amounts = dict[Key, float]
 Quotients = dict[Key, Quotient]
 
 
-def has_nodes(found: PlacementCapture) -> bool:
-    """Can a move leave its node, on this machine?"""
-    return len(set(found.nodes.values())) > 1 or any(move.is_crossing for move in found.moves)
+def has_nodes(capture: PlacementCapture) -> bool:
+    """Return whether moves between nodes are possible on this machine."""
+    return len(set(capture.nodes.values())) > 1 or any(move.is_crossing for move in capture.moves)
 
 
-def amounts_of(found: PlacementCapture) -> Amounts:
-    """Return the counts of a run; what was not seen is left out, what was seen as 0 may be."""
+def amounts_of(capture: PlacementCapture) -> Amounts:
+    """Return the counts of a run; counts that were not measured are left out."""
     amounts: Amounts = {}
-    is_numa = has_nodes(found)
-    for move in found.moves:
+    is_numa = has_nodes(capture)
+    for move in capture.moves:
         for key in _keys_of_move(move, is_numa=is_numa):
             _add(amounts, key, move.count)
         for key in _crossings_of(move) if is_numa else ():
             _add(amounts, key, move.count if move.is_crossing else 0)
-    _add_balance(amounts, found.answers, is_numa=is_numa)
-    for timer in found.timers:
+    _add_balance(amounts, capture.answers, is_numa=is_numa)
+    for timer in capture.timers:
         _add(amounts, Key(part="timers", field="expiries", groups=(timer.group,)), timer.expiries)
         _add(amounts, Key(part="timers", field="overruns", groups=(timer.group,)), timer.overruns)
     return amounts
@@ -140,26 +140,26 @@ def _add_balance(amounts: Amounts, balance: Balance, *, is_numa: bool) -> None:
 
 
 def _add_attempts(amounts: Amounts, tried: Attempts, *, knows_pinned: bool) -> None:
-    # By level and by what the CPU did, and all together.
+    # By level and idle type, and in total.
     whole = Key(part="attempts", field="count")
     for key in (replace(whole, level=tried.level, idle=tried.idle), whole):
         _add(amounts, key, tried.count)
         _add(amounts, replace(key, field="pulled"), tried.pulled)
-        # Where can_migrate_task() is invisible both would be 0, whatever happened.
+        # Without can_migrate_task() both would be 0 although not measured.
         for field in ("some_pinned", "all_pinned") if knows_pinned else ():
             _add(amounts, replace(key, part="pinned", field=field), getattr(tried, field))
 
 
-def quotients_of(found: PlacementCapture, amounts: Amounts) -> Quotients:
-    """Return the shares and means of a run; one that rests on no event is left out.
+def quotients_of(capture: PlacementCapture, amounts: Amounts) -> Quotients:
+    """Return the shares and means of a run; those without events are left out.
 
-    :param amounts: of the run, with the zeros of what was seen not to happen
+    :param amounts: of the run, including zeros of measured counts
     """
     return {
         **_shares(amounts),
-        **_waits(found.latency),
-        **_depths(found),
-        **_phases(found.timers),
+        **_waits(capture.latency),
+        **_depths(capture),
+        **_phases(capture.timers),
     }
 
 
@@ -169,12 +169,12 @@ def _shares(amounts: Amounts) -> Quotients:
         if len(key.nodes) == len(("from", "to")):
             whole = replace(key, field="count", nodes=key.nodes[:1])
             from_node[whole] = from_node.get(whole, 0.0) + count
-    found: Quotients = {}
+    quotients: Quotients = {}
     for key, count in amounts.items():
         under = _divisor(key, amounts, from_node)
         if under:
-            found[key] = Quotient(count / under, "" if key.field != "pulled" else "task", under)
-    return found
+            quotients[key] = Quotient(count / under, "" if key.field != "pulled" else "task", under)
+    return quotients
 
 
 def _divisor(key: Key, amounts: Amounts, from_node: Amounts) -> float | None:
@@ -189,47 +189,48 @@ def _divisor(key: Key, amounts: Amounts, from_node: Amounts) -> float | None:
     if key.part == "group_imbalance":
         return sum(
             count
-            for one, count in amounts.items()
-            if (one.part, one.field, one.level) == ("attempts", "count", key.level)
+            for total_key, count in amounts.items()
+            if (total_key.part, total_key.field, total_key.level)
+            == ("attempts", "count", key.level)
         )
     return None
 
 
 def _waits(latency: Sequence[Latency]) -> Quotients:
-    found: Quotients = {}
+    quotients: Quotients = {}
     by_node: dict[tuple[int, ...], list[Latency]] = {(): list(latency)}
-    for one in latency if len({one.node for one in latency}) > 1 else ():
-        by_node.setdefault((one.node,), []).append(one)
+    for wait in latency if len({wait.node for wait in latency}) > 1 else ():
+        by_node.setdefault((wait.node,), []).append(wait)
     for nodes, waits in by_node.items():
-        events = sum(one.count for one in waits)
+        events = sum(wait.count for wait in waits)
         if not events:
             continue
-        largest = float(max(one.max_ns for one in waits))
-        log2 = [sum(counts) for counts in zip(*(one.log2_ns for one in waits), strict=True)]
+        largest = float(max(wait.max_ns for wait in waits))
+        log2 = [sum(counts) for counts in zip(*(wait.log2_ns for wait in waits), strict=True)]
         values: dict[str, float | None] = {
-            "mean": sum(one.sum_ns for one in waits) / events,
+            "mean": sum(wait.sum_ns for wait in waits) / events,
             **{name: quantile_of(log2, share, largest) for name, share in _QUANTILES.items()},
             "max": largest,
         }
         for field, value in values.items():
             if value is not None:
                 key = Key(part="latency", field=field, nodes=nodes)
-                found[key] = Quotient(value / NS_PER_S, "s", events)
-    return found
+                quotients[key] = Quotient(value / NS_PER_S, "s", events)
+    return quotients
 
 
-def _depths(found: PlacementCapture) -> Quotients:
-    switches = sum(row.switches for row in found.depth)
+def _depths(capture: PlacementCapture) -> Quotients:
+    switches = sum(row.switches for row in capture.depth)
     if not switches:
         return {}
-    mean = sum(row.depth * row.switches for row in found.depth) / switches
+    mean = sum(row.depth * row.switches for row in capture.depth) / switches
     return {Key(part="depth", field="mean"): Quotient(mean, "level", switches)}
 
 
 class Phase(NamedTuple):
-    """When in its period a group's timer expires.
+    """Phase of a group's timer.
 
-    :param part: of the period
+    :param part: mean phase as a fraction of the period
     :param concentration: mean resultant length of its expiries
     """
 
@@ -241,9 +242,9 @@ class Phase(NamedTuple):
 
 
 def phases_of(timers: Sequence[Timer]) -> list[Phase]:
-    """Return the phase of each group's timer, by name; of two of one name, the busier one's."""
+    """Return the phase of each group's timer, by name; for duplicate names the busier timer."""
     busiest: dict[str, Timer] = {}
-    for timer in sorted(timers, key=lambda one: (one.group, sum(one.phases))):
+    for timer in sorted(timers, key=lambda candidate: (candidate.group, sum(candidate.phases))):
         busiest[timer.group] = timer
     phases: list[Phase] = []
     for group, timer in busiest.items():
@@ -263,54 +264,54 @@ def phases_of(timers: Sequence[Timer]) -> list[Phase]:
 
 def _phases(timers: Sequence[Timer]) -> Quotients:
     phases = phases_of(timers)
-    found: Quotients = {
-        Key(part="timers", field="concentration", groups=(one.group,)): Quotient(
-            one.concentration, "", one.expiries
+    quotients: Quotients = {
+        Key(part="timers", field="concentration", groups=(phase.group,)): Quotient(
+            phase.concentration, "", phase.expiries
         )
-        for one in phases
+        for phase in phases
     }
-    for one, other in concurrent_pairs(phases):
-        key = Key(part="timers", field="distance", groups=(one.group, other.group))
-        apart = distance(one.part, other.part) * one.period_s
-        found[key] = Quotient(apart, "s", min(one.expiries, other.expiries))
-    steady = [one for one in phases if one.concentration >= CONCENTRATED]
-    together = mean_direction(one.part for one in steady)
-    if together and len(steady) > 1 and len({one.period_s for one in steady}) == 1:
-        events = min(one.expiries for one in steady)
+    for first, second in concurrent_pairs(phases):
+        key = Key(part="timers", field="distance", groups=(first.group, second.group))
+        apart = distance(first.part, second.part) * first.period_s
+        quotients[key] = Quotient(apart, "s", min(first.expiries, second.expiries))
+    steady = [phase for phase in phases if phase.concentration >= CONCENTRATED]
+    together = mean_direction(phase.part for phase in steady)
+    if together and len(steady) > 1 and len({phase.period_s for phase in steady}) == 1:
+        events = min(phase.expiries for phase in steady)
         key = Key(part="timers", field="alignment")
-        found[key] = Quotient(together.length, "", events)
-    return found
+        quotients[key] = Quotient(together.length, "", events)
+    return quotients
 
 
 def concurrent_pairs(phases: Sequence[Phase]) -> Iterator[tuple[Phase, Phase]]:
-    """Yield the pairs of groups whose phases can be compared: one period, and steady."""
-    for one, other in combinations(phases, 2):
-        is_steady = min(one.concentration, other.concentration) >= CONCENTRATED
-        if is_steady and one.period_s == other.period_s:
-            yield one, other
+    """Yield the pairs of groups with the same period and constant phases."""
+    for first, second in combinations(phases, 2):
+        is_steady = min(first.concentration, second.concentration) >= CONCENTRATED
+        if is_steady and first.period_s == second.period_s:
+            yield first, second
 
 
 def quantile_of(log2: Sequence[int], share: float, largest: float) -> float | None:
-    """Return the time below which a share of the events lies; None where they are too few.
+    """Return a quantile of the times; None if there are too few events.
 
-    Within a bin events are taken to be spread evenly over the logarithm of time. Bin 0, which
-    also has what took no time, begins at 1; the highest bin that has any ends with the largest.
+    Events are assumed to be spread evenly over the logarithm of time within a bin. Bin 0, which
+    also counts 0 ns, begins at 1; the highest non-empty bin ends with the longest time.
 
     >>> quantile_of([0, 0, 10, 80, 10], 0.1, largest=20.0)
     8.0
 
-    :param log2: shape (bins,); bin i holds 2^i <= time < 2^(i+1), the last one also all above
-    :param largest: the longest time that was seen
+    :param log2: shape (bins,); bin i counts 2^i <= time < 2^(i+1), the last bin also longer times
+    :param largest: the longest time
     """
     total = sum(log2)
     if total * (1.0 - share) < FEWEST_BEYOND:
         return None
-    wanted = share * total
+    rank = share * total
     highest = math.log2(max(largest, 1.0))
     last = max(index for index, count in enumerate(log2) if count)
     for index, (count, end) in enumerate(zip(log2, itertools.accumulate(log2), strict=True)):
-        if count and end >= wanted:
+        if count and end >= rank:
             top = index + 1.0 if index < last else max(highest, float(index))
-            inside = (wanted - (end - count)) / count
+            inside = (rank - (end - count)) / count
             return math.exp2(index + inside * (top - index))
     return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Record of the section ``placement``: where tasks went, how long they waited."""
+"""Record of the section ``placement``: CPUs chosen for tasks, and waits for a CPU."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from schedperf.model.counted import BinsRow, Places, RateRow
 
 Event = Literal["fork", "exec", "wakeup", "migration"]
 Idle = Literal["idle", "busy", "newidle"]
-# What one or more programs see together. "cause" is the migrations by what caused them, "pinned"
-# the attempts to balance that met tasks that may not move, which can_migrate_task() tells.
+# Events that one or more programs observe. "cause": migrations by cause; "pinned": load-balancing
+# attempts that found pinned tasks, as can_migrate_task() reports.
 Part = Literal[
     "fork", "exec", "wakeup", "migration", "cause", "latency", "depth",
     "destination", "source", "attempts", "pinned", "migratable", "group_imbalance", "timers",
@@ -23,65 +23,80 @@ PARTS: tuple[Part, ...] = get_args(Part)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PlacementSide:
-    """The runs of one side, and how they were watched."""
+    """Recorded runs of one side, and the mechanisms used."""
 
     side: str
     runs: int
-    mechanisms: Annotated[tuple[str, ...], "bpf, perf"]
-    nodes: Annotated[int, "of the machine"]
-    seconds: Annotated[float, "in which events were counted, over all runs"]
+    mechanisms: Annotated[tuple[str, ...], "capture mechanisms: `bpf` or `perf`"]
+    nodes: Annotated[int, "number of NUMA nodes of the machine"]
+    seconds: Annotated[float, "recording time in s, summed over all runs"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PlacementRow(RateRow):
-    """One number of a part, of the machine or of a level, a node or a cgroup."""
+    """One rate, share, mean or quantile: of the machine, a domain level, a node or a cgroup."""
 
-    name: Annotated[str, "of the number, in words"]
+    name: Annotated[str, "description of the row, e.g. `wait on node 0: p99`"]
     part: Part
     field: str
-    cause: Annotated[str, "of a migration, or of a search for a destination; empty: all"]
-    level: Annotated[str, "of the scheduling domains; empty: all"]
-    idle: Literal["", Idle]
-    nodes: Annotated[tuple[int, ...], "the node, or from one node to another"]
-    groups: Annotated[tuple[str, ...], "cgroups, of bandwidth timers"]
+    cause: Annotated[
+        str, "cause of the migration or sched_group search; empty for the sum over causes"
+    ]
+    level: Annotated[str, "scheduling-domain level; empty for the sum over levels"]
+    idle: Annotated[
+        Literal["", Idle], "idle type of the balancing CPU; empty for the sum over idle types"
+    ]
+    nodes: Annotated[
+        tuple[int, ...], "NUMA node, or source and destination node; empty for the whole machine"
+    ]
+    groups: Annotated[
+        tuple[str, ...], "cgroups of the bandwidth timers; empty unless `part` is `timers`"
+    ]
     meaning: str
-    function: Annotated[str, "of the kernel that does it"]
-    status: Annotated[Literal["ok", "invalid"], "invalid: shown, and not compared"]
-    reason: Annotated[str | None, "why it is not compared"]
-    events_base: Annotated[float | None, "behind the number, in a run; mean over runs"]
+    function: Annotated[
+        str, "kernel function that makes the counted decision, or tracepoints that delimit the wait"
+    ]
+    status: Annotated[Literal["ok", "invalid"], "invalid if base and new are not comparable"]
+    reason: Annotated[str | None, "why the row is invalid; null if it is ok"]
+    events_base: Annotated[
+        float | None,
+        "number of events per run behind the value, mean over runs; null if not counted",
+    ]
     events_new: float | None
 
     @property
     def identity(self) -> tuple[Hashable, ...]:
-        """What was counted, and where."""
+        """The counter, and its level, nodes or cgroups."""
         what = self.part, self.field, self.cause, self.level, self.idle, self.nodes, self.groups
         return self.side, self.workload, self.point, self.name, *what
 
     @property
     def statistic(self) -> str:
-        """The quantile, or "max", of a wait; else what is counted of the part."""
+        """The quantile, or "max", of a wait; for other parts the counted field."""
         return self.field
 
     @property
     def why_invalid(self) -> str | None:
-        """Why the two sides were not seen in the same way."""
+        """Why the two sides are not comparable."""
         return self.reason
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PlacementProgram:
-    """How a part was seen on one side, or why it was not."""
+    """The mechanism that observed a part on one side, or why it was not measured."""
 
     side: str
     part: Part
-    mechanism: Annotated[str | None, "null: not measured"]
-    function: Annotated[str | None, "that could not be observed"]
-    reason: Annotated[str | None, "why it was not measured"]
+    mechanism: Annotated[str | None, "mechanism that measured `part`; null if not measured"]
+    function: Annotated[
+        str | None, "kernel function or tracepoint that could not be observed; null if none"
+    ]
+    reason: Annotated[str | None, "why `part` was not measured; null if it was measured"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NotComparedPart:
-    """A part that both sides saw and that must not be compared, and why."""
+    """A part that both sides measured but that is not comparable, and the reason."""
 
     side: str
     what: Part
@@ -90,93 +105,103 @@ class NotComparedPart:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MeanRow:
-    """The mean of one side over its runs, with an interval of its own."""
+    """Mean of one side over its runs, with its 95% CI."""
 
     side: str
     workload: str
     point: str
-    replication: Annotated[Literal["runs", "boots"], "what n counts"]
+    replication: Annotated[Literal["runs", "boots"], "unit of n"]
     n: int
-    ci_low: Annotated[float | None, "95% CI of the mean; null with one run"]
+    ci_low: Annotated[float | None, "lower end of the 95% CI of the mean; null with one run"]
     ci_high: float | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SeriesRow(MeanRow):
-    """Moves from one node to another over the time of the runs."""
+    """Moves between NUMA nodes over the time of the runs."""
 
     event: Event
-    mean: Annotated[float, "moves from one node to another, 1/s"]
+    mean: Annotated[float, "task moves between NUMA nodes per second"]
     rates: Annotated[
-        tuple[float, ...], "moves from one node to another, 1/s, in equal parts of the runs"
+        tuple[float, ...],
+        "task moves between NUMA nodes per second, in consecutive periods of equal length",
     ]
-    rates_low: Annotated[tuple[float | None, ...], "95% CI of each part's mean"]
+    rates_low: Annotated[
+        tuple[float | None, ...], "lower end of the 95% CI of each rate; null with one run"
+    ]
     rates_high: tuple[float | None, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DepthRow(MeanRow):
-    """How often the workload's tasks ran in task groups of one depth."""
+    """How often the workload's tasks ran in task groups of a given depth."""
 
-    depth: Annotated[int, "of the task group; 0 is the root group"]
-    share: Annotated[float, "of the times a task of the workload got a CPU"]
+    depth: Annotated[int, "depth of the task group; 0 is the root group"]
+    share: Annotated[float, "share of the context switches to workload tasks that had this depth"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TimersRow:
-    """When the bandwidth timers of two cgroups expire on one side."""
+    """Phase difference of the bandwidth timers of two cgroups on one side."""
 
     side: str
     workload: str
     point: str
-    groups: Annotated[tuple[str, str], "two cgroups"]
+    groups: Annotated[tuple[str, str], "paths of the two cgroups"]
     period_s: float
-    distance_s: Annotated[float, "between their expiries; mean over runs"]
-    resolution_s: Annotated[float, "of the phases"]
+    distance_s: Annotated[float, "time in s between the expiries of the two timers, mean over runs"]
+    resolution_s: Annotated[float, "resolution of distance_s in s: width of one phase bin"]
     runs: int
-    word: Annotated[Literal["together", "apart", "mixed"], "mixed: runs differ"]
+    word: Annotated[
+        Literal["together", "apart", "mixed"],
+        "whether the timers expire together; `mixed` if runs differ",
+    ]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MovesRow(Places):
-    """How many tasks went from each node to each."""
+    """Moves of tasks for each pair of source and destination node."""
 
     side: str
     workload: str
     point: str
     event: Event
-    cause: Annotated[str, "of a migration; empty: all"]
+    cause: Annotated[str, "cause of the migrations; empty for the sum over causes"]
     unit: str
-    pairs: Annotated[tuple[tuple[int, int], ...], "from and to, the places"]
+    pairs: Annotated[tuple[tuple[int, int], ...], "source and destination node of each value"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PhasesRow(BinsRow):
-    """When in its period the bandwidth timer of one cgroup expires."""
+    """Phases of the expiries of one cgroup's bandwidth timer."""
 
-    group: Annotated[str, "cgroup, by path"]
+    group: Annotated[str, "path of the cgroup"]
     period_s: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Placement(SectionData):
-    """Task placement, how long tasks waited, and results of the load balancer."""
+    """Task placement, waits for a CPU, and load-balancer decisions."""
 
     section: ClassVar[str] = "placement"
     version: ClassVar[int] = 1
 
     sides: tuple[PlacementSide, ...]
     rows: tuple[PlacementRow, ...]
-    zeros: Annotated[tuple[str, ...], "what was 0 in all runs, and has no row"]
+    zeros: Annotated[tuple[str, ...], "counters that were 0 in all runs; not in `rows`"]
     programs: tuple[PlacementProgram, ...]
     not_compared: tuple[NotComparedPart, ...]
     series: tuple[SeriesRow, ...]
     depths: tuple[DepthRow, ...]
     timers: tuple[TimersRow, ...]
-    moves: Annotated[tuple[MovesRow, ...], "moves from one node to another, by event and cause"]
-    waits: Annotated[tuple[BinsRow, ...], "waits for a CPU in s, their shares side by side"]
+    moves: Annotated[
+        tuple[MovesRow, ...], "task moves by source node, destination node, event and cause"
+    ]
+    waits: Annotated[
+        tuple[BinsRow, ...], "histograms of waits for a CPU in s: share of waits per bin"
+    ]
     phases: Annotated[
         tuple[PhasesRow, ...],
-        "expiries of bandwidth timers in parts of their period, from the mean of the first cgroup",
+        "expiries of bandwidth timers by phase, relative to the mean phase of the first cgroup",
     ]
     notes: tuple[str, ...]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Placement: where forks, wakeups and migrations went, what the balancer answered, and waits.
+"""Placement: forks, wakeups, migrations, load-balancer decisions and waits, new vs base.
 
-Rates a second and an operation of what BPF programs or perf saw in the runs, by cause, by node
-and by level of the topology, with intervals over runs. They say what happened more often, never
-whether it was worse, so they get no verdict.
+Rates per second and per operation of events that BPF programs or perf observed, by cause, by node
+and by level of the topology, with intervals over runs. More is neither better nor worse, so they
+get no verdict.
 """
 
 from collections import Counter
@@ -49,11 +49,11 @@ LARGEST_BYTES = 16 << 20
 
 @section(Placement)
 def placement(sides: Sequence[Side]) -> Placement:
-    """Compare where tasks went in the runs of one workload and point, side by side."""
+    """Compare task placement in the runs of one workload and point, side by side."""
     loaded = load_captured(sides, FOLDER, _read)
-    for side, found in zip(sides, loaded, strict=True):
-        if not found.runs:
-            raise Absent(found.notes[0] if found.notes else why_nothing(side, FOLDER))
+    for side, captured in zip(sides, loaded, strict=True):
+        if not captured.runs:
+            raise Absent(captured.notes[0] if captured.notes else why_nothing(side, FOLDER))
     return analyse_sides(loaded)
 
 
@@ -63,7 +63,7 @@ def _read(bundle: Bundle, run: Run) -> PlacementCapture:
 
 
 def analyse_sides(sides: Sequence[SideOf[PlacementCapture]]) -> Placement:
-    """Compare each side with the first; one side alone gets its rates.
+    """Compare each side with the first; a single side gets its rates.
 
     :param sides: each with a run
     """
@@ -71,7 +71,7 @@ def analyse_sides(sides: Sequence[SideOf[PlacementCapture]]) -> Placement:
     shown = [row for row in rows if row.base or row.new]
     zeros = {row.name for row in rows} - {row.name for row in shown}
     pairs = [(new, frozenset(refusals(sides[0], new))) for new in sides[1:]]
-    # What must not be compared is shown only.
+    # Parts that are not comparable are listed only.
     against: Sequence[tuple[SideOf[PlacementCapture] | None, frozenset[Part]]] = pairs or [
         (None, frozenset())
     ]
@@ -110,7 +110,7 @@ def _describe(side: SideOf[PlacementCapture]) -> PlacementSide:
 def _programs(side: SideOf[PlacementCapture]) -> Iterator[PlacementProgram]:
     for part in PARTS:
         seen = {mechanism_of(run.content, part) for run in side.runs} - {None}
-        mechanism = " or ".join(sorted(one for one in seen if one)) or None
+        mechanism = " or ".join(sorted(name for name in seen if name)) or None
         unseen = None if mechanism else why_unseen(side.runs[0].content, part)
         yield PlacementProgram(
             side=side.name,
@@ -131,15 +131,15 @@ def _refused(
         if program.mechanism is None
     }
     for part, reason in refusals(base, new).items():
-        # Why a side did not see it stands with its programs.
+        # The programs of a side already have the reason.
         if part not in unseen:
             yield NotComparedPart(side=new.name, what=part, reason=reason)
 
 
 def _notes(side: SideOf[PlacementCapture]) -> Iterator[str]:
     yield from side.notes
-    told = [note for run in side.runs for note in run.content.notes]
-    told += [
+    notes = [note for run in side.runs for note in run.content.notes]
+    notes += [
         f"{what} not measured: {reason}"
         for run in side.runs
         for what, reason in invisible_elsewhere(run.content)
@@ -147,9 +147,9 @@ def _notes(side: SideOf[PlacementCapture]) -> Iterator[str]:
     lost = Counter[str]()
     for run in side.runs:
         lost.update(run.content.lost)
-    told += [f"{count} lost: {name}" for name, count in lost.items() if count]
-    told += [reason for run in side.runs if (reason := loss_of(run.content)) is not None]
-    for note, runs in Counter(told).items():
+    notes += [f"{count} events lost ({name})" for name, count in lost.items() if count]
+    notes += [reason for run in side.runs if (reason := loss_of(run.content)) is not None]
+    for note, runs in Counter(notes).items():
         yield f"{side.name}: {note}{f' ({runs} runs)' if runs > 1 else ''}"
     if not any(has_nodes(run.content) for run in side.runs):
-        yield f"{side.name}: one node, so no migration between nodes"
+        yield f"{side.name}: the machine has one NUMA node, so there are no moves between nodes"

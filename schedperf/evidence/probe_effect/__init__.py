@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the instruments cost: instrumented runs against clean runs."""
+"""Overhead of instrumentation: instrumented runs against clean runs."""

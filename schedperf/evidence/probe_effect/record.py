@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The record of what instruments cost, and of what instrumented runs show of the change."""
+"""Record of instrumentation overhead, and of the change measured in instrumented runs."""
 
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
@@ -9,7 +9,7 @@ from schedperf.model.comparison import Better, Replication, SectionData
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProbeCostRow:
-    """One metric of one side: instrumented runs against clean ones."""
+    """One metric of one side: instrumented runs against clean runs."""
 
     side: str
     workload: str
@@ -17,10 +17,15 @@ class ProbeCostRow:
     metric: str
     unit: str
     better: Better
-    ratio: Annotated[float | None, "instrumented / clean; null where it has no meaning"]
-    ci_low: Annotated[float | None, "lower end of the 95% CI of ratio"]
+    ratio: Annotated[
+        float | None,
+        "mean of the instrumented runs / mean of the clean runs; null if any value is <= 0",
+    ]
+    ci_low: Annotated[float | None, "lower bound of the 95% CI of `ratio`"]
     ci_high: float | None
-    replication: Annotated[Replication, "what the n count"]
+    replication: Annotated[
+        Replication, "unit of replication, counted by `n_clean` and `n_instrumented`"
+    ]
     n_clean: int
     n_instrumented: int
     clean: float | None
@@ -41,10 +46,12 @@ class ProbedChangeRow:
     n_new: int
     base: float | None
     new: float | None
-    ratio: Annotated[float | None, "new / base; null where it has no meaning"]
-    ci_low: Annotated[float | None, "lower end of the 95% CI of ratio"]
+    ratio: Annotated[
+        float | None, "mean of the new runs / mean of the base runs; null if any value is <= 0"
+    ]
+    ci_low: Annotated[float | None, "lower bound of the 95% CI of `ratio`"]
     ci_high: float | None
-    replication: Annotated[Replication, "what the n count"]
+    replication: Annotated[Replication, "unit of replication, counted by `n_base` and `n_new`"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,27 +62,31 @@ class ProbedValue:
     unit: str
     better: Better
     value: float
-    n_clean: Annotated[int, "clean runs of the same workload, point and boot"]
-    clean: Annotated[float | None, "their mean; null without one"]
-    ratio: Annotated[float | None, "value / clean; null where it has no meaning"]
+    n_clean: Annotated[int, "number of clean runs with the same workload, parameters and boot"]
+    clean: Annotated[float | None, "mean of the clean runs; null if `n_clean` is 0"]
+    ratio: Annotated[
+        float | None, "`value` / `clean`; null if `clean` is null or any value is <= 0"
+    ]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProbedRun:
-    """One instrumented run, and how far it was disturbed."""
+    """One instrumented run and its overhead."""
 
     side: str
     workload: str
     point: str
     boot: int
     run: int
-    collectors: Annotated[tuple[str, ...], "that ran in it and in no clean run of the side"]
+    collectors: Annotated[
+        tuple[str, ...], "collectors active in this run but not in the clean runs of the same side"
+    ]
     effects: tuple[ProbedValue, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProbeEffect(SectionData):
-    """Instrumented runs against clean runs, and against those of the other sides."""
+    """Instrumented runs against clean runs, and against instrumented runs of the other sides."""
 
     section: ClassVar[str] = "probe_effect"
     version: ClassVar[int] = 3
@@ -83,7 +94,6 @@ class ProbeEffect(SectionData):
     rows: tuple[ProbeCostRow, ...]
     between: Annotated[
         tuple[ProbedChangeRow, ...],
-        "the instrumented runs of each side against those of base, as rows of the record compare "
-        "clean runs",
+        "instrumented runs of base compared with those of new (verdicts use the clean runs)",
     ]
     runs: tuple[ProbedRun, ...]

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the instruments cost: instrumented runs against clean runs of one side.
+"""Overhead of instrumentation: instrumented runs against clean runs of one side.
 
-Verdicts rest on clean runs. Profiles come from instrumented runs, and this
-section says how far these were disturbed by what they were measured with: on average with an
-interval, and each of them against the clean runs of its boot. It also compares the instrumented
-runs of the sides with each other: what they do not show, nothing that they recorded can explain.
+Verdicts are based on clean runs, profiles on instrumented runs. This section reports the overhead
+of the instrumentation: the mean with its interval, and each run against the clean runs of its boot.
+It also compares the instrumented runs of the sides with each other: a change that they do not show
+cannot be explained by their captures.
 """
 
 import re
@@ -23,12 +23,13 @@ from schedperf.evidence.probe_effect.record import (
     ProbedValue,
     ProbeEffect,
 )
-from schedperf.runs.side import BASE, Side
+from schedperf.model.comparison import BASE
+from schedperf.runs.side import Side
 from schedperf.runs.values import df_run_values, records
 from schedperf.stats import KEY, compare_runs
 
 CLEAN, INSTRUMENTED = "clean", "instrumented"
-# What belongs to every run and measures nothing.
+# Not collectors: they belong to every run.
 NO_COLLECTORS = ("record", "workload")
 
 _OF_RUN = re.compile(r"(boots/[0-9]{1,6}/runs/[0-9]{3,6})/")
@@ -41,7 +42,7 @@ def probe_effect(sides: Sequence[Side]) -> ProbeEffect:
     """Compare the two kinds of runs, side by side, for the primary metrics.
 
     ``ratio`` in ``rows`` is instrumented / clean with its 95% CI, and in ``between`` new /
-    base; values are in ``unit``. A single run has no interval: it is one value beside a mean.
+    base; values are in ``unit``. A single run has no interval.
     """
     table = df_run_values(sides).table
     primary = table[(table["family"] == "primary") & (table["status"] == "ok")]
@@ -51,7 +52,7 @@ def probe_effect(sides: Sequence[Side]) -> ProbeEffect:
         for row in _cost_rows(str(side), runs)
     )
     if not rows:
-        raise Absent("no metric has both clean and instrumented runs")
+        raise Absent("no metric was measured in both clean and instrumented runs")
     runs = (run for side in sides for run in _runs(side, primary[primary["side"] == side.name]))
     return ProbeEffect(rows=rows, between=tuple(_between(sides, primary)), runs=tuple(runs))
 
@@ -80,7 +81,7 @@ def _between(sides: Sequence[Side], values: pd.DataFrame) -> Iterator[ProbedChan
 
 
 def _cost_rows(side: str, runs: pd.DataFrame) -> Iterator[ProbeCostRow]:
-    # The two kinds of one side's runs, compared as if they were two sides.
+    # Compare the two kinds of runs of one side as if they were two sides.
     kinds = runs.assign(side=runs["kind"])
     for row in compare_runs(kinds, base=CLEAN, new=[INSTRUMENTED]).rows:
         if row.n_base and row.n_new:
@@ -105,38 +106,38 @@ def _cost_rows(side: str, runs: pd.DataFrame) -> Iterator[ProbeCostRow]:
 def _runs(side: Side, values: pd.DataFrame) -> Iterator[ProbedRun]:
     clean: dict[Place, list[float]] = {}
     disturbed: dict[tuple[int, int], list[Mapping[str, Any]]] = {}
-    for one in records(values):
-        if one["kind"] == CLEAN:
-            clean.setdefault(_place(one), []).append(one["value"])
+    for row in records(values):
+        if row["kind"] == CLEAN:
+            clean.setdefault(_place(row), []).append(row["value"])
         else:
-            disturbed.setdefault((one["boot"], one["run"]), []).append(one)
+            disturbed.setdefault((row["boot"], row["run"]), []).append(row)
     instruments = _instruments(side.bundle)
-    for (boot, run), found in disturbed.items():
+    for (boot, run), rows in disturbed.items():
         yield ProbedRun(
             side=side.name,
-            workload=found[0]["workload"],
-            point=found[0]["point"],
+            workload=rows[0]["workload"],
+            point=rows[0]["point"],
             boot=boot,
             run=run,
             collectors=tuple(instruments.get((boot, run), ())),
-            effects=tuple(_probed_value(one, clean.get(_place(one), [])) for one in found),
+            effects=tuple(_probed_value(row, clean.get(_place(row), [])) for row in rows),
         )
 
 
-def _place(one: Mapping[str, Any]) -> Place:
-    # Runs of one boot and point do the same.
-    return tuple(one[name] for name in ("boot", *KEY))
+def _place(row: Mapping[str, Any]) -> Place:
+    # Runs with the same boot, workload and point are comparable.
+    return tuple(row[name] for name in ("boot", *KEY))
 
 
-def _probed_value(one: Mapping[str, Any], clean: Sequence[float]) -> ProbedValue:
-    value: float = one["value"]
-    # As rows of benchmarks have it: the mean of ratios is geometric.
+def _probed_value(row: Mapping[str, Any], clean: Sequence[float]) -> ProbedValue:
+    value: float = row["value"]
+    # Geometric mean, as in the rows of benchmarks.
     is_positive = bool(clean) and min(value, *clean) > 0.0
     mean = None if not clean else geometric_mean(clean) if is_positive else fmean(clean)
     return ProbedValue(
-        metric=one["metric"],
-        unit=one["unit"],
-        better=one["better"],
+        metric=row["metric"],
+        unit=row["unit"],
+        better=row["better"],
         value=value,
         n_clean=len(clean),
         clean=mean,
@@ -145,14 +146,14 @@ def _probed_value(one: Mapping[str, Any], clean: Sequence[float]) -> ProbedValue
 
 
 def _instruments(bundle: Bundle) -> dict[tuple[int, int], list[str]]:
-    # One that failed disturbed the run, too; one that was skipped did nothing.
+    # A collector that failed may have disturbed the run; a skipped collector did not run.
     ran: dict[str, list[str]] = {}
     for entry in bundle.captures:
-        place = _OF_RUN.match(entry.path)
-        if place and entry.status != "skipped" and entry.collector not in NO_COLLECTORS:
-            found = ran.setdefault(place[1], [])
-            if entry.collector not in found:
-                found.append(entry.collector)
+        match = _OF_RUN.match(entry.path)
+        if match and entry.status != "skipped" and entry.collector not in NO_COLLECTORS:
+            collectors = ran.setdefault(match[1], [])
+            if entry.collector not in collectors:
+                collectors.append(entry.collector)
     clean = {
         name
         for run in bundle.runs

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What is the same code on both sides: unresolved addresses, and files that one side can name.
+"""Match code between sides: unresolved addresses, and files with symbols on one side only.
 
-An unresolved offset is the same code only in the very same file; in any other the unresolved
-addresses are one place. A file whose functions only some of the runs can name is one place as a
-whole: its functions would else seem to be gone where nobody could name them.
+An unresolved offset is comparable only if the file has the same build id in all runs; otherwise all
+unresolved addresses of the file are merged. A file with symbols in only some of the runs is merged
+into one row, since its functions would otherwise seem to be missing in the other runs.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -18,11 +18,11 @@ from schedperf.symbols.places import Placed
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FileNames:
-    """What is known of the files that the samples of one run are in.
+    """The sampled files of one run.
 
-    :param builds: build ids by the name of the file; those of several files of one name
-    :param unnamed: names of the files for which there is no symbol table
-    :param resolved: names of those of which a function has a name
+    :param builds: build ids by file name; several if files have the same name
+    :param unnamed: files without a symbol table
+    :param resolved: files with at least one resolved function
     """
 
     builds: Mapping[str, frozenset[str | None]]
@@ -32,29 +32,29 @@ class FileNames:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Alignment:
-    """How the places of all runs become those of one list.
+    """The mapping of each run's places to comparable places.
 
-    :param equal: names of files that have one build id in all runs
-    :param whole: names of files of which some runs know functions and others no symbol table
-    :param notes: what is therefore not compared, one sentence each
+    :param equal: files with the same build id in all runs
+    :param whole: files with symbols in some runs and no symbol table in others
+    :param notes: what is not compared, and the reason, one sentence each
     """
 
     equal: Collection[str]
     whole: Collection[str]
     notes: tuple[str, ...] = ()
 
-    def of(self, place: Place) -> Place:
+    def of(self, location: Place) -> Place:
         """Return the place under which this one is compared."""
-        if place.dso in self.whole:
-            return Place(f"{_bracketed(place.dso)} as a whole", place.dso)
-        if place.dso in self.equal or not _is_offset(place):
-            return place
-        return Place(f"{_bracketed(place.dso)} unresolved", place.dso)
+        if location.dso in self.whole:
+            return Place(f"{_bracketed(location.dso)} as a whole", location.dso)
+        if location.dso in self.equal or not _is_offset(location):
+            return location
+        return Place(f"{_bracketed(location.dso)} unresolved", location.dso)
 
 
 def names_of(recording: Recording, placed: Placed) -> FileNames:
-    """Return what a run knows of its files; perf has build ids of those with samples only."""
-    sampled = {place.dso for place in placed.places}
+    """Return the sampled files of a run; perf records build ids only for files with samples."""
+    sampled = {location.dso for location in placed.places}
     builds: dict[str, set[str | None]] = {}
     for file in recording.files:
         name = file.path.rpartition("/")[2]
@@ -63,12 +63,14 @@ def names_of(recording: Recording, placed: Placed) -> FileNames:
     return FileNames(
         builds={name: frozenset(ids) for name, ids in builds.items()},
         unnamed=placed.unnamed,
-        resolved=frozenset(place.dso for place in placed.places if not _is_unresolved(place)),
+        resolved=frozenset(
+            location.dso for location in placed.places if not _is_unresolved(location)
+        ),
     )
 
 
 def align(base: Sequence[FileNames], new: Sequence[FileNames]) -> Alignment:
-    """Find what the runs of both sides have in common."""
+    """Return the mapping of the places of both sides."""
     sides = base, new
     ids: dict[str, set[str | None]] = {}
     for run in (*base, *new):
@@ -79,7 +81,7 @@ def align(base: Sequence[FileNames], new: Sequence[FileNames]) -> Alignment:
     whole = (named[0] | named[1]) & (unnamed[0] | unnamed[1])
     return Alignment(
         equal=frozenset(
-            name for name, found in ids.items() if len(found) == 1 and None not in found
+            name for name, build_ids in ids.items() if len(build_ids) == 1 and None not in build_ids
         ),
         whole=frozenset(whole),
         notes=tuple(_describe_whole(sorted(whole), named, unnamed)),
@@ -88,8 +90,8 @@ def align(base: Sequence[FileNames], new: Sequence[FileNames]) -> Alignment:
 
 def align_places(placed: Placed, alignment: Alignment) -> Placed:
     """Return the same samples and stacks in the places under which they are compared."""
-    names = [alignment.of(place) for place in placed.places]
-    distinct = {place: number for number, place in enumerate(dict.fromkeys(names))}
+    names = [alignment.of(location) for location in placed.places]
+    distinct = {location: number for number, location in enumerate(dict.fromkeys(names))}
     code = np.array([distinct[name] for name in names], dtype=np.int64)
     return replace(
         placed,
@@ -107,16 +109,16 @@ def _describe_whole(
         is_one_sided = len(holders) == 1 and dso not in unnamed[holders[0]]
         who = f"only {('base', 'new')[holders[0]]} has" if is_one_sided else "not all runs have"
         what = "kernel symbols" if dso == KERNEL else f"symbols of {dso}"
-        idle = ", idle time included" if dso == KERNEL else ""
-        yield f"{who} {what}: its functions cannot be compared and are one row{idle}"
+        merged = "all kernel code (including idle)" if dso == KERNEL else f"all code of {dso}"
+        yield f"{who} {what}, so {merged} is combined into one row"
 
 
-def _is_offset(place: Place) -> bool:
-    return place.symbol.startswith(f"{place.dso}+0x")
+def _is_offset(location: Place) -> bool:
+    return location.symbol.startswith(f"{location.dso}+0x")
 
 
-def _is_unresolved(place: Place) -> bool:
-    return _is_offset(place) or place.symbol == f"{_bracketed(place.dso)} unresolved"
+def _is_unresolved(location: Place) -> bool:
+    return _is_offset(location) or location.symbol == f"{_bracketed(location.dso)} unresolved"
 
 
 def _bracketed(dso: str) -> str:

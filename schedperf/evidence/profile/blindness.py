@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What an event can see of the scheduler, most of which runs with interrupts off.
+"""Decide whether an event can sample the scheduler, most of which runs with interrupts off.
 
-Decided from the attributes that the kernel was given and perf.data repeats, not from the
-command line: perf records ``cpu-clock`` where it was asked for ``cycles`` and there is no
-PMU. What perf.data does not hold, how the PMU interrupts, is added by perf_profile.json,
-written on the machine itself; on x86 a PMU always interrupts by NMI.
+The decision uses the event attributes in perf.data, not the command line: perf records
+``cpu-clock`` instead of ``cycles`` if there is no PMU. perf.data does not record how the PMU
+interrupts; perf_profile.json, written on the recording machine, does. On x86 the core PMU always
+interrupts by NMI.
 
-Blind is an event whose interrupt waits while interrupts are off. The sample is then
-charged to the instruction that turns them on again: ``finish_task_switch``,
-``_raw_spin_unlock_irqrestore``. Nothing is known of ``update_load_avg`` from such an
-event, be it listed or not.
+An event is blind if its interrupt is delayed while interrupts are off. The sample is then
+attributed to the instruction that enables them again, e.g. in ``finish_task_switch`` or
+``_raw_spin_unlock_irqrestore``, so the event does not measure ``update_load_avg``.
 """
 
 from collections.abc import Iterator, Mapping
@@ -56,25 +55,26 @@ CHARGED_FUNCTIONS = (
 # CPU_CYCLES of QEMU's arm64 PMU is its virtual clock at 1 GHz (cycles_get_count() in target/arm).
 EMULATED_COUNTER = "an emulator's counter: virtual time at a fixed rate, not cycles of a real CPU"
 
-_COUNT_CALLS = "or count calls instead of sampling them: schedperf record --with bpf_pelt"
-_CALLS_COUNTED = 'PELT updates are counted in the section "PELT updates"'
+_COUNT_CALLS = "or count PELT updates without sampling: schedperf record --with bpf_pelt"
+_CALLS_COUNTED = 'the section "PELT updates" counts PELT updates without sampling'
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EventSight:
-    """What a profile of one event rests on.
+    """Which code a profile of one event can sample.
 
     :param event: its name without modifiers: ``cycles``
-    :param clock: what triggers a sample: "hrtimer", "pmu"; None: not a time, or unknown
-    :param unit: what periods count: "ns", "cycles", or the event by its name
-    :param nmi: does it interrupt where interrupts are off? None where unknown
-    :param blind: is code that runs with interrupts off invisible? None where unknown
-    :param reason: why, one sentence
+    :param clock: trigger of a sample: "hrtimer" or "pmu"; None for tracepoints and other software
+        events
+    :param unit: unit of the periods: "ns", "cycles", or the name of the event
+    :param nmi: whether the event also interrupts code with interrupts off; None if unknown
+    :param blind: whether the event cannot sample code that runs with interrupts off; None if
+        unknown
+    :param reason: reason for ``blind``, one sentence
     :param precise: 0 (the address may be some instructions late) to 3 (it is exact)
-    :param emulated: are the counters those of an emulator, which counts no cycles of a real CPU?
-        None where host.json does not say
-    :param remedy: what to record instead; None where the event sees
-    :param perf_event: as the kernel was asked for it; two sights of different ones may be equal
+    :param emulated: whether an emulator provides the counter; None if host.json does not record it
+    :param remedy: how to measure code with interrupts off; None if the event samples it
+    :param perf_event: event as requested from the kernel; ignored by ``==``
     """
 
     event: str
@@ -90,7 +90,7 @@ class EventSight:
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """What else to know before one reads the shares, one sentence each."""
+        """Caveats of the shares, one sentence each."""
         return tuple(_caveats(self))
 
 
@@ -103,13 +103,13 @@ def judge_event(
     pmus: Mapping[int, str] | None = None,
     has_pelt: bool = False,
 ) -> EventSight:
-    """Decide what an event sees.
+    """Return which code an event can sample.
 
-    :param machine: as ``uname -m`` says; None where it is not known
-    :param recorded: what the machine that recorded knew of its PMU: for which event, by its plain
-        name, whether that is blind, and why; it counts for no other event
-    :param pmus: names of the machine's PMUs by the number that is an event's type; None: unknown
-    :param has_pelt: were calls counted by bpf_pelt in the same recording?
+    :param machine: output of ``uname -m``; None if unknown
+    :param recorded: what the recording machine reported about its PMU: the plain name of an event,
+        whether that event is blind, and the reason; ignored for other events
+    :param pmus: names of the machine's PMUs by event type number; None if unknown
+    :param has_pelt: whether bpf_pelt counted calls in the same recording
     """
     clock = _clock_of(event)
     blind, reason = _judge(event, clock, machine, recorded, (pmus or {}).get(event.type))
@@ -150,21 +150,21 @@ def _judge(
     if clock == "hrtimer":
         return True, f"{event.plain_name} is driven by an hrtimer: {CHARGED_ELSEWHERE}"
     if clock is None:
-        return None, f"{event.plain_name} samples count events, not CPU time"
+        return None, f"{event.plain_name} counts events, not CPU time"
     if recorded is not None and recorded[0] == event.plain_name:
         return recorded[1:]
     if machine in X86_MACHINES and (event.type in CORE_PMU_TYPES or pmu in X86_NMI_PMUS):
         return False, "the PMU interrupts by NMI on x86"
     if pmu is not None and event.type not in CORE_PMU_TYPES:
-        return None, f"how the PMU {pmu} interrupts is not recorded"
-    return None, "how the PMU interrupts is not recorded"
+        return None, f"unknown whether the PMU {pmu} interrupts by NMI (not recorded)"
+    return None, "unknown whether the PMU interrupts by NMI (not recorded)"
 
 
 def _remedy(clock: str | None, machine: str | None, *, has_pelt: bool) -> str:
     if clock == "pmu" and machine in ARM_MACHINES:
         first = (
             "boot with irqchip.gicv3_pseudo_nmi=1 (a kernel with CONFIG_ARM64_PSEUDO_NMI), so that "
-            "the PMU interrupts there too"
+            "the PMU interrupts by NMI"
         )
     elif clock == "pmu":
         first = (
@@ -173,7 +173,7 @@ def _remedy(clock: str | None, machine: str | None, *, has_pelt: bool) -> str:
         )
     else:
         first = (
-            "record cycles on a machine with a PMU: bare metal, or a guest that is given one; on "
+            "record cycles on a machine with a PMU: bare metal, or a guest with a virtual PMU; on "
             "arm64 with irqchip.gicv3_pseudo_nmi=1"
         )
     return f"{first}; {_CALLS_COUNTED if has_pelt else _COUNT_CALLS}"
@@ -182,21 +182,21 @@ def _remedy(clock: str | None, machine: str | None, *, has_pelt: bool) -> str:
 def _caveats(sight: EventSight) -> Iterator[str]:
     if sight.emulated and sight.clock == "pmu":
         yield (
-            f"{sight.event}: {EMULATED_COUNTER}; it shows which code runs more, not how much "
+            f"{sight.event}: {EMULATED_COUNTER}; shares show which code runs more, not how much "
             "slower a real machine is"
         )
     if sight.clock == "pmu" and not sight.precise:
         yield (
-            f"{sight.event} was recorded without a precise level, so samples may be some "
+            f"{sight.event} was sampled without a precise level, so sampled addresses may be a few "
             "instructions late (rarely matters for whole functions)"
         )
 
 
 def loss_caveat(samples: int, lost: int, throttled: int) -> str | None:
-    """Say what a recording does not hold; None where it lacks nothing.
+    """Describe lost records and throttling of a recording; None if there are none.
 
-    :param lost: records of any kind that the kernel could not deliver
-    :param throttled: how often the kernel paused the event because the event fires too often
+    :param lost: number of records of any type lost by the kernel
+    :param throttled: number of times that the kernel throttled the event
     """
     parts = []
     if lost:
@@ -206,5 +206,5 @@ def loss_caveat(samples: int, lost: int, throttled: int) -> str | None:
         parts.append(f"{lost} {records} lost, {percent}% of the expected samples")
     if throttled:
         times = "time" if throttled == 1 else "times"
-        parts.append(f"the kernel paused the event {throttled} {times}: the event fires too often")
+        parts.append(f"the kernel throttled the event {throttled} {times} (sampling rate too high)")
     return "; ".join(parts) or None

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Two sides' profiles of one event at one point: which functions changed, and by how much.
 
-Shares say what part of the machine's time a function has; they change when anything
-else does. The **cost per operation** of the benchmark does not: it is the function's own
-weight over the work that was done. Both are compared run by run, since a run is what is
-independent (a boot, where there are several), by :func:`schedperf.stats.compare_columns`.
+The share of a function in the machine's time changes whenever any other share does. The **cost per
+operation** of the benchmark does not: it is the function's weight divided by the number of
+operations. Both are compared with :func:`schedperf.stats.compare_columns`; the unit of replication
+is a run, or a boot if a side has several.
 
-What part of a change a few functions are is a quotient of two changes that are measured together:
-the numerator is contained in the denominator, so both err together, and the denominator may be
-zero. Fieller, "Some problems in interval estimation", J. R. Stat. Soc. B 16 (1954), takes both into
-account. Where the change of the whole may be zero, the set of parts that agree with the runs has no
-end, and a percentage would say nothing: there is none then.
+The fraction of a change that a few functions account for is a quotient of two changes measured in
+the same runs: the numerator is part of the denominator, so their errors are correlated, and the
+denominator may be zero. The CI follows Fieller, "Some problems in interval estimation", J. R. Stat.
+Soc. B 16 (1954). If the change of the whole may be zero, the CI is unbounded and no
+result is given.
 """
 
 import math
@@ -37,9 +37,8 @@ from schedperf.evidence.profile.shares import (
     weight_matrix,
 )
 from schedperf.model.run import Captured
+from schedperf.model.verdict import CONFIDENCE, FALSE_DISCOVERY_RATE, FEWEST_RUNS, MARGIN
 from schedperf.stats import Columns, Difference, compare_columns, welch_difference
-from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE, MARGIN
-from schedperf.stats.welch import CONFIDENCE, FEWEST_RUNS
 from schedperf.symbols.functions import IDLE, class_of
 from schedperf.symbols.place import Place
 
@@ -73,19 +72,18 @@ class Costs:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PointComparison:
-    """What changed at one point.
+    """The comparison of one point.
 
     :param share: shares of all CPUs in per cent, one column a place
-    :param is_changed: did the share change significantly, by 0.1 pp or more?
-        shape (places,)
-    :param is_idle: waits the idle task for work there? shape (places,)
+    :param is_changed: whether the share changed significantly, by 0.1 pp or more; shape (places,)
+    :param is_idle: whether it is an idle routine; shape (places,)
     :param classes: names of function classes, idle time left out, hottest first
     :param class_of_place: for each place an index into ``classes``; -1 is idle time
     :param class_share: shares of all CPUs in per cent, one column a class
     :param is_class_changed: as ``is_changed``, shape (classes,)
-    :param costs: None where the operations of a run are not known
+    :param costs: None if the number of operations of a run is unknown
     :param busy: per cent of all CPUs that was not idle
-    :param independent: what a row of the matrices is
+    :param independent: unit of replication: one row of the matrices
     """
 
     places: tuple[Place, ...]
@@ -104,12 +102,11 @@ class PointComparison:
 def compare_point(base: Runs, new: Runs, *, sees_kernel: bool) -> PointComparison:
     """Compare the profiles of some runs.
 
-    What is tested is chosen by :mod:`schedperf.evidence.profile.family`. Of idle time ``busy``
-    says what is
-    to say.
+    :mod:`schedperf.evidence.profile.family` selects the tested rows. ``busy`` is the comparison of
+    the non-idle time.
 
-    :param sees_kernel: can the event sample code that runs with interrupts off? If not, time of the
-        kernel's functions is charged to others of them, and none is tested
+    :param sees_kernel: whether the event samples code that runs with interrupts off; otherwise
+        kernel time is attributed to the wrong functions, and no kernel function is tested
     """
     table = _Table(base, new)
     shares = table.reduce([share_matrix(side, table.places) for side in table.sides])
@@ -143,13 +140,15 @@ class _Table:
         every = [run for side in self.sides for run in side]
         self.places = all_places(every)
         idle = {
-            place
+            location
             for run in every
-            for place, flag in zip(run.places, run.is_idle, strict=True)
+            for location, flag in zip(run.places, run.is_idle, strict=True)
             if flag
         }
-        self.is_idle = np.array([place in idle for place in self.places], dtype=np.bool_)
-        self.is_kernel = np.array([is_kernel_code(place) for place in self.places], dtype=np.bool_)
+        self.is_idle = np.array([location in idle for location in self.places], dtype=np.bool_)
+        self.is_kernel = np.array(
+            [is_kernel_code(location) for location in self.places], dtype=np.bool_
+        )
         self.boots = [[run.key.boot for run in side] for side in self.runs]
         self.independent = independent_of(self.boots)
 
@@ -191,8 +190,8 @@ def _compare_costs(
 def _classes_of(table: _Table, shares: Sequence[Floats]) -> tuple[tuple[str, ...], Integers]:
     # Every place but idle time is in one class; the hottest class comes first.
     names = [
-        IDLE if is_idle else _class_name(place)
-        for place, is_idle in zip(table.places, table.is_idle, strict=True)
+        IDLE if is_idle else _class_name(location)
+        for location, is_idle in zip(table.places, table.is_idle, strict=True)
     ]
     means = shares[0].mean(axis=0) + shares[1].mean(axis=0)
     heat: dict[str, float] = {}
@@ -200,14 +199,14 @@ def _classes_of(table: _Table, shares: Sequence[Floats]) -> tuple[tuple[str, ...
         heat[name] = heat.get(name, 0.0) + float(mean)
     heat.pop(IDLE, None)
     ranked = tuple(sorted(heat, key=lambda name: (-heat[name], name)))
-    number: Mapping[str, int] = {name: place for place, name in enumerate(ranked)}
+    number: Mapping[str, int] = {name: index for index, name in enumerate(ranked)}
     return ranked, np.array([number.get(name, -1) for name in names], dtype=np.intp)
 
 
-def _class_name(place: Place) -> str:
-    if not is_kernel_code(place):
+def _class_name(location: Place) -> str:
+    if not is_kernel_code(location):
         return USER
-    return class_of(place) or OTHER_KERNEL
+    return class_of(location) or OTHER_KERNEL
 
 
 def _compare_classes(
@@ -235,10 +234,10 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Explained:
-    """How much of the change of the CPU time per operation a few functions are.
+    """The fraction of the change of CPU time per operation that a few functions account for.
 
-    :param places: the functions, largest change first; () where none changed as the whole did
-    :param change: of their cost per operation together, in the unit of the event
+    :param places: the functions, largest change first
+    :param change: change of their total cost per operation, in the unit of the event
     """
 
     places: tuple[Place, ...]
@@ -246,15 +245,15 @@ class Explained:
     part: Part
 
 
-def explain_change(found: PointComparison) -> Explained | None:
-    """Return what the functions that changed most explain of the change of all CPU time but idle.
+def explain_change(comparison: PointComparison) -> Explained | None:
+    """Return the fraction of the change of non-idle time that the most changed functions explain.
 
-    They are those whose cost changed significantly in the direction of the whole, the three
-    largest of them. None where the operations are not known, or nothing changed so. The same runs
-    choose the functions and measure their part, which makes it look larger than it is where
-    their changes are barely significant.
+    The functions are the three largest significant changes of cost in the direction of the whole.
+    None if the number of operations is unknown, or no cost changed significantly. The same runs
+    select the functions and measure their fraction, which biases it upwards if the changes are
+    barely significant.
     """
-    costs = found.costs
+    costs = comparison.costs
     if costs is None or costs.busy_change.difference is None:
         return None
     change = costs.by_place.difference
@@ -265,22 +264,21 @@ def explain_change(found: PointComparison) -> Explained | None:
         return None
     parts = [side[:, chosen].sum(axis=1) for side in costs.places]
     return Explained(
-        places=tuple(found.places[place] for place in chosen),
+        places=tuple(comparison.places[index] for index in chosen),
         change=float(change[chosen].sum()),
         part=part_of_change(parts[0], costs.busy[0], parts[1], costs.busy[1]),
     )
 
 
-def is_busy_equal(found: PointComparison) -> bool | None:
-    """Say whether the busy part of the machine's time stayed, within the margin of equivalence.
+def is_busy_equal(comparison: PointComparison) -> bool | None:
+    """Return whether CPU utilization is equivalent within the margin.
 
-    Only then is a part of the CPU time also that part of the wall time. None where there is no
-    interval.
+    Only then does a fraction of the CPU time also apply to the wall time. None if there is no CI.
     """
-    busy = found.busy
+    busy = comparison.busy
     if busy.ci_low is None or busy.ci_high is None:
         return None
-    room = MARGIN * float(found.share.base[~found.is_idle].sum())
+    room = MARGIN * float(comparison.share.base[~comparison.is_idle].sum())
     return -room <= busy.ci_low and busy.ci_high <= room
 
 
@@ -290,10 +288,9 @@ def part_of_change(
     part_new: npt.ArrayLike,
     whole_new: npt.ArrayLike,
 ) -> Part:
-    """Return what part of the change of the whole is the change of the part, by Fieller's theorem.
+    """Return change of the part / change of the whole, with Fieller's CI.
 
-    Variances of the sides are not taken for equal; degrees of freedom are those of Welch and
-    Satterthwaite for the whole.
+    The sides may have unequal variances; degrees of freedom are Welch-Satterthwaite for the whole.
 
     :param part_base: one value a run, shape (runs of base,)
     :param whole_base: of the same runs, in the same unit
@@ -303,7 +300,7 @@ def part_of_change(
         for part, whole in ((part_base, whole_base), (part_new, whole_new))
     ]
     if min(len(side) for side in sides) < FEWEST_RUNS:
-        return _without("needs two runs per side")
+        return _without("a side has fewer than 2 runs, so the variance is unknown")
     part, whole = (sides[1].mean(axis=0) - sides[0].mean(axis=0)).tolist()
     errors = [np.cov(side, rowvar=False, ddof=1) / len(side) for side in sides]
     covariance = errors[0] + errors[1]
@@ -311,7 +308,10 @@ def part_of_change(
     quantile = float(special.stdtrit(_degrees(errors, sides), 0.5 + CONFIDENCE / 2.0))
     doubt = quantile**2 * variance / whole**2 if whole else math.inf
     if doubt >= 1.0:
-        return _without("the total did not change significantly, so no share of it is given")
+        return _without(
+            "the total cost did not change significantly, so the fraction that single functions "
+            "account for is unknown"
+        )
     low, high = _ends(part / whole, whole, covariance, quantile, doubt)
     return Part(value=part / whole, ci_low=low, ci_high=high, reason=None)
 

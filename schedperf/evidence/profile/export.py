@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from schedperf.evidence.profile.record import SPEEDSCOPE_SCHEMA
 from schedperf.evidence.profile.samples import NANOSECOND_EVENTS, Floats
 from schedperf.evidence.profile.stacks import Stacks
 from schedperf.model.text import clean_line
 from schedperf.symbols.place import Place
 from schedperf_collectors import __version__
 
-SPEEDSCOPE_SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 _UNNAMED = "[unnamed]"
 
 
@@ -46,12 +46,12 @@ def _frame_text(name: str) -> str:
 
 def _sums(stacks: Stacks, prefix: tuple[str, ...]) -> dict[str, Floats]:
     # Functions of one name in two files become one frame, and so their stacks one line.
-    names = [_frame_text(place.symbol) for place in stacks.places]
+    names = [_frame_text(location.symbol) for location in stacks.places]
     weights = stacks.mean_weights()
     sums: defaultdict[str, Floats] = defaultdict(lambda: np.zeros(len(stacks.runs.labels)))
     for stack in range(len(stacks)):
         span = stacks.frames[stacks.starts[stack] : stacks.starts[stack + 1]]
-        sums[";".join((*prefix, *(names[place] for place in span)))] += weights[:, stack]
+        sums[";".join((*prefix, *(names[index] for index in span)))] += weights[:, stack]
     return sums
 
 
@@ -63,8 +63,8 @@ def _speedscope_text(events: Sequence[Stacks]) -> Iterator[str]:
     """
     numbers: dict[Place, int] = {}
     for stacks in events:
-        for place in stacks.places:
-            numbers.setdefault(place, len(numbers))
+        for location in stacks.places:
+            numbers.setdefault(location, len(numbers))
     frames = [{"name": clean_line(p.symbol), "file": clean_line(p.dso)} for p in numbers]
     head = {
         "$schema": SPEEDSCOPE_SCHEMA,
@@ -95,10 +95,10 @@ def _profile(stacks: Stacks, side: int, numbers: dict[Place, int]) -> Iterator[s
         "weights": whole,
     }
     yield json.dumps(head)[:-1] + ', "samples": ['
-    own = [numbers[place] for place in stacks.places]
+    own = [numbers[location] for location in stacks.places]
     for number, stack in enumerate(order):
         span = stacks.frames[stacks.starts[stack] : stacks.starts[stack + 1]]
-        yield (",\n" if number else "\n") + json.dumps([own[place] for place in span])
+        yield (",\n" if number else "\n") + json.dumps([own[index] for index in span])
     yield "]}"
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What of a profile is tested, and what of it then counts as changed: one rule for all tables.
+"""Select the tested rows of a profile, and decide which of them changed.
 
-The comparison of whole bundles, the rows of ``schedperf profile`` and the frames of a flame graph
-choose by it, so that the same function of the same samples has one q everywhere.
+The comparison of bundles, the rows of ``schedperf profile`` and the frames of a flame graph use the
+same rules, so that a function has the same q in all of them.
 """
 
 from typing import TYPE_CHECKING
@@ -10,16 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE
+from schedperf.evidence.profile.record import SMALLEST_CHANGE_PP
+from schedperf.model.verdict import FALSE_DISCOVERY_RATE
 from schedperf.symbols.functions import is_idle_routine
 from schedperf.symbols.place import Place
 
 if TYPE_CHECKING:
     from schedperf.stats import Columns
-
-# Percentage points of all CPUs: five times the binomial standard error (0.02 pp) of a function
-# that has 0.1% of 25,000 samples, which is one run of 5 s on 5 CPUs at 1 kHz.
-SMALLEST_CHANGE_PP = 0.1
 
 # Places that are no kernel code in spite of their brackets: what the kernel maps into processes,
 # and other machines' code.
@@ -32,14 +29,14 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 
-def is_kernel_code(place: Place) -> bool:
-    """Say whether this is code of the kernel, its modules or its BPF programs."""
-    return place.dso.startswith("[") and place.dso not in _NO_KERNEL
+def is_kernel_code(location: Place) -> bool:
+    """Return whether this is code of the kernel, its modules or its BPF programs."""
+    return location.dso.startswith("[") and location.dso not in _NO_KERNEL
 
 
-def is_idle_time(place: Place) -> bool:
-    """Say whether the idle task waits for work here, or a task that injects idle time."""
-    return place.dso.startswith("[") and is_idle_routine(place)
+def is_idle_time(location: Place) -> bool:
+    """Return whether this is an idle routine of the idle task or of idle injection."""
+    return location.dso.startswith("[") and is_idle_routine(location)
 
 
 def is_hot(base: Floats, new: Floats) -> Flags:
@@ -55,16 +52,15 @@ def is_hot(base: Floats, new: Floats) -> Flags:
 
 
 def is_silent(is_idle: Flags, is_kernel: Flags, *, sees_kernel: bool) -> Flags:
-    """Return which columns nothing is decided about, however hot they are, shape (columns,).
+    """Return which columns are not tested, whatever their share, shape (columns,).
 
-    Idle time is the rest of all others. An event that cannot see code that runs with interrupts
-    off charges its time to other code of the kernel, so that no kernel function's number is its
-    own; where it is not known what the event sees, that may be so.
+    Idle time is the complement of all other time. If an event cannot sample code that runs with
+    interrupts off, or if this is unknown, kernel time may be attributed to the wrong functions.
     """
     return is_idle if sees_kernel else is_idle | is_kernel
 
 
 def is_changed(share: "Columns") -> Flags:
-    """Return which shares changed significantly, and by more than any would count as nothing."""
+    """Return which shares changed significantly, by at least ``SMALLEST_CHANGE_PP``."""
     is_large = np.abs(share.difference) >= SMALLEST_CHANGE_PP
     return np.asarray((share.q < FALSE_DISCOVERY_RATE) & is_large)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Code that takes more, or less, of the CPUs in new, by class and function; and blind profiles.
+"""Findings of profiles: code with a changed share of CPU time, and blind events.
 
-Only an event that samples code with interrupts off can say anything about the
-scheduler, most of which runs so. Where the event is blind, that is the finding.
+Most of the scheduler runs with interrupts off, so only an event that samples such code measures it.
+For other events the finding is that the profile is blind.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,9 +18,8 @@ from schedperf.evidence.profile.record import (
     ProfilePoint,
     ProfileRow,
 )
-from schedperf.model.comparison import Finding
+from schedperf.model.comparison import FIRST_NEW, Finding
 from schedperf.model.units import cost_scale
-from schedperf.runs.side import FIRST_NEW
 
 # Of one point; the section's tables have all of them.
 MOST_FINDINGS = 5
@@ -33,10 +32,10 @@ UNNAMED_CLASSES = ("other kernel code", "user code")
 
 @finding("hotter_symbols", Profile)
 def hotter_symbols(profile: Profile) -> Iterator[Finding]:
-    """Yield what changed on each side, largest change first, or why nothing can be seen.
+    """Yield the changes of each side, largest first, or that the event is blind.
 
-    A class of functions stands for its functions; a function of the scheduler whose class did not
-    change as a whole stands for itself.
+    A changed class of functions is one finding; a changed scheduler function in an unchanged class
+    is a finding of its own.
     """
     for compared in profile.comparisons:
         for event in compared.events:
@@ -51,9 +50,11 @@ def hotter_symbols(profile: Profile) -> Iterator[Finding]:
 
 def _changed(side: str, event: ProfileEvent, point: ProfilePoint) -> Iterator[Finding]:
     classes = [row for row in point.classes if row.changed and row.class_ not in UNNAMED_CLASSES]
-    told = {row.class_ for row in classes}
+    changed_classes = {row.class_ for row in classes}
     symbols = [
-        row for row in point.rows if row.changed and row.scheduler and row.class_ not in told
+        row
+        for row in point.rows
+        if row.changed and row.scheduler and row.class_ not in changed_classes
     ]
     rows: list[ProfileRow | ProfileClassRow] = [*classes, *symbols]
     ranked = sorted(rows, key=lambda row: -abs(row.share.change))
@@ -75,7 +76,7 @@ def _describe(
         id=f"hotter_symbols#{row.row}",
         side=side,
         claim=(
-            f"{name} takes {share.new:.2f}% of all CPUs{at}, "
+            f"{name} uses {share.new:.2f}% of total CPU time{at}, "
             f"{abs(share.change):.2f} pp {direction} than in base "
             f"(95% CI [{share.ci_low:+.2f}, {share.ci_high:+.2f}] pp)"
             f"{_by_node(row)}{_per_operation(row, point)}"
@@ -93,7 +94,7 @@ def _describe(
 
 
 def _name_class(row: ProfileClassRow) -> str:
-    functions = ", ".join(f"{one.symbol} {one.change:+.2f}" for one in row.functions)
+    functions = ", ".join(f"{function.symbol} {function.change:+.2f}" for function in row.functions)
     return f"{row.class_} ({functions} pp)"
 
 
@@ -106,7 +107,7 @@ def _by_node(row: ProfileRow | ProfileClassRow) -> str:
     if base[0] == base[1] and new[0] == new[1]:
         return ""
     was, now = (f"{low:.2f}% - {high:.2f}%" for low, high in (base, new))
-    return f"; by node, without idle, {was} -> {now}"
+    return f"; per node, idle excluded, min - max: {was} -> {now}"
 
 
 def _per_operation(row: ProfileRow | ProfileClassRow, point: ProfilePoint) -> str:
@@ -133,17 +134,22 @@ def _explained(side: str, event: ProfileEvent, point: ProfilePoint) -> Iterator[
     )
     whole, _, operation = point.cost_unit.partition(" per ")
     at = f" at {point.point}" if point.point else ""
-    place = f"{point.workload}/{point.point}"
-    wall = "the same of the wall time" if explained.busy_equal else "the wall time is not explained"
+    parameters = f"{point.workload}/{point.point}"
+    wall = (
+        "also applies to the wall time"
+        if explained.busy_equal
+        else "may not apply to the wall time"
+    )
     yield Finding(
-        id=_id(side, f"explained:{event.event}/{place}"),
+        id=_id(side, f"explained:{event.event}/{parameters}"),
         side=side,
         claim=(
-            f"{' + '.join(symbols)} {'is' if len(symbols) == 1 else 'are'} {percent:.0f}% of the "
+            f"{' + '.join(symbols)} {'accounts' if len(symbols) == 1 else 'account'} "
+            f"for {percent:.0f}% of the "
             f"change in {'CPU time' if whole == 'ns' else whole} per {operation}{at} "
             f"(95% CI [{low:.0f}%, {high:.0f}%]); {wall}: {explained.busy_reason}"
         ),
-        metric="part of the change per operation",
+        metric="fraction of the change in cost per operation",
         value=percent,
         ci=(low, high),
         unit="%",
@@ -151,7 +157,7 @@ def _explained(side: str, event: ProfileEvent, point: ProfilePoint) -> Iterator[
         n=(runs.base, runs.new),
         evidence=("profile",),
         replication=f"{runs.base}+{runs.new} runs",
-        attribution=f"{_attribution(event, point)}; the same runs chose the functions",
+        attribution=f"{_attribution(event, point)}; functions selected from the same runs",
     )
 
 
@@ -190,34 +196,35 @@ def _blind(side: str, event: ProfileEvent, blind: Sequence[str]) -> Finding:
         n=runs,
         evidence=("profile",),
         replication=f"{runs[0]}+{runs[1]} runs",
-        attribution=f"neither shows nor rules out a cause in the scheduler{_charged(event)}",
+        attribution=f"a cause in the scheduler is possible but not shown{_charged(event)}",
         bearing="unseen",
     )
 
 
 def _charged(event: ProfileEvent) -> str:
-    # Such code is charged to what turns interrupts on again: that it grew is all that is seen.
-    told = [
+    # Time with interrupts off is attributed to the code that enables them: only a sum is visible.
+    charged = [
         text
         for point in event.points
         if (grown := [row for row in point.rows if _has_grown(row)])
         and (text := _list_charged(grown, point))
     ]
-    if not told:
+    if not charged:
         return ""
+    listed = "; ".join(charged[:MOST_CHARGED_POINTS])
     return (
-        f"; consistent with more time with interrupts off: {'; '.join(told[:MOST_CHARGED_POINTS])} "
-        "(cannot tell which code)"
+        f"; consistent with more time with interrupts off: {listed} (the code that ran with "
+        "interrupts off is unknown)"
     )
 
 
 def _has_grown(row: ProfileRow) -> bool:
-    # By operation where that is known: a share also grows when others shrink.
+    # Per operation if known: a share also grows when others shrink.
     return row.symbol in CHARGED_FUNCTIONS and (row.cost or row.share).change > 0.0
 
 
 def _list_charged(rows: Sequence[ProfileRow], point: ProfilePoint) -> str:
-    # Beyond noise at least one of them must be.
+    # At least one change must be significant.
     if not any(_is_beyond_noise(row.cost or row.share) for row in rows):
         return ""
     at = f" at {point.point}" if point.point else ""

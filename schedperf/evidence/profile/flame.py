@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Differential flame graphs: one tree of call stacks for all runs of both sides.
 
-Each frame has its inclusive time and its own, a side; whether they differ beyond what
-runs of one side differ by is decided for all frames together by
-:func:`schedperf.stats.compare_columns`. What is too small to be drawn is kept as one
-remainder under its caller, so that the frames of a caller always add up.
+Each frame has an inclusive time and a self time on each side.
+:func:`schedperf.stats.compare_columns` tests all frames together against the run-to-run variance.
+Frames that are too small to be drawn are merged into one remainder per caller, so that the callees
+of a frame always add up.
 
-A frame that only one side has is in the tree as any other: with time 0 on the other side.
+A frame that only one side has is in the tree, with time 0 on the other side.
 """
 
 from dataclasses import dataclass, field, replace
@@ -19,8 +19,8 @@ from schedperf.evidence.profile.independent import column_means
 from schedperf.evidence.profile.record import Measure
 from schedperf.evidence.profile.samples import PER_CENT, Flags, Floats, Runs
 from schedperf.evidence.profile.stacks import Stacks
+from schedperf.model.verdict import FALSE_DISCOVERY_RATE
 from schedperf.perf_data.recording import Integers
-from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE
 from schedperf.symbols.place import Place
 
 if TYPE_CHECKING:
@@ -101,9 +101,9 @@ class FrameChanges:
 
 
 def build_flame(stacks: Stacks, *, least_share: float = LEAST_SHARE) -> Flame:
-    """Make the tree, level by level, and never expand what is too small to be drawn.
+    """Build the tree level by level without expanding frames that are too small to be drawn.
 
-    The memory is so bounded by the number of stacks and by depth / ``least_share`` frames,
+    The memory is bounded by the number of stacks and by depth / ``least_share`` frames,
     however many distinct frames there are.
     """
     growth = _Growth(stacks, least_share)
@@ -117,7 +117,9 @@ def build_flame(stacks: Stacks, *, least_share: float = LEAST_SHARE) -> Flame:
         runs=stacks.runs,
         least_share=least_share,
         places=stacks.places,
-        is_kernel=np.array([is_kernel_code(place) for place in stacks.places], dtype=np.bool_),
+        is_kernel=np.array(
+            [is_kernel_code(location) for location in stacks.places], dtype=np.bool_
+        ),
         parent=parent,
         place=np.concatenate(growth.place),
         hidden=np.concatenate(growth.hidden),
@@ -144,22 +146,22 @@ def narrow_flame(flame: Flame, stacks: Stacks) -> Flame:
 
 
 def measure_frames(flame: Flame, measure: Measure, extent: Extent) -> FrameChanges:
-    """Return what the frames take on each side, and what changed."""
+    """Return the times of the frames on each side, and their changes."""
     weights = flame.inclusive if extent == "inclusive" else flame.own
     kernel = (flame.place >= 0) & flame.is_kernel[np.maximum(flame.place, 0)]
     return _measure(flame, weights, measure, kernel)
 
 
 def measure_places(flame: Flame, measure: Measure) -> FrameChanges:
-    """Return what the places take by themselves, on all paths together; shape (places,).
+    """Return the self times of functions over all call paths; shape (places,).
 
-    A function that is called on many paths may change significantly where none of its frames does.
+    A function with many callers may change significantly although none of its frames does.
     """
     return _measure(flame, flame.by_place, measure, flame.is_kernel)
 
 
 def average_frames(flame: Flame, measure: Measure) -> FrameChanges:
-    """Return the own times of the frames on each side, without asking whether they changed."""
+    """Return the self times of the frames on each side, without tests."""
     base, *new = map(column_means, flame.runs.scale(flame.own, measure))
     return FrameChanges(base=base, new=new[0] if new else None, columns=None)
 
@@ -177,7 +179,7 @@ def _measure(flame: Flame, weights: Floats, measure: Measure, kernel: Flags) -> 
 def one_sided_frames(flame: Flame) -> tuple[list[int], list[int]]:
     """Return the frames that only base has, and those that only new has, largest first.
 
-    Of a call path that one side has not, only the outermost frame is named.
+    Of a call path that one side lacks, only the outermost frame is returned.
     """
     base, new = map(column_means, flame.runs.scale(flame.inclusive, "share"))
     lists = []
@@ -240,16 +242,16 @@ class _Growth:
             weight = weight[goes_on]
             if not len(run):
                 return
-            place = stacks.frames[stacks.starts[stack] + depth]
-            node = self._add_level(run, weight, node, place, is_last=depth == DEEPEST - 1)
+            location = stacks.frames[stacks.starts[stack] + depth]
+            node = self._add_level(run, weight, node, location, is_last=depth == DEEPEST - 1)
             self.end[stack] = np.where(node >= 0, node, _STOPPED - node)
 
     def _add_level(
-        self, run: Integers, weight: Floats, node: Integers, place: Integers, *, is_last: bool
+        self, run: Integers, weight: Floats, node: Integers, location: Integers, *, is_last: bool
     ) -> Integers:
         # Return the frame of each entry; where it is too small to go on, _STOPPED minus the
         # remainder that it is in.
-        keys, child = np.unique(node * len(self.stacks.places) + place, return_inverse=True)
+        keys, child = np.unique(node * len(self.stacks.places) + location, return_inverse=True)
         parent, called = np.divmod(keys, len(self.stacks.places))
         inclusive = self._sum(run, child, weight, len(keys))
         is_kept = self._largest_share(inclusive) >= self.least_share
@@ -267,10 +269,10 @@ class _Growth:
         return numbers[child]
 
     def _append(
-        self, parent: Integers, place: Integers | int, hidden: Integers | int, inclusive: Floats
+        self, parent: Integers, location: Integers | int, hidden: Integers | int, inclusive: Floats
     ) -> None:
         self.parent.append(parent)
-        self.place.append(np.broadcast_to(place, parent.shape))
+        self.place.append(np.broadcast_to(location, parent.shape))
         self.hidden.append(np.broadcast_to(hidden, parent.shape))
         self.inclusive.append(inclusive)
         self.frames += len(parent)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a flame graph shows: columns of equal length, one value a frame, of all and of each part.
+"""The data of a flame graph: columns with one value per frame, for all samples and for each part.
 
-This is what the drawing reads, and all that it reads.
+The drawing uses no other data.
 """
 
 import math
@@ -75,7 +75,7 @@ _LEAST_COMMAND_SHARE = 0.05
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Part:
-    """One of them.
+    """A part of the samples: one node, CPU or command.
 
     :param name: number of the node or of the CPU, or the name of the command
     """
@@ -104,10 +104,10 @@ def describe_flame(
 ) -> FlameTree:
     """Return the data of one drawing.
 
-    :param operation: what an operation is: "message"; None where they are not counted
+    :param operation: unit of an operation, e.g. "message"; None if unknown
     :param parts: the same tree with the weights of parts of the samples
-    :param took_turns: false where a drift of the machine may look like a change
-    :param place: which workload at which point; "" where there is one only
+    :param took_turns: false if drift may confound the comparison
+    :param place: event, workload and point; "" if there is only one tree
     """
     used, numbers = _number_names(flame)
     measures: list[Measure] = ["share"]
@@ -123,7 +123,7 @@ def describe_flame(
         took_turns=took_turns,
         totals=tuple(_number(total) for total in _mean_totals(flame)),
         least_share=flame.least_share,
-        names=tuple(_name(flame.places[place]) for place in used),
+        names=tuple(_name(flame.places[index]) for index in used),
         parent=tuple(flame.parent.tolist()),
         name=tuple(numbers),
         hidden=tuple(flame.hidden.tolist()),
@@ -143,7 +143,7 @@ def describe_flame(
 
 
 def describe_stacks(
-    found: StackedSamples,
+    stacked: StackedSamples,
     operation: str | None,
     *,
     took_turns: bool,
@@ -151,13 +151,13 @@ def describe_stacks(
     place: str = "",
     has_parts: bool = True,
 ) -> FlameTree:
-    """Return the data of one drawing of stacks with their parts; else as :func:`describe_flame`."""
-    flame = build_flame(found.stacks, least_share=least_share)
-    parts = _find_parts(found) if has_parts else ()
+    """Return the data of one drawing of stacks and their parts; see :func:`describe_flame`."""
+    flame = build_flame(stacked.stacks, least_share=least_share)
+    parts = _find_parts(stacked) if has_parts else ()
     return describe_flame(
         flame,
         operation,
-        parts=[(part, narrow_flame(flame, found.narrow(part.rows))) for part in parts],
+        parts=[(part, narrow_flame(flame, stacked.narrow(part.rows))) for part in parts],
         took_turns=took_turns,
         place=place,
     )
@@ -178,9 +178,9 @@ def _number_names(flame: Flame) -> tuple[Integers, list[int]]:
     return used, numbers.tolist()
 
 
-def _name(place: Place) -> FlameName:
+def _name(location: Place) -> FlameName:
     return FlameName(
-        symbol=clean_line(place.symbol), dso=clean_line(place.dso), class_=class_of(place)
+        symbol=clean_line(location.symbol), dso=clean_line(location.dso), class_=class_of(location)
     )
 
 
@@ -287,15 +287,15 @@ def _describe_lists(flame: Flame, own: FrameChanges) -> FlameLists | HottestFram
     )
 
 
-def _find_parts(found: StackedSamples) -> tuple[Part, ...]:
-    """Return the parts that are worth a choice: several nodes, a few CPUs, busy commands."""
+def _find_parts(stacked: StackedSamples) -> tuple[Part, ...]:
+    """Return the parts to choose from: several nodes, a few CPUs, busy commands."""
     cpus: set[int] = set()
     nodes: set[int] = set()
-    for run, rows in zip(found.samples, found.rows, strict=True):
+    for run, rows in zip(stacked.samples, stacked.rows, strict=True):
         sampled = set(np.unique(run.recording.samples.cpu[rows]).tolist())
         cpus |= sampled
         nodes |= {node for cpu, node in run.node_of_cpu.items() if cpu in sampled}
-    commands = _busy_commands(found)
+    commands = _busy_commands(stacked)
     return (
         *(Part(kind="node", name=str(node)) for node in sorted(nodes) if len(nodes) > 1),
         *(Part(kind="cpu", name=str(cpu)) for cpu in sorted(cpus) if 1 < len(cpus) <= _MOST_CPUS),
@@ -303,13 +303,13 @@ def _find_parts(found: StackedSamples) -> tuple[Part, ...]:
     )
 
 
-def _busy_commands(found: StackedSamples) -> list[str]:
+def _busy_commands(stacked: StackedSamples) -> list[str]:
     # The largest share of a side's mean, by name; largest first.
-    runs = found.stacks.runs
+    runs = stacked.stacks.runs
     wholes = runs.totals * runs.sampled_runs[runs.sides]
     shares: dict[str, list[float]] = {}
     for number in np.flatnonzero(runs.is_sampled).tolist():
-        run, rows = found.samples[number], found.rows[number]
+        run, rows = stacked.samples[number], stacked.rows[number]
         samples = run.recording.samples
         names = dict(_commands(run))
         tasks, where = np.unique(samples.task[rows], return_inverse=True)

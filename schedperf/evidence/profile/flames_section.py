@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Call stacks: the tree behind the differential flame graph of the report, new vs base.
 
-Frames, intervals and what counts as changed are those of ``schedperf profile --flamegraph``; only
-frames of 0.2% of all time and more are frames of their own here, so that the record stays small.
-Of several points and events only those with the most samples have a tree; the rest is named. In the
-first of them each node, each CPU of a small machine and each busy command has numbers of its own.
+Frames, CIs and significance are those of ``schedperf profile --flamegraph``, but only frames with
+at least 0.2% of all time are separate frames, to keep the record small. Only the points and events
+with the most samples have a tree; the other ones are listed. The first tree also has times per
+node, per CPU of a small machine and per busy command.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,6 +37,11 @@ LEAST_SHARE = 0.002
 # samples, five times that for its parts. Of any other point schedperf profile draws a graph.
 MOST_TREES = 6
 
+_NOTHING_COMMON = (
+    "base and new were sampled with different events, workloads or parameters; record both with "
+    "the same command"
+)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Wanted:
@@ -64,22 +69,22 @@ def flames(sides: Sequence[Side]) -> FlameTrees:
         else:
             comparisons.append(_compare(place_in_time([sides[0], side]), base, new))
     if not any(compared.events for compared in comparisons):
-        reasons = [one.reason for one in missing]
-        raise Absent("; ".join(reasons) or "no point was sampled with one event on both sides")
+        reasons = [absent_side.reason for absent_side in missing]
+        raise Absent("; ".join(reasons) or _NOTHING_COMMON)
     return FlameTrees(comparisons=tuple(comparisons), missing=tuple(missing))
 
 
 def _compare(
     moments: Mapping[tuple[str, str], Moment], base: Profiles, new: Profiles
 ) -> FlameComparison:
-    wanted = sorted(_pair(base, new), key=lambda one: (-one.samples, one.at, one.event))
+    trees = sorted(_pair(base, new), key=lambda tree: (-tree.samples, tree.at, tree.event))
     return FlameComparison(
         side=new.name,
         events=tuple(
-            _describe(one, moments, has_points=len(wanted) > 1, has_parts=one is wanted[0])
-            for one in wanted[:MOST_TREES]
+            _describe(tree, moments, has_points=len(trees) > 1, has_parts=tree is trees[0])
+            for tree in trees[:MOST_TREES]
         ),
-        left_out=tuple(str(one) for one in wanted[MOST_TREES:]),
+        left_out=tuple(str(tree) for tree in trees[MOST_TREES:]),
     )
 
 
@@ -91,44 +96,44 @@ def _pair(base: Profiles, new: Profiles) -> Iterator[_Wanted]:
         *sides, _ = align_samples(base.with_runs(of_base[at]), new.with_runs(of_new[at]))
         events = [sampled_events([side]) for side in sides]
         contents = [run.content for side in sides for run in side.runs]
-        samples = sum(int(one.recording.samples.count.sum()) for one in contents)
+        samples = sum(int(content.recording.samples.count.sum()) for content in contents)
         for event in events[0]:
             if event in events[1]:
                 yield _Wanted(at=at, event=event, sides=(sides[0], sides[1]), samples=samples)
 
 
 def _describe(
-    wanted: _Wanted,
+    tree: _Wanted,
     moments: Mapping[tuple[str, str], Moment],
     *,
     has_points: bool,
     has_parts: bool,
 ) -> FlameTree:
-    base, new = wanted.sides
+    base, new = tree.sides
     return describe_stacks(
-        collect_stacks(wanted.sides, wanted.event),
+        collect_stacks(tree.sides, tree.event),
         operation_of((*base.runs, *new.runs)),
         took_turns=took_turns(moments, base.runs, new.runs),
         least_share=LEAST_SHARE,
-        place=str(wanted) if has_points else "",
+        place=str(tree) if has_points else "",
         has_parts=has_parts,
     )
 
 
 def _load_stacks(side: Side) -> Profiles:
-    """Return the samples of every instrumented run that can be read and has call chains.
+    """Return the samples of every readable instrumented run with call chains.
 
-    The profile section says of the others why not.
+    The profile section lists the other runs, with the reason.
 
     :raises Absent: no run has call chains
     """
     read = side.once(read_profiles)
     chains = [run.content.recording.samples.chain for run in read.runs]
-    found = [run for run, chain in zip(read.runs, chains, strict=True) if np.any(chain != NO_CHAIN)]
-    if not found:
-        why = "no call chains in its samples; record them with perf_profile"
+    runs = [run for run, chain in zip(read.runs, chains, strict=True) if np.any(chain != NO_CHAIN)]
+    if not runs:
+        why = "the samples have no call chains; record with --with perf_profile"
         has_samples = any(len(chain) for chain in chains)
         raise Absent(
             f"{side.name}: {why if has_samples else why_not_recorded(side.bundle, FOLDER)}"
         )
-    return read.with_runs(found)
+    return read.with_runs(runs)

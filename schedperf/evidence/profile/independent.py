@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What is independent in a comparison: runs, or boots where a side has several.
+"""Choose the unit of replication: runs, or boots if a side has several.
 
-Runs of one boot share where the kernel and its data are in memory, so that several boots differ
-by more than their runs do; runs of one boot are then averaged. And where all runs of one side were
-made before the other's, a drift of the machine looks like a change.
+The runs of one boot share the memory layout of the kernel, so boots vary more than runs of one
+boot; if a side has several boots, the runs of each boot are averaged. If all runs of one side were
+made before those of the other side, drift confounds the comparison.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,12 +26,12 @@ ONE_AFTER_THE_OTHER = (
 )
 Floats = NDArray[np.float64]
 
-# With two boots of a side, boots are what is independent.
+# From two boots of a side on, boots are the unit of replication.
 FEWEST_BOOTS = 2
 
 
 def independent_of(boots: Sequence[Sequence[int]]) -> Independent:
-    """Return what is independent.
+    """Return the unit of replication.
 
     :param boots: for each side the boot of each of its runs
     """
@@ -39,15 +39,15 @@ def independent_of(boots: Sequence[Sequence[int]]) -> Independent:
 
 
 def counts_of(boots: Sequence[Sequence[int]], independent: Independent) -> tuple[int, ...]:
-    """Return how many independent ones each side has; ``boots`` as of :func:`independent_of`."""
+    """Return the number of units of replication per side; ``boots``: see :func:`independent_of`."""
     is_runs = independent == "runs"
     return tuple(len(side if is_runs else set(side)) for side in boots)
 
 
 def average_runs(values: Floats, boots: Sequence[int], independent: Independent) -> Floats:
-    """Return one row for each of what is independent, shape (independent, columns).
+    """Return one row per unit of replication, shape (independent, columns).
 
-    :param values: of one side, shape (runs, columns); NaN is not known
+    :param values: of one side, shape (runs, columns); NaN if unknown
     :param boots: of each of these runs
     """
     if independent == "runs":
@@ -57,15 +57,15 @@ def average_runs(values: Floats, boots: Sequence[int], independent: Independent)
 
 
 def column_means(values: Floats) -> Floats:
-    """Return the mean of what is known of each column; NaN where nothing is."""
-    known = np.count_nonzero(~np.isnan(values), axis=0)
-    return np.asarray(np.nansum(values, axis=0) / np.where(known > 0, known, np.nan))
+    """Return the mean of the known values of each column; NaN if there are none."""
+    counts = np.count_nonzero(~np.isnan(values), axis=0)
+    return np.asarray(np.nansum(values, axis=0) / np.where(counts > 0, counts, np.nan))
 
 
 def may_be_drift(orders: Sequence[Sequence[int]], boots: Sequence[Sequence[int]]) -> bool:
-    """Say whether a drift of the machine would look like a change, as verdicts decide it.
+    """Return whether drift may confound the comparison, by the rule of verdicts.
 
-    It would where the sides took no turns and have too few runs to tell it from a change.
+    It may if the sides are not interleaved and have few runs.
 
     :param orders: of each side the places in time of its runs, among all runs of both sides
     :param boots: of each side the boot of each of its runs
@@ -78,9 +78,9 @@ def may_be_drift(orders: Sequence[Sequence[int]], boots: Sequence[Sequence[int]]
 def took_turns(
     moments: Mapping[tuple[str, str], "Moment"], *sides: Sequence[Captured[object]]
 ) -> bool:
-    """Say whether runs of base and new were made so that a drift does not look like a change.
+    """Return whether the order of the runs rules out that drift confounds the comparison.
 
-    :param moments: of all runs of both sides, by side and folder
+    :param moments: of all runs of both sides, by side and directory
     """
     orders = [
         [moments[run.key.side, run_folder(run.key.boot, run.key.run)].order for run in runs]

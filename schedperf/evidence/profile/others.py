@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What other commands than the workload did while it was sampled.
+"""Samples of commands other than the workload.
 
-The workload's processes are those that executed the workload's program while it was recorded, and
-whatever they started from then on, whichever names these have (``perf record`` writes who started
-whom and when). A process that had that name before is somebody else's, and what the same process
-did before it became the workload, a set-up's shell and the commands of that, is not part of it.
-Threads of the kernel are neither: they may work for the workload. Where perf did not see the
-program start, names have to do: any process of that name is the workload's.
+The workload's processes are those that executed the workload's program during the recording, and
+all their later children (``perf record`` records forks with their times). Processes that had the
+same name before, and what a process did before it executed the program (e.g. a setup shell and its
+commands), do not belong to the workload. Kernel threads belong to neither group, since they may
+work for the workload. If perf did not record the start of the program, all processes of its name
+count as the workload.
 
 A recording from inside a pid namespace has one number, 0, for the idle task and for every task
 outside of the namespace. Whatever of it is not in an idle routine is then counted as outside.
@@ -24,9 +24,8 @@ from schedperf.evidence.profile.record import OtherCommand, OtherCommands, Profi
 from schedperf.evidence.profile.samples import rows_of_event
 from schedperf.evidence.profile.stacks import command_of
 from schedperf.model.caveats import Caveat, caveat
-from schedperf.model.comparison import BaseNew, Section, data_of
+from schedperf.model.comparison import BASE, BaseNew, Section, data_of
 from schedperf.perf_data.recording import MODE_USER, NO_TASK, Recording, Task
-from schedperf.runs.side import BASE
 from schedperf.symbols.places import KERNEL, Placed
 
 # Per cent of the busy time. perf and the recorder take one or two on a machine of two CPUs; what
@@ -54,7 +53,7 @@ DEEPEST_TREE = 64
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bystanders:
-    """What one run's samples of one event say of other commands.
+    """One run's samples of one event in commands other than the workload.
 
     :param busy: sum of the periods of all samples without idle routines and the idle task
     :param commands: the part of it that each other command has, by name
@@ -72,12 +71,12 @@ class Bystanders:
 def find_bystanders(
     recording: Recording, placed: Placed, event: str, command: Sequence[str]
 ) -> Bystanders | None:
-    """Add up the samples of one event that are of other commands than the workload.
+    """Sum the periods of one event in commands other than the workload.
 
     :param command: the workload's, with its arguments
-    :return: None where the workload cannot be told: nothing of its name was sampled or started,
-        samples have no task, nothing was busy, or the idle task looks like tasks outside of the
-        pid namespace, because idle routines have no names
+    :return: None if the workload cannot be identified: no process of its name was sampled or
+        started, samples have no task, all samples are idle, or the idle task cannot be separated
+        from tasks outside of the pid namespace because idle routines are unresolved
     """
     samples = recording.samples
     if np.any(samples.task == NO_TASK):
@@ -104,16 +103,19 @@ def find_bystanders(
 
 
 def describe_others(runs: Sequence[Bystanders | None]) -> OtherCommands | None:
-    """Return what part of the busy time other commands took, mean of the runs.
+    """Return the share of the busy time in other commands, mean of the runs.
 
-    :param runs: of one side; None where the workload cannot be told
+    :param runs: of one side; None if the workload cannot be identified
     """
-    known = [one.shares for one in runs if one is not None]
-    if len(known) < len(runs) or not runs:
+    shares_per_run = [run.shares for run in runs if run is not None]
+    if len(shares_per_run) < len(runs) or not runs:
         return None
     # In an order that is the same each time: their sum rests on it in its last digit.
-    names = dict.fromkeys(name for shares in known for name in shares)
-    means = {name: sum(one.get(name, 0.0) for one in known) / len(known) for name in names}
+    names = dict.fromkeys(name for shares in shares_per_run for name in shares)
+    means = {
+        name: sum(shares.get(name, 0.0) for shares in shares_per_run) / len(shares_per_run)
+        for name in names
+    }
     largest = sorted(means, key=lambda name: (-means[name], name))[:MOST_COMMANDS]
     return OtherCommands(
         share=sum(means.values()),
@@ -121,47 +123,53 @@ def describe_others(runs: Sequence[Bystanders | None]) -> OtherCommands | None:
     )
 
 
-# What the first share is of, which is said once.
-_WHOLE = " of the event's count without idle"
+# The whole of the first share; not repeated.
+_WHOLE = " of the event count (idle excluded)"
 
 
 def caution_of(others: BaseNew[OtherCommands | None]) -> str | None:
-    """Say it in one sentence; None where it is little, or not known.
+    """Return a sentence about other commands; None if their share is small or unknown.
 
     ::
 
-        other commands than the workload have 13% of the event's count without idle in base
+        commands other than the workload account for 13% of the event count (idle excluded) in base
         (schedperf 12%, perf 1%) and 21% in new (schedperf 20%)
     """
-    said = {side: found for side, found in others.items() if found is not None}
-    if not any(found.share >= SAID_PERCENT for found in said.values()):
+    said = {side: commands for side, commands in others.items() if commands is not None}
+    if not any(commands.share >= SAID_PERCENT for commands in said.values()):
         return None
     parts = [
-        f"{found.share:.0f}%{'' if number else _WHOLE} in {side}"
-        + (f" ({names})" if (names := _names(found)) else "")
-        for number, (side, found) in enumerate(said.items())
+        f"{commands.share:.0f}%{'' if number else _WHOLE} in {side}"
+        + (f" ({names})" if (names := _names(commands)) else "")
+        for number, (side, commands) in enumerate(said.items())
     ]
-    return f"other commands than the workload have {' and '.join(parts)}"
+    return f"commands other than the workload account for {' and '.join(parts)}"
 
 
 def others_caveats(sections: Mapping[str, Section]) -> Iterator[Caveat]:
-    """Yield a caveat for each side whose profile is of other commands for a good part."""
+    """Yield a caveat for each side with a large share of other commands."""
     data = data_of(sections, Profile)
     worst: dict[str, OtherCommands] = {}
     for compared in () if data is None else data.comparisons:
         for point in (point for event in compared.events for point in event.points):
-            for role, found in point.others.items():
+            for role, commands in point.others.items():
                 side = BASE if role == "base" else compared.side
-                if found is not None and (side not in worst or found.share > worst[side].share):
-                    worst[side] = found
-    for side, found in worst.items():
-        if found.share >= WEAKENS_PERCENT:
-            yield caveat("other-commands", side=side, percent=found.share, names=_names(found))
+                if commands is not None and (
+                    side not in worst or commands.share > worst[side].share
+                ):
+                    worst[side] = commands
+    for side, commands in worst.items():
+        if commands.share >= WEAKENS_PERCENT:
+            yield caveat(
+                "other-commands", side=side, percent=commands.share, names=_names(commands)
+            )
 
 
-def _names(found: OtherCommands) -> str:
-    named = [one for one in found.commands if one.share >= NAMED_PERCENT][:NAMED_COMMANDS]
-    return ", ".join(f"{one.command} {one.share:.0f}%" for one in named)
+def _names(others: OtherCommands) -> str:
+    named = [command for command in others.commands if command.share >= NAMED_PERCENT]
+    return ", ".join(
+        f"{command.command} {command.share:.0f}%" for command in named[:NAMED_COMMANDS]
+    )
 
 
 def _find_idle(recording: Recording, placed: Placed, *, is_in_namespace: bool) -> Flags | None:
@@ -169,7 +177,7 @@ def _find_idle(recording: Recording, placed: Placed, *, is_in_namespace: bool) -
     samples = recording.samples
     is_foreign = np.array([task.pid == FOREIGN_PID for task in recording.tasks], dtype=np.bool_)
     is_foreign = is_foreign[samples.task]
-    is_idle = np.array([is_idle_time(place) for place in placed.places], dtype=np.bool_)
+    is_idle = np.array([is_idle_time(location) for location in placed.places], dtype=np.bool_)
     is_idle = is_idle[placed.of_row]
     if not is_in_namespace:
         # Without the kernel's symbols its idle routines have no names, but are still the idle

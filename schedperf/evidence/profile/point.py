@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""One point of the profile section: its runs compared, and what is shown of them."""
+"""Compare the runs of one point of the profile section and build its record."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -44,8 +44,8 @@ from schedperf.evidence.profile.shares import (
 from schedperf.evidence.profile.sources import EventProfile
 from schedperf.model.comparison import BaseNew
 from schedperf.model.run import Captured, Operations
+from schedperf.model.verdict import MARGIN
 from schedperf.stats import Columns, Difference
-from schedperf.stats.verdicts import MARGIN
 from schedperf.symbols.functions import is_scheduler_function
 from schedperf.symbols.place import KERNEL
 
@@ -60,27 +60,27 @@ _MOST_FUNCTIONS = 4
 def compare_runs(base: Runs, new: Runs, prefix: str, *, took_turns: bool) -> ProfilePoint:
     """Compare the runs of one event at one point.
 
-    :param prefix: of the ids of its rows
-    :param took_turns: false where a drift of the machine may look like a change
+    :param prefix: prefix of the row ids
+    :param took_turns: false if drift may confound the comparison
     """
-    alignment = align([one.content.names for one in base], [one.content.names for one in new])
+    alignment = align([run.content.names for run in base], [run.content.names for run in new])
     sides = BaseNew(base=base, new=new).map(lambda runs: _aligned(runs, alignment))
-    units = {one.ops.unit for runs in sides for one in runs if one.ops is not None}
+    units = {run.ops.unit for runs in sides for run in runs if run.ops is not None}
     if len(units) > 1:
         sides = sides.map(_without_operations)
     weights = sides.map(_weights_of)
-    found = compare_point(
-        [one.having(one.content.weights) for one in sides.base],
-        [one.having(one.content.weights) for one in sides.new],
-        sees_kernel=all(one.content.sight.blind is False for runs in sides for one in runs),
+    comparison = compare_point(
+        [run.having(run.content.weights) for run in sides.base],
+        [run.having(run.content.weights) for run in sides.new],
+        sees_kernel=all(run.content.sight.blind is False for runs in sides for run in runs),
     )
-    others = sides.map(lambda runs: describe_others([one.content.others for one in runs]))
-    costs = _costs(sides, found, units)
+    others = sides.map(lambda runs: describe_others([run.content.others for run in runs]))
+    costs = _costs(sides, comparison, units)
     return ProfilePoint(
         workload=base[0].key.workload,
         point=base[0].key.point,
         runs=sides.map(len),
-        independent=found.independent,
+        independent=comparison.independent,
         took_turns=took_turns,
         cautions=_cautions(others, alignment, took_turns=took_turns),
         others=others,
@@ -88,15 +88,15 @@ def compare_runs(base: Runs, new: Runs, prefix: str, *, took_turns: bool) -> Pro
         lost=sides.map(_count_lost),
         throttled=sides.map(_count_throttled),
         losses=sides.map(_describe_losses),
-        busy=_busy(found),
+        busy=_busy(comparison),
         operations=costs.operations,
         cost_unit=costs.unit,
         cost_reason=costs.reason,
         busy_cost=costs.busy,
-        rows=tuple(_rows(found, weights, prefix)),
-        classes=tuple(_classes(found, weights, prefix)),
-        explained=_explained(found, base[0].content.sight.clock),
-        symbols=len(found.places),
+        rows=tuple(_rows(comparison, weights, prefix)),
+        classes=tuple(_classes(comparison, weights, prefix)),
+        explained=_explained(comparison, base[0].content.sight.clock),
+        symbols=len(comparison.places),
     )
 
 
@@ -112,19 +112,19 @@ def _cautions(
 
 
 def _weights_of(runs: Runs) -> list[PlaceWeights]:
-    return [one.content.weights for one in runs]
+    return [run.content.weights for run in runs]
 
 
 def _count_samples(weights: Sequence[PlaceWeights]) -> int:
-    return sum(one.samples for one in weights)
+    return sum(run.samples for run in weights)
 
 
 def _count_lost(runs: Runs) -> int:
-    return sum(one.content.lost for one in runs)
+    return sum(run.content.lost for run in runs)
 
 
 def _count_throttled(runs: Runs) -> int:
-    return sum(one.content.throttled for one in runs)
+    return sum(run.content.throttled for run in runs)
 
 
 def _describe_losses(runs: Runs) -> str | None:
@@ -132,15 +132,15 @@ def _describe_losses(runs: Runs) -> str | None:
     return loss_caveat(samples, _count_lost(runs), _count_throttled(runs))
 
 
-def _change(base: float, new: float, found: Difference) -> ProfileChange:
+def _change(base: float, new: float, difference: Difference) -> ProfileChange:
     # A side without runs is not compared.
-    assert found.difference is not None
+    assert difference.difference is not None
     return ProfileChange(
         base=base,
         new=new,
-        change=found.difference,
-        ci_low=found.ci_low,
-        ci_high=found.ci_high,
+        change=difference.difference,
+        ci_low=difference.ci_low,
+        ci_high=difference.ci_high,
     )
 
 
@@ -161,23 +161,24 @@ def _known(values: Floats, index: int) -> float | None:
     return None if math.isnan(value) else value
 
 
-def _busy(found: PointComparison) -> ProfileChange:
+def _busy(comparison: PointComparison) -> ProfileChange:
     base, new = (
-        float(means[~found.is_idle].sum()) for means in (found.share.base, found.share.new)
+        float(means[~comparison.is_idle].sum())
+        for means in (comparison.share.base, comparison.share.new)
     )
-    return _change(base, new, found.busy)
+    return _change(base, new, comparison.busy)
 
 
 def _aligned(runs: Runs, alignment: Alignment) -> Runs:
     return [
-        one.having(replace(one.content, weights=align_weights(one.content.weights, alignment)))
-        for one in runs
+        run.having(replace(run.content, weights=align_weights(run.content.weights, alignment)))
+        for run in runs
     ]
 
 
 def _without_operations(runs: Runs) -> Runs:
     # Different things cannot be divided by each other.
-    return [replace(one, ops=None) for one in runs]
+    return [replace(run, ops=None) for run in runs]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -189,13 +190,15 @@ class _Costs:
     busy: ProfileChange | None = None
 
 
-def _costs(sides: BaseNew[Runs], found: PointComparison, units: set[str]) -> _Costs:
-    costs = found.costs
+def _costs(sides: BaseNew[Runs], comparison: PointComparison, units: set[str]) -> _Costs:
+    costs = comparison.costs
     if len(units) > 1:
-        return _Costs(reason=f"the runs have different units: {', '.join(sorted(units))}")
+        return _Costs(
+            reason=f"the runs report operations in different units: {', '.join(sorted(units))}"
+        )
     if costs is None:
         return _Costs(
-            reason="a run printed no number of operations, so the cost per operation is unknown"
+            reason="a run printed no operation count, so the cost per operation is unknown"
         )
     (unit,) = units
     counted = sides.map(_operations_of)
@@ -203,9 +206,9 @@ def _costs(sides: BaseNew[Runs], found: PointComparison, units: set[str]) -> _Co
     return _Costs(
         operations=ProfileOperations(
             unit=unit,
-            exact=all(one.exact for runs in counted for one in runs),
-            base=fmean(one.count for one in counted.base),
-            new=fmean(one.count for one in counted.new),
+            exact=all(ops.exact for runs in counted for ops in runs),
+            base=fmean(ops.count for ops in counted.base),
+            new=fmean(ops.count for ops in counted.new),
         ),
         unit=f"{sides.base[0].content.sight.unit} per {unit}",
         busy=_change(base, new, costs.busy_change),
@@ -213,41 +216,42 @@ def _costs(sides: BaseNew[Runs], found: PointComparison, units: set[str]) -> _Co
 
 
 def _operations_of(runs: Runs) -> list[Operations]:
-    return [one.ops for one in runs if one.ops is not None]
+    return [run.ops for run in runs if run.ops is not None]
 
 
-def _rows(found: PointComparison, weights: Weights, prefix: str) -> Iterator[ProfileRow]:
-    chosen = _choose_places(found)
-    places = [found.places[number] for number in chosen]
+def _rows(comparison: PointComparison, weights: Weights, prefix: str) -> Iterator[ProfileRow]:
+    chosen = _choose_places(comparison)
+    places = [comparison.places[number] for number in chosen]
     spreads = weights.map(lambda runs: spread_of(runs, places))
     only = one_node_only(weights.base, weights.new, places)
     for column, number in enumerate(chosen):
-        place = found.places[number]
+        location = comparison.places[number]
         nodes = spreads.map(partial(_shares_of_nodes, column=column))
         cpus = spreads.map(partial(_shares_of_cpus, column=column))
         yield ProfileRow(
-            row=f"{prefix}{place.symbol}" + ("" if place.dso == KERNEL else f" {place.dso}"),
-            symbol=place.symbol,
-            dso=place.dso,
-            class_=_class_of(found, number),
-            scheduler=is_scheduler_function(place),
-            idle=bool(found.is_idle[number]),
-            share=_tested(found.share, number),
-            changed=bool(found.is_changed[number]),
-            cost=None if found.costs is None else _tested(found.costs.by_place, number),
+            row=f"{prefix}{location.symbol}"
+            + ("" if location.dso == KERNEL else f" {location.dso}"),
+            symbol=location.symbol,
+            dso=location.dso,
+            class_=_class_of(comparison, number),
+            scheduler=is_scheduler_function(location),
+            idle=bool(comparison.is_idle[number]),
+            share=_tested(comparison.share, number),
+            changed=bool(comparison.is_changed[number]),
+            cost=None if comparison.costs is None else _tested(comparison.costs.by_place, number),
             base_nodes=nodes.base,
             new_nodes=nodes.new,
             base_range=_range(list(nodes.base.values())),
             new_range=_range(list(nodes.new.values())),
-            one_node=only[column] if found.is_changed[number] else None,
+            one_node=only[column] if comparison.is_changed[number] else None,
             base_cpus=cpus.base,
             new_cpus=cpus.new,
         )
 
 
-def _class_of(found: PointComparison, number: int) -> str | None:
-    own = int(found.class_of_place[number])
-    return None if own < 0 else found.classes[own]
+def _class_of(comparison: PointComparison, number: int) -> str | None:
+    own = int(comparison.class_of_place[number])
+    return None if own < 0 else comparison.classes[own]
 
 
 def _shares_of_nodes(spread: Spread, column: int) -> Shares:
@@ -269,38 +273,42 @@ def _range_of_column(nodes: Iterable[Floats], column: int) -> tuple[float, float
     return _range([float(shares[column]) for shares in nodes])
 
 
-def _classes(found: PointComparison, weights: Weights, prefix: str) -> Iterator[ProfileClassRow]:
-    count = len(found.classes)
+def _classes(
+    comparison: PointComparison, weights: Weights, prefix: str
+) -> Iterator[ProfileClassRow]:
+    count = len(comparison.classes)
     nodes = weights.map(
-        lambda runs: class_spread(runs, found.places, found.class_of_place, count).values()
+        lambda runs: class_spread(
+            runs, comparison.places, comparison.class_of_place, count
+        ).values()
     )
-    for number, name in enumerate(found.classes):
+    for number, name in enumerate(comparison.classes):
         ranges = nodes.map(partial(_range_of_column, column=number))
         yield ProfileClassRow(
             row=f"{prefix}class:{name}",
             class_=name,
-            share=_tested(found.class_share, number),
-            changed=bool(found.is_class_changed[number]),
-            cost=None if found.costs is None else _tested(found.costs.by_class, number),
+            share=_tested(comparison.class_share, number),
+            changed=bool(comparison.is_class_changed[number]),
+            cost=None if comparison.costs is None else _tested(comparison.costs.by_class, number),
             base_range=ranges.base,
             new_range=ranges.new,
             functions=tuple(
                 MovedFunction(
-                    symbol=found.places[moving].symbol,
-                    change=float(found.share.difference[moving]),
+                    symbol=comparison.places[moving].symbol,
+                    change=float(comparison.share.difference[moving]),
                 )
-                for moving in _moving_places(found, number)
+                for moving in _moving_places(comparison, number)
             ),
         )
 
 
-def _explained(found: PointComparison, clock: str | None) -> ExplainedChange | None:
-    explained = explain_change(found)
+def _explained(comparison: PointComparison, clock: str | None) -> ExplainedChange | None:
+    explained = explain_change(comparison)
     if explained is None:
         return None
-    is_equal = is_busy_equal(found) if clock == "hrtimer" else None
+    is_equal = is_busy_equal(comparison) if clock == "hrtimer" else None
     return ExplainedChange(
-        symbols=tuple(place.symbol for place in explained.places),
+        symbols=tuple(location.symbol for location in explained.places),
         change=explained.change,
         part=explained.part.value,
         ci_low=explained.part.ci_low,
@@ -314,43 +322,45 @@ def _explained(found: PointComparison, clock: str | None) -> ExplainedChange | N
 def _busy_reason(clock: str | None, *, is_equal: bool | None) -> str:
     if clock != "hrtimer":
         return (
-            "the event stops while a CPU is halted, so a change of the busy share of the time "
-            "is unknown"
+            "the event does not count on halted CPUs, so the change of CPU utilization is unknown"
         )
     if is_equal is None:
-        return "needs two runs per side to say whether the busy part of the time stayed"
+        return "a side has fewer than 2 runs, so the change of CPU utilization is unknown"
     if is_equal:
-        return f"the busy share of the time is unchanged within {100.0 * MARGIN:g}%"
-    return f"the busy share of the time may have changed by more than {100.0 * MARGIN:g}%"
+        return f"CPU utilization is unchanged within +-{100.0 * MARGIN:g}%"
+    return f"CPU utilization may have changed by more than {100.0 * MARGIN:g}%"
 
 
-def _choose_places(found: PointComparison) -> list[int]:
+def _choose_places(comparison: PointComparison) -> list[int]:
     """Return the places to show: what changed, largest first, then what is hot or moved most.
 
     Everything that changed is among them, and every function of the scheduler.
     """
-    base, new = found.share.base, found.share.new
+    base, new = comparison.share.base, comparison.share.new
     interest = np.maximum(base, new) + np.abs(new - base)
     ranked = sorted(
-        range(len(found.places)), key=lambda place: (-interest[place], found.places[place])
+        range(len(comparison.places)),
+        key=lambda index: (-interest[index], comparison.places[index]),
     )
     chosen = [
-        place
-        for rank, place in enumerate(ranked)
+        index
+        for rank, index in enumerate(ranked)
         if rank < MOST_PLACES
-        or found.is_changed[place]
-        or is_scheduler_function(found.places[place])
+        or comparison.is_changed[index]
+        or is_scheduler_function(comparison.places[index])
     ]
-    change = np.where(found.is_changed, -np.abs(found.share.difference), 0.0)
-    return sorted(chosen, key=lambda place: float(change[place]))
+    change = np.where(comparison.is_changed, -np.abs(comparison.share.difference), 0.0)
+    return sorted(chosen, key=lambda index: float(change[index]))
 
 
-def _moving_places(found: PointComparison, number: int) -> list[int]:
+def _moving_places(comparison: PointComparison, number: int) -> list[int]:
     """Return the places that moved a class most, not those that moved against it.
 
     :param number: index into ``found.classes``
     """
-    members = np.flatnonzero(found.class_of_place == number)
-    along = found.share.difference[members] * np.sign(found.class_share.difference[number])
+    members = np.flatnonzero(comparison.class_of_place == number)
+    along = comparison.share.difference[members] * np.sign(
+        comparison.class_share.difference[number]
+    )
     order = np.argsort(-along, kind="stable")[:_MOST_FUNCTIONS]
-    return [int(members[place]) for place in order if along[place] > 0.0]
+    return [int(members[index]) for index in order if along[index] > 0.0]

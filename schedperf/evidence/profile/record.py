@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the comparison of profiles found: hot symbols (``profile``) and call stacks (``flames``).
+"""Records of profiles: hot symbols, call stacks, and the samples of ``schedperf profile``.
 
 Shares are in per cent, changes of them in percentage points (pp).
 """
@@ -10,6 +10,14 @@ from typing import Annotated, ClassVar, Literal
 
 from schedperf.model.comparison import BaseNew, MissingSide, SectionData
 from schedperf.model.perf_event import PerfEvent
+from schedperf.model.schema import UNSET, Unset
+
+# Percentage points of all CPUs: five times the binomial standard error (0.02 pp) of a function
+# that has 0.1% of 25,000 samples, which is one run of 5 s on 5 CPUs at 1 kHz.
+SMALLEST_CHANGE_PP = 0.1
+
+# Format of the export that https://www.speedscope.app opens.
+SPEEDSCOPE_SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 Independent = Literal["runs", "boots"]
 Measure = Literal["share", "operation"]
@@ -19,46 +27,52 @@ PartKind = Literal["node", "cpu", "comm"]
 Share = Annotated[float, "per cent"]
 Shares = Mapping[int, Share]
 ShareRange = tuple[Share, Share]
-NodeShares = Annotated[Shares, "by NUMA node: share of what its CPUs did while not idle"]
+NodeShares = Annotated[Shares, "share of non-idle CPU time per NUMA node, in percent"]
 NodeRange = Annotated[
-    ShareRange | None, "least and largest share of a node; null where the nodes are not known"
+    ShareRange | None,
+    "smallest and largest share over the NUMA nodes, in percent; null if the nodes are unknown",
 ]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProfileChange:
-    """Means of both sides and their difference."""
+    """Mean of each side and their difference."""
 
-    base: Annotated[float, "mean of the runs"]
-    new: Annotated[float, "mean of the runs"]
-    change: Annotated[float, "new - base, in their unit"]
-    ci_low: Annotated[float | None, "lower end of the 95% CI of change"]
-    ci_high: Annotated[float | None, "upper end; null without 2 runs per side"]
+    base: Annotated[float, "mean of the base runs"]
+    new: Annotated[float, "mean of the new runs"]
+    change: Annotated[float, "new - base, in the unit of `base`"]
+    ci_low: Annotated[float | None, "lower bound of the 95% CI of the change; null if not computed"]
+    ci_high: Annotated[
+        float | None, "upper bound of the 95% CI of the change; null if not computed"
+    ]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProfileTest(ProfileChange):
-    """A change that was tested together with all others of the point."""
+    """A change that was tested together with the other rows of the point."""
 
-    p: Annotated[float | None, "null where nothing was tested"]
+    p: Annotated[float | None, "p-value before correction; null if not tested"]
     q: Annotated[
         float | None,
-        "p after Benjamini and Hochberg's correction over what was tested of the point: what is "
-        "hot, no idle time, no kernel code where the event is blind",
+        "p-value after Benjamini-Hochberg correction over the tested rows of the same workload and "
+        "parameters; null if not tested (idle time, rarely sampled code, kernel code if the event "
+        "may not sample it)",
     ]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CpuShares:
-    """How a function is spread over the CPUs of a side."""
+    """How the time of a function is distributed over the CPUs of a side."""
 
     least: Share
     largest: Share
-    cpus: Annotated[int, "how many were not idle all the time"]
+    cpus: Annotated[int, "number of CPUs with non-idle samples"]
 
 
 CpuRange = Annotated[
-    CpuShares | None, "least and largest share of a CPU, each of what it did while not idle"
+    CpuShares | None,
+    "smallest and largest share over the CPUs, each in percent of the non-idle time of that CPU; "
+    "null if the CPUs are unknown",
 ]
 
 
@@ -66,17 +80,22 @@ CpuRange = Annotated[
 class ProfileRow:
     """One function."""
 
-    row: Annotated[str, "id of the row, for evidence: profile#ROW"]
-    symbol: Annotated[str, "parts and copies folded, under the newest name"]
-    dso: Annotated[str, "[kernel], a module in brackets, or a file"]
-    class_: Annotated[str | None, "function class; null is idle time"]
-    scheduler: Annotated[bool, "a function of kernel/sched"]
-    idle: Annotated[bool, "the idle task waits for work in it"]
-    share: Annotated[ProfileTest, "per cent of all CPUs, idle time included"]
-    changed: Annotated[bool, "the share changed significantly, by 0.1 pp or more"]
+    row: Annotated[str, "id of the row; findings refer to it as profile#ROW"]
+    symbol: Annotated[
+        str,
+        "function name in the newest kernel; includes its compiler-made clones (.cold, .isra.0)",
+    ]
+    dso: Annotated[str, "[kernel], a module in brackets, or a file name"]
+    class_: Annotated[str | None, "function class; null for idle time"]
+    scheduler: Annotated[bool, "true if the function is part of kernel/sched"]
+    idle: Annotated[bool, "true if the function is part of the idle loop"]
+    share: Annotated[ProfileTest, "share of total CPU time, idle included, in percent"]
+    changed: Annotated[
+        bool, "true if the share changed significantly (q < 0.05), by 0.1 pp or more"
+    ]
     cost: Annotated[
         ProfileTest | None,
-        "in cost_unit; null where the operations of a run are not known",
+        "cost per operation, in `cost_unit`; null if a run did not report how many",
     ]
     base_nodes: NodeShares
     base_range: NodeRange
@@ -85,71 +104,79 @@ class ProfileRow:
     new_range: NodeRange
     new_cpus: CpuRange
     one_node: Annotated[
-        int | None, "the node that alone shows the change; null: several, none, or unknown"
+        int | None, "number of the NUMA node, if the share changed on one node only; null otherwise"
     ]
 
     @property
     def nodes(self) -> BaseNew[Shares]:
-        """The shares by NUMA node of both sides."""
+        """The shares by NUMA node on both sides."""
         return BaseNew(base=self.base_nodes, new=self.new_nodes)
 
     @property
     def ranges(self) -> BaseNew[ShareRange | None]:
-        """The least and the largest share of a node of both sides."""
+        """The smallest and the largest share of a node, on both sides."""
         return BaseNew(base=self.base_range, new=self.new_range)
 
     @property
     def cpus(self) -> BaseNew[CpuShares | None]:
-        """The shares of CPUs of both sides."""
+        """The range of shares over CPUs on both sides."""
         return BaseNew(base=self.base_cpus, new=self.new_cpus)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MovedFunction:
-    """A function whose share moved in the direction of its class."""
+    """A function whose share changed in the direction of its class."""
 
     symbol: str
-    change: Annotated[float, "percentage points"]
+    change: Annotated[float, "change of the share, percentage points"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProfileClassRow:
     """All functions of one class."""
 
-    row: Annotated[str, "id of the row, for evidence: profile#ROW"]
+    row: Annotated[str, "id of the row; findings refer to it as profile#ROW"]
     class_: str
-    share: Annotated[ProfileTest, "per cent of all CPUs, idle time included"]
-    changed: Annotated[bool, "the share changed significantly, by 0.1 pp or more"]
+    share: Annotated[ProfileTest, "share of total CPU time, idle included, in percent"]
+    changed: Annotated[
+        bool, "true if the share changed significantly (q < 0.05), by 0.1 pp or more"
+    ]
     cost: Annotated[
         ProfileTest | None,
-        "in cost_unit; null where the operations of a run are not known",
+        "cost per operation, in `cost_unit`; null if a run did not report how many",
     ]
     base_range: NodeRange
     new_range: NodeRange
     functions: Annotated[
-        tuple[MovedFunction, ...], "those whose share moved most in the class's direction"
+        tuple[MovedFunction, ...],
+        "functions of the class with the largest changes in the direction of the class total",
     ]
 
     @property
     def ranges(self) -> BaseNew[ShareRange | None]:
-        """The least and the largest share of a node of both sides."""
+        """The smallest and the largest share of a node, on both sides."""
         return BaseNew(base=self.base_range, new=self.new_range)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExplainedChange:
-    """What part of the change of the CPU time per operation a few functions are."""
+    """The fraction of the change of CPU time per operation that a few functions account for."""
 
-    symbols: Annotated[tuple[str, ...], "largest change first"]
-    change: Annotated[float, "of their cost together, in cost_unit"]
-    part: Annotated[float | None, "of the change of all busy time per operation; 1: all"]
-    ci_low: Annotated[float | None, "lower end of the 95% CI, by Fieller"]
-    ci_high: float | None
-    reason: Annotated[str | None, "why there is no share"]
+    symbols: Annotated[
+        tuple[str, ...], "functions that account for the change, largest change first"
+    ]
+    change: Annotated[float, "change of the summed cost of `symbols`, in `cost_unit`"]
+    part: Annotated[
+        float | None,
+        "`change` / change of the total non-idle cost; 1 = the whole change; null if unknown",
+    ]
+    ci_low: Annotated[float | None, "lower bound of the 95% CI of `part` (Fieller)"]
+    ci_high: Annotated[float | None, "upper bound of the 95% CI of `part`"]
+    reason: Annotated[str | None, "reason why `part` is unknown; null if `part` is known"]
     busy_equal: Annotated[
         bool | None,
-        "is the busy share of the time unchanged, so that it holds for the wall time? null: not "
-        "known",
+        "true if CPU utilization is unchanged, so that `part` also applies to the wall time; null "
+        "if unknown",
     ]
     busy_reason: str
 
@@ -164,15 +191,15 @@ class OtherCommand:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OtherCommands:
-    """What is of commands that are not the workload."""
+    """Samples of commands that are not the workload."""
 
-    share: Annotated[float, "per cent of the event's count without idle, mean of the runs"]
+    share: Annotated[float, "share of the event count, idle excluded, in percent; mean of the runs"]
     commands: tuple[OtherCommand, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProfileOperations:
-    """Operations of the benchmark, mean of the runs."""
+    """Operations of the benchmark per run, mean of the runs."""
 
     unit: str
     exact: bool
@@ -187,52 +214,70 @@ class ProfilePoint:
     workload: str
     point: str
     runs: BaseNew[int]
-    independent: Annotated[Independent, "what the intervals count"]
-    took_turns: Annotated[bool, "false: drift may confound the comparison"]
-    cautions: Annotated[tuple[str, ...], "caveats of the numbers"]
+    independent: Annotated[Independent, "unit of replication"]
+    took_turns: Annotated[bool, "false if drift may confound the comparison"]
+    cautions: Annotated[tuple[str, ...], "caveats, one sentence each"]
     others: Annotated[
         BaseNew[OtherCommands | None],
-        "what is of commands that are not the workload, nor started by it, nor threads of the "
-        "kernel; the largest by name; null: the workload cannot be identified",
+        "samples of commands other than the workload, its children and kernel threads; null if the "
+        "workload cannot be identified",
     ]
-    samples: Annotated[BaseNew[int], "of all runs together"]
-    lost: Annotated[BaseNew[int], "records that the kernel could not deliver"]
-    throttled: Annotated[BaseNew[int], "pauses of an event that fired too often"]
-    losses: Annotated[BaseNew[str | None], "the two in words; null where nothing is lost"]
-    busy: Annotated[ProfileChange, "per cent of all CPUs that was not idle"]
+    samples: Annotated[BaseNew[int], "number of samples, all runs together"]
+    lost: Annotated[BaseNew[int], "number of records lost by the kernel, all runs together"]
+    throttled: Annotated[BaseNew[int], "number of times that the kernel throttled the event"]
+    losses: Annotated[
+        BaseNew[str | None], "`lost` and `throttled` as a sentence; null if both are 0"
+    ]
+    busy: Annotated[ProfileChange, "CPU utilization: non-idle share of total CPU time, in percent"]
     operations: ProfileOperations | None
-    cost_unit: Annotated[str | None, "ns per message; null without operations"]
-    cost_reason: Annotated[str | None, "why there is no cost per operation"]
+    cost_unit: Annotated[
+        str | None,
+        "unit of the costs, e.g. ns per message; null if the number of operations is unknown",
+    ]
+    cost_reason: Annotated[
+        str | None, "reason why costs per operation are unknown; null if they are known"
+    ]
     busy_cost: ProfileChange | None
     rows: tuple[ProfileRow, ...]
     classes: tuple[ProfileClassRow, ...]
     explained: Annotated[
         ExplainedChange | None,
-        "null where no cost changed significantly in the direction of the whole",
+        "functions that account for the change in cost; null if no function changed significantly "
+        "in the direction of the total",
     ]
-    symbols: Annotated[int, "how many symbols were sampled on either side"]
+    symbols: Annotated[int, "number of symbols with samples in base or new"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProfileEvent:
-    """One event, what it sees, and the points that it was sampled at."""
+    """One event, which code it can sample, and the points at which it was sampled."""
 
     event: str
     perf_event: Annotated[
         BaseNew[PerfEvent],
-        "as the kernel was asked for it; of several with this name, on hybrid CPUs, the first",
+        "event as passed to the kernel; on a hybrid CPU, the first event with this name",
     ]
-    unit: Annotated[str, "what the periods of its samples count"]
-    clock: Annotated[BaseNew[Clock | None], "what triggers a sample"]
-    nmi: Annotated[BaseNew[bool | None], "interrupts where interrupts are off"]
-    precise: Annotated[BaseNew[int], "precise level of the event, 0 to 3"]
-    emulated: Annotated[BaseNew[bool | None], "the counters of an emulator; null: unknown"]
+    unit: Annotated[str, "unit of the sample periods"]
+    clock: Annotated[
+        BaseNew[Clock | None],
+        "trigger of a sample: a timer or the PMU; null for tracepoints and other software events",
+    ]
+    nmi: Annotated[
+        BaseNew[bool | None],
+        "true if the event also samples code that runs with interrupts off (NMI); null if unknown",
+    ]
+    precise: Annotated[BaseNew[int], "precise level of the event, 0 (may be late) to 3 (exact)"]
+    emulated: Annotated[
+        BaseNew[bool | None], "true if an emulator provides the counter; null if unknown"
+    ]
     blind: Annotated[
         BaseNew[bool | None],
-        "code that runs with interrupts off cannot be sampled; null: unknown",
+        "true if the event cannot sample code that runs with interrupts off; null if unknown",
     ]
     blind_reason: BaseNew[str]
-    remedy: Annotated[str | None, "what to record instead; null where the event sees all"]
+    remedy: Annotated[
+        str | None, "how to measure code with interrupts off; null if the event samples it"
+    ]
     caveats: tuple[str, ...]
     points: tuple[ProfilePoint, ...]
 
@@ -244,7 +289,7 @@ class ProfileEvent:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProfileComparison:
-    """The profiles of one side against those of base."""
+    """The profiles of one new side, compared with base."""
 
     side: str
     events: tuple[ProfileEvent, ...]
@@ -253,7 +298,7 @@ class ProfileComparison:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Profile(SectionData):
-    """Which functions took a larger or smaller share of the CPUs."""
+    """Which functions have a larger or smaller share of CPU time in new than in base."""
 
     section: ClassVar[str] = "profile"
     version: ClassVar[int] = 2
@@ -264,50 +309,59 @@ class Profile(SectionData):
 
 Numbers = tuple[float | None, ...]
 Frames = tuple[int, ...]
-Changed = Annotated[Frames, "places in these lists with q < 0.05"]
+Changed = Annotated[
+    Frames, "indices of the frames or functions with a significant change (q < 0.05)"
+]
 Margins = Annotated[
     Numbers,
-    "half width of the 95% CI of the change; null without 2 runs per side, or where none varies",
+    "half width of the 95% CI of the change; null if a side has fewer than 2 runs or the variance "
+    "is 0",
 ]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FlameMeans:
-    """Times of both sides, a number for each frame or name."""
+    """Times on both sides, one number per frame or function name."""
 
-    base: Annotated[Numbers, "mean of the runs: % of all time, or unit per operation"]
-    new: Annotated[Numbers, "the same of the other side; empty where there is one side only"]
+    base: Annotated[
+        Numbers, "mean of the base runs: percent of total CPU time, or `unit` per operation"
+    ]
+    new: Annotated[
+        Numbers, "mean of the new runs, in the unit of `base`; empty if only one side was given"
+    ]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FlameChanges(FlameMeans):
-    """Times of both sides and what changed; all but the times is empty of one side alone."""
+    """Times on both sides and their changes; only `base` is set if one side was given."""
 
-    low: Annotated[Numbers, "lower end of the 95% CI of new - base"]
-    high: Annotated[Numbers, "upper end; null without 2 runs per side, or where none varies"]
-    q: Annotated[Numbers, "p after Benjamini and Hochberg's correction over all that was tested"]
+    low: Annotated[Numbers, "lower bounds of the 95% CI of new - base; null if not computed"]
+    high: Annotated[Numbers, "upper bounds of the 95% CI of new - base; null if not computed"]
+    q: Annotated[Numbers, "p-values after Benjamini-Hochberg correction; null if not tested"]
     changed: Changed
 
     def change(self, index: int) -> float | None:
-        """Return new - base; None where one of them is not known."""
+        """Return new - base; None if either is unknown."""
         base, new = self.base[index], self.new[index]
         return None if base is None or new is None else new - base
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FlameMeasure:
-    """One measure of the whole tree."""
+    """Times of all frames, as a share of all time or per operation."""
 
     measure: Measure
-    operation: Annotated[str | None, "message; null of a share"]
-    inclusive: Annotated[FlameChanges, "of each frame, with all that it called"]
-    self_: Annotated[FlameChanges, "of each frame alone"]
-    functions: Annotated[FlameChanges, "of each name alone, on all paths together"]
+    operation: Annotated[str | None, "unit of an operation, e.g. message; null for shares"]
+    inclusive: Annotated[FlameChanges, "times of each frame, callees included"]
+    self_: Annotated[FlameChanges, "times of each frame, callees excluded"]
+    functions: Annotated[
+        FlameChanges, "times of each function, callees excluded, summed over all call paths"
+    ]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FlameMargins:
-    """How certain changes are, where the times follow from others; empty of one side alone."""
+    """Uncertainty of changes whose times are not stored; empty if one side was given."""
 
     margin: Margins
     changed: Changed
@@ -315,7 +369,7 @@ class FlameMargins:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FlamePartFunctions(FlameMeans):
-    """Times of a part's names, and how certain their changes are."""
+    """Times of the functions in a part of the samples, and the uncertainty of their changes."""
 
     margin: Margins
     changed: Changed
@@ -323,22 +377,24 @@ class FlamePartFunctions(FlameMeans):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FlamePartMeasure:
-    """One measure of a part of the samples.
+    """Times of all frames in a part of the samples.
 
-    The time of a frame with all that it called is the sum of the own times of these frames. Times
+    The inclusive time of a frame is the sum of the self times of the frame and its callees. Times
     have three digits and margins two, one less than those of the whole.
     """
 
     measure: Measure
-    operation: Annotated[str | None, "message; null of a share"]
-    inclusive: Annotated[FlameMargins, "of each frame, with all that it called"]
-    self_: Annotated[FlameMeans, "of each frame alone"]
-    functions: Annotated[FlamePartFunctions, "of each name alone, on all paths together"]
+    operation: Annotated[str | None, "unit of an operation, e.g. message; null for shares"]
+    inclusive: Annotated[FlameMargins, "times of each frame, callees included"]
+    self_: Annotated[FlameMeans, "times of each frame, callees excluded"]
+    functions: Annotated[
+        FlamePartFunctions, "times of each function, callees excluded, summed over all call paths"
+    ]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FlamePart:
-    """The same tree with the samples of a part; shares stay of all time."""
+    """The same tree for the samples of one node, CPU or command; shares are of all time."""
 
     kind: PartKind
     name: str
@@ -347,7 +403,7 @@ class FlamePart:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FlameCounts:
-    """How many frames each list would have if none were left out."""
+    """Number of frames of each list before it was shortened."""
 
     vanished: int
     appeared: int
@@ -356,7 +412,7 @@ class FlameCounts:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FlameSampled:
-    """In how many runs (or boots) of its side each listed frame was sampled."""
+    """Number of runs (or boots) of a side in which each listed frame was sampled."""
 
     vanished: tuple[int, ...]
     appeared: tuple[int, ...]
@@ -364,25 +420,27 @@ class FlameSampled:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FlameLists:
-    """The frames that tell both sides apart."""
+    """The frames that differ between the sides."""
 
-    vanished: Annotated[Frames, "outermost frames that only base has, largest first"]
-    appeared: Annotated[Frames, "outermost frames that only new has, largest first"]
-    changed: Annotated[Frames, "frames whose own time changed, largest change first"]
+    vanished: Annotated[Frames, "outermost frames sampled only in base, largest first"]
+    appeared: Annotated[Frames, "outermost frames sampled only in new, largest first"]
+    changed: Annotated[
+        Frames, "frames with a significant change of self time, largest change first"
+    ]
     counts: FlameCounts
     sampled: FlameSampled
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HottestFrames:
-    """The frames of one side alone that have the most time of their own."""
+    """The frames with the most self time, if only one side was given."""
 
-    hottest: Annotated[Frames, "largest first"]
+    hottest: Annotated[Frames, "frames with the most self time, largest first"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FlameName:
-    """What frames are called."""
+    """A function name that frames refer to."""
 
     symbol: str
     dso: str
@@ -394,20 +452,27 @@ class FlameTree:
     """The tree of call stacks of one event; a frame comes after its caller, frame 0 is the root."""
 
     event: str
-    place: Annotated[str, "event, workload and point; empty where there is one only"]
-    unit: Annotated[str, "what the periods of its samples count"]
-    labels: Annotated[tuple[str, ...], "of base and new"]
-    independent: Annotated[Independent, "what the intervals count"]
-    counts: Annotated[tuple[int, ...], "how many of them base and new have"]
-    took_turns: Annotated[bool, "false: drift may confound the comparison"]
-    totals: Annotated[Numbers, "all that was sampled in a run, mean of a side, in unit"]
+    place: Annotated[str, "event, workload and parameters; empty if there is only one tree"]
+    unit: Annotated[str, "unit of the sample periods"]
+    labels: Annotated[tuple[str, ...], "display names of base and new"]
+    independent: Annotated[Independent, "unit of replication"]
+    counts: Annotated[
+        tuple[int, ...], "sample sizes of base and new, in units of replication (`independent`)"
+    ]
+    took_turns: Annotated[bool, "false if drift may confound the comparison"]
+    totals: Annotated[
+        Numbers, "sum of the sample periods per run, in `unit`: mean of base, mean of new"
+    ]
     least_share: Annotated[
-        float, "of all time; smaller frames are together in a remainder of their caller"
+        float,
+        "frames with a smaller fraction of total CPU time are merged into one frame per caller",
     ]
     names: tuple[FlameName, ...]
-    parent: Annotated[tuple[int, ...], "-1 is of the root"]
-    name: Annotated[tuple[int, ...], "place in names; -1 is the root, -2 a remainder"]
-    hidden: Annotated[tuple[int, ...], "how many frames a remainder stands for"]
+    parent: Annotated[tuple[int, ...], "index of the calling frame; -1 for the root"]
+    name: Annotated[tuple[int, ...], "index into `names`; -1 for the root, -2 for merged frames"]
+    hidden: Annotated[
+        tuple[int, ...], "number of frames merged into this frame; 0 if none were merged"
+    ]
     measures: tuple[FlameMeasure, ...]
     parts: tuple[FlamePart, ...]
     lists: FlameLists | HottestFrames
@@ -415,19 +480,207 @@ class FlameTree:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FlameComparison:
-    """The trees of one side against base."""
+    """The trees of one new side, compared with base."""
 
     side: str
     events: tuple[FlameTree, ...]
-    left_out: Annotated[tuple[str, ...], "events and points without a tree"]
+    left_out: Annotated[
+        tuple[str, ...],
+        "event, workload and parameters of each omitted tree (at most 6 trees are included)",
+    ]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FlameTrees(SectionData):
-    """The call stacks of each side against those of base."""
+    """The call stacks of each new side, compared with base."""
 
     section: ClassVar[str] = "flames"
     version: ClassVar[int] = 1
 
     comparisons: tuple[FlameComparison, ...]
     missing: tuple[MissingSide, ...]
+
+
+# The record of ``schedperf profile``: shares are in per cent of what the event counted (periods),
+# changes of them in percentage points.
+SortKey = Literal["event", "cpu", "node", "comm", "dso", "symbol"]
+SideName = Literal["base", "new"]
+# A CPU, node or name; None if not recorded.
+Value = int | str | None
+
+BySide = Mapping[SideName, int]
+Period = Annotated[int, "sum of the sample periods over the runs, in the unit of the event"]
+MeanShare = Annotated[
+    float | None,
+    "share of the event count, in percent, mean of the runs; null if no run has samples",
+]
+Interval = Annotated[
+    tuple[float, float] | None,
+    "95% CI of the change; null if a side has fewer than 2 runs or the variance is 0",
+]
+CorrectedP = Annotated[
+    float | None, "p-value after Benjamini-Hochberg correction; null if not tested"
+]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RowKeys:
+    """The keys of a row, as selected with ``--sort``."""
+
+    event: str | Unset = UNSET
+    cpu: int | Unset | None = UNSET
+    node: int | Unset | None = UNSET
+    comm: str | Unset | None = UNSET
+    symbol: str | Unset = UNSET
+    dso: str | Unset = UNSET
+
+    def value(self, key: SortKey) -> Value:
+        """Return the value of a key; None if not recorded."""
+        value: Value | Unset = getattr(self, key)
+        return None if value is UNSET else value
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SampleRow(RowKeys):
+    """One row if only one side was given."""
+
+    samples: int
+    period: Period
+    share: MeanShare
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SampleCounts:
+    """Samples of one of two compared sides."""
+
+    samples: int
+    period: Period
+    share: MeanShare
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SampleCost:
+    """Cost per operation of the benchmark on both sides, in the unit of the event."""
+
+    base: float | None
+    new: float | None
+    change: float | None
+    interval: Interval
+    q: CorrectedP
+    changed: Annotated[bool, "true if the cost changed significantly (q < 0.05)"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ComparedRow(RowKeys):
+    """One row of a comparison: samples of both sides and the change."""
+
+    base: SampleCounts
+    new: SampleCounts
+    change: Annotated[float | None, "change of the share, new - base, percentage points"]
+    interval: Interval
+    q: CorrectedP
+    changed: Annotated[
+        bool, "true if the share changed significantly (q < 0.05), by 0.1 percentage points or more"
+    ]
+    cost: Annotated[
+        SampleCost | None, "cost per operation; null if the number of operations is unknown"
+    ]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProfileSight:
+    """Which code an event can sample."""
+
+    side: Annotated[SideName | None, "side that the description applies to; null for all sides"]
+    clock: Annotated[
+        Clock | None,
+        "trigger of a sample: a timer or the PMU; null for tracepoints and other software events",
+    ]
+    unit: Annotated[str, "unit of the sample periods"]
+    nmi: Annotated[
+        bool | None,
+        "true if the event also samples code that runs with interrupts off (NMI); null if unknown",
+    ]
+    blind: Annotated[
+        bool | None,
+        "true if the event cannot sample code that runs with interrupts off; null if unknown",
+    ]
+    reason: str
+    precise: Annotated[int, "precise level of the event, 0 (address may be late) to 3 (exact)"]
+    emulated: Annotated[bool | None, "true if an emulator provides the counter; null if unknown"]
+    remedy: Annotated[
+        str | None, "how to measure code with interrupts off; null if the event samples it"
+    ]
+    caveats: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SampledEvent:
+    """An event and the number of its samples and runs."""
+
+    event: str
+    perf_event: Annotated[
+        Mapping[SideName, PerfEvent],
+        "event as passed to the kernel, per side (base without a comparison); on a hybrid CPU, the "
+        "first event with this name",
+    ]
+    independent: Independent
+    n: Annotated[
+        BySide,
+        "number of runs (or boots) with samples of the event, per side (base without a comparison)",
+    ]
+    samples: Annotated[
+        BySide, "number of samples in all runs, per side (base without a comparison)"
+    ]
+    period: Annotated[
+        BySide,
+        "sum of the sample periods, in the unit of the event, per side (base without a comparison)",
+    ]
+    sight: tuple[ProfileSight, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProfileLosses:
+    """Samples and records that a recording lacks."""
+
+    records: Annotated[int, "number of records of any type lost by the kernel"]
+    samples: Annotated[int, "number of lost records known to be samples"]
+    throttled: Annotated[int, "number of times that the kernel throttled an event"]
+    unknown_ids: Annotated[int, "number of samples with an event id that the file does not define"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProfileSide:
+    """One bundle or perf.data."""
+
+    side: Annotated[SideName | None, "base or new; null if only one source was given"]
+    label: str
+    path: str
+    point: Annotated[str, "workload and parameters; empty for a perf.data file"]
+    runs: int
+    lost: ProfileLosses
+    loss: Annotated[str | None, "`lost` as a sentence; null if all its counts are 0"]
+    notes: Annotated[
+        tuple[str, ...], "parts of the recording that could not be parsed, one sentence each"
+    ]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProfileDocument:
+    """The samples of one source, or of two compared."""
+
+    schema: Literal["schedperf/profile/1"] = "schedperf/profile/1"
+    tool_version: str
+    sort: tuple[SortKey, ...]
+    operation: Annotated[
+        str | None,
+        "unit of an operation in `cost`, e.g. message; null if unknown or different between runs",
+    ]
+    took_turns: Annotated[bool, "false if drift may confound the comparison"]
+    cautions: Annotated[tuple[str, ...], "caveats, one sentence each"]
+    sides: tuple[ProfileSide, ...]
+    events: tuple[SampledEvent, ...]
+    rows: Annotated[
+        tuple[SampleRow, ...] | tuple[ComparedRow, ...],
+        "one row per combination of the keys in `sort`, for one side or for a comparison",
+    ]

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The samples that tables and flame graphs rest on, and how those of several runs are compared.
+"""The samples of tables and flame graphs, and the comparison of several runs.
 
-Shares are of the periods of all samples of the event in a run, whatever was left out. What is
-independent is a run, or a boot where a side has several: runs of one boot are then averaged.
+Shares are of the periods of all samples of the event in a run, including samples that are not
+shown. The unit of replication is a run, or a boot if a side has several; the runs of a boot are
+averaged.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -43,10 +44,10 @@ Flags = NDArray[np.bool_]
 class ProfileSamples:
     """The samples of one recording and their places.
 
-    :param rows: which rows of ``recording.samples`` are looked at, shape (rows,)
-    :param sights: what each event sees, in the order of the recording's events
+    :param rows: which rows of ``recording.samples`` are selected, shape (rows,)
+    :param sights: which code each event can sample, in the order of the recording's events
     :param node_of_cpu: CPU number to NUMA node
-    :param command: the workload's, with its arguments; () where it is not known
+    :param command: the workload's, with its arguments; () if unknown
     """
 
     recording: Recording
@@ -100,7 +101,7 @@ def align_samples(base: Profiles, new: Profiles) -> tuple[Profiles, Profiles, tu
 
 
 def operation_of(runs: Iterable[Captured[object]]) -> str | None:
-    """Return what all runs counted: "message"; None: not known, or different things."""
+    """Return the unit of operations of all runs, e.g. "message"; None if unknown or different."""
     units = {None if run.ops is None else run.ops.unit for run in runs}
     return units.pop() if len(units) == 1 else None
 
@@ -109,14 +110,14 @@ def operation_of(runs: Iterable[Captured[object]]) -> str | None:
 class Runs:
     """The runs of one or two sides, base first; arrays of shape (runs,).
 
-    A run without a sample of the event says nothing: neither shares nor a cost of 0.
+    A run without samples of the event has no shares and no costs; they are not 0.
 
     :param labels: of the sides
     :param sides: 0 (base) or 1 (new)
     :param boots: of which boot of its side a run is
     :param totals: all that was sampled, in the unit of the event; 0 where nothing was
-    :param operations: of the benchmark, NaN where they are not known
-    :param sees_kernel: can the event sample code that runs with interrupts off, in all runs?
+    :param operations: of the benchmark, NaN if unknown
+    :param sees_kernel: whether the event samples code that runs with interrupts off, in all runs
     """
 
     event: str
@@ -132,7 +133,7 @@ class Runs:
 
     @property
     def independent(self) -> Independent:
-        """What is independent of each other."""
+        """The unit of replication."""
         return independent_of([self._boots_of(side) for side in self.numbers])
 
     @property
@@ -142,7 +143,7 @@ class Runs:
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """How many independent ones with samples each side has."""
+        """Number of units of replication with samples, per side."""
         boots = [self.boots[self.is_sampled & (self.sides == side)] for side in self.numbers]
         return counts_of([of_side.tolist() for of_side in boots], self.independent)
 
@@ -165,7 +166,7 @@ class Runs:
     def scale(self, weights: Floats, measure: Measure) -> list[Floats]:
         """Return what can be compared, for each side an array of shape (independent, columns).
 
-        Per cent of all periods, or units of the event per operation; NaN where it is not known.
+        Per cent of all periods, or units of the event per operation; NaN if unknown.
 
         :param weights: sums of periods, shape (runs, columns)
         """
@@ -201,7 +202,7 @@ class Runs:
 
 
 def collect_runs(sides: Sequence[Profiles], event: str) -> Runs:
-    """Bring together what the runs of an event are divided by."""
+    """Collect totals and operations of the runs of an event."""
     runs = [(number, run) for number, side in enumerate(sides) for run in side.runs]
     return Runs(
         event=event,
@@ -215,7 +216,7 @@ def collect_runs(sides: Sequence[Profiles], event: str) -> Runs:
 
 
 def sampled_events(sides: Iterable[Profiles]) -> tuple[str, ...]:
-    """Return the names of the events that have samples among what is looked at."""
+    """Return the names of the events with selected samples."""
     names: dict[str, None] = {}
     for samples in (run.content for side in sides for run in side.runs):
         for number in np.unique(samples.recording.samples.event[samples.rows]):
@@ -225,10 +226,10 @@ def sampled_events(sides: Iterable[Profiles]) -> tuple[str, ...]:
 
 def rows_of_event(recording: Recording, event: str) -> Flags:
     """Return which rows are of an event, shape (rows,); hybrid CPUs have two of one name."""
-    numbers = [n for n, found in enumerate(recording.events) if found.plain_name == event]
+    numbers = [n for n, perf_event in enumerate(recording.events) if perf_event.plain_name == event]
     return np.isin(recording.samples.event, numbers)
 
 
 def unit_of_event(event: str) -> str:
-    """Return what the periods of an event are sums of: "ns", "cycles"."""
+    """Return the unit of the periods of an event: "ns", "cycles"."""
     return "ns" if event in NANOSECOND_EVENTS else event

@@ -32,10 +32,10 @@ from schedperf.evidence.profile.sources import (
     profiles_by_event,
     read_profiles,
 )
-from schedperf.model.comparison import BaseNew, MissingSide
+from schedperf.model.comparison import FIRST_NEW, BaseNew, MissingSide
 from schedperf.model.run import SideOf
 from schedperf.perf_data.recorded import why_not_recorded
-from schedperf.runs.side import FIRST_NEW, Side
+from schedperf.runs.side import Side
 from schedperf.runs.timeline import Moment, place_in_time
 
 # By workload and point.
@@ -58,7 +58,7 @@ def profile(sides: Sequence[Side]) -> Profile:
         else:
             comparisons.append(_compare(side.name, base, new, place_in_time([sides[0], side])))
     if not comparisons:
-        raise Absent("; ".join(one.reason for one in missing) or "no new side")
+        raise Absent("; ".join(absent_side.reason for absent_side in missing) or "no new side")
     return Profile(comparisons=tuple(comparisons), missing=tuple(missing))
 
 
@@ -68,11 +68,11 @@ def _load(side: Side) -> _Profiles:
     :raises Absent: there is none at all
     """
     read = side.once(read_profiles)
-    found = profiles_by_event(read)
-    notes = [*read.notes, *notes_of_silent_runs(read, found.values())]
-    if not found:
+    profiles = profiles_by_event(read)
+    notes = [*read.notes, *notes_of_silent_runs(read, profiles.values())]
+    if not profiles:
         raise Absent(f"{side.name}: {notes[0] if notes else why_not_recorded(side.bundle, FOLDER)}")
-    return found, [f"{side.name}: {note}" for note in notes]
+    return profiles, [f"{side.name}: {note}" for note in notes]
 
 
 def _compare(side: str, base: _Profiles, new: _Profiles, moments: _Moments) -> ProfileComparison:
@@ -109,8 +109,8 @@ def _describe_event(sights: BaseNew[EventSight], points: tuple[ProfilePoint, ...
         emulated=sights.map(lambda sight: sight.emulated),
         blind=sights.map(lambda sight: sight.blind),
         blind_reason=sights.map(lambda sight: sight.reason),
-        remedy=next((one.remedy for one in sights if one.remedy is not None), None),
-        caveats=tuple(dict.fromkeys(text for one in sights for text in one.caveats)),
+        remedy=next((sight.remedy for sight in sights if sight.remedy is not None), None),
+        caveats=tuple(dict.fromkeys(text for sight in sights for text in sight.caveats)),
         points=points,
     )
 
@@ -119,14 +119,14 @@ def _describe_single_points(side: str, event: str, base: _Points, new: _Points) 
     for workload, point in sorted(base.keys() ^ new.keys()):
         where = "base" if (workload, point) in base else side
         at = f"{workload} at {point}" if point else workload
-        yield f"{at} was profiled with {event} on {where} only"
+        yield f"{at} was profiled with {event} on {where} only, so it is not compared"
 
 
 def _compare_points(
     path: Sequence[str], base: _Points, new: _Points, moments: _Moments
 ) -> Iterator[ProfilePoint]:
     samples = {
-        key: sum(one.content.weights.samples for one in (*base[key], *new[key]))
+        key: sum(run.content.weights.samples for run in (*base[key], *new[key]))
         for key in base
         if key in new
     }

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Where the time went: weights by place, CPU and node, what they are parts of, where they changed.
+"""Weights of functions by CPU and NUMA node, and their shares.
 
-Weights are sums of periods, as in ``perf report``, whose totals they equal.
+Weights are sums of periods; totals equal those of ``perf report``.
 
-Two denominators, never mixed: a share of **all CPUs** is of everything that was
-sampled, idle time included (that is what ``perf report`` prints); the share of a
-**node** or of one **CPU** is of what it did while not idle, so that a node that sleeps
-half of the time is not half as hot.
+There are two denominators: a share of **all CPUs** is relative to all samples, idle time included,
+as in ``perf report``; a share of a **node** or **CPU** is relative to its non-idle time, so that a
+node that is idle half of the time does not have half of the share.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,11 +16,12 @@ import numpy.typing as npt
 from scipy import sparse
 
 from schedperf.evidence.profile.alignment import Alignment
-from schedperf.evidence.profile.family import SMALLEST_CHANGE_PP, is_idle_time
+from schedperf.evidence.profile.family import is_idle_time
+from schedperf.evidence.profile.record import SMALLEST_CHANGE_PP
 from schedperf.evidence.profile.samples import rows_of_event
+from schedperf.model.verdict import FALSE_DISCOVERY_RATE
 from schedperf.perf_data.recording import NO_CPU, Recording
 from schedperf.stats import Columns, compare_columns
-from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE
 from schedperf.symbols.place import Place
 from schedperf.symbols.places import Placed
 
@@ -29,8 +29,8 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 PER_CENT = 100.0
-# A node has no part in what another node shows if its own change is, with 95% confidence, smaller
-# than this part of that other one's: then most of the change is on that node.
+# A change is on one node only if, with 95% confidence, the change of each other node is smaller
+# than this fraction of it.
 NO_PART = 0.5
 
 
@@ -41,8 +41,7 @@ class PlaceWeights:
     :param samples: how many there are
     :param places: those that were sampled
     :param weights: over all CPUs, shape (places,)
-    :param is_idle: waits the idle task for work there, or a task that injects idle time? shape
-        (places,)
+    :param is_idle: whether it is an idle routine, shape (places,)
     :param cpus: those that were sampled
     :param cpu_weights: shape (cpus, places); idle time is 0
     :param node_of_cpu: CPU number to NUMA node; other CPUs belong to no node
@@ -78,11 +77,11 @@ def weigh(
     rows = recording.samples
     chosen = np.flatnonzero(rows_of_event(recording, event))
     used, code = np.unique(placed.of_row[chosen], return_inverse=True)
-    places = tuple(placed.places[place] for place in used)
+    places = tuple(placed.places[index] for index in used)
     # Only in a damaged file is a sum of periods negative; parts of a whole cannot be.
     period = np.maximum(rows.period[chosen], 0).astype(np.float64)
     weights: Floats = np.bincount(code, weights=period, minlength=len(places)).astype(np.float64)
-    is_idle = np.array([is_idle_time(place) for place in places], dtype=np.bool_)
+    is_idle = np.array([is_idle_time(location) for location in places], dtype=np.bool_)
     cpus, cpu_code = np.unique(rows.cpu[chosen], return_inverse=True)
     busy = np.where(is_idle[code], 0.0, period) if places else period
     matrix = sparse.coo_array((busy, (cpu_code, code)), shape=(len(cpus), len(places)))
@@ -99,8 +98,8 @@ def weigh(
 
 def align_weights(run: PlaceWeights, alignment: Alignment) -> PlaceWeights:
     """Return a run's weights in the places under which they are compared."""
-    names = [alignment.of(place) for place in run.places]
-    distinct = {place: number for number, place in enumerate(dict.fromkeys(names))}
+    names = [alignment.of(location) for location in run.places]
+    distinct = {location: number for number, location in enumerate(dict.fromkeys(names))}
     if tuple(distinct) == run.places:
         return run
     code = np.array([distinct[name] for name in names])
@@ -110,20 +109,20 @@ def align_weights(run: PlaceWeights, alignment: Alignment) -> PlaceWeights:
         run,
         places=tuple(distinct),
         weights=np.asarray(run.weights @ merge, dtype=np.float64),
-        is_idle=np.array([is_idle_time(place) for place in distinct], dtype=np.bool_),
+        is_idle=np.array([is_idle_time(location) for location in distinct], dtype=np.bool_),
         cpu_weights=run.cpu_weights @ merge,
     )
 
 
 def all_places(runs: Sequence[PlaceWeights]) -> tuple[Place, ...]:
     """Return every place of any run, once."""
-    return tuple(dict.fromkeys(place for run in runs for place in run.places))
+    return tuple(dict.fromkeys(location for run in runs for location in run.places))
 
 
 def weight_matrix(runs: Sequence[PlaceWeights], places: Sequence[Place]) -> Floats:
     """Return the weights of each run over all CPUs, shape (runs, places).
 
-    A place without a sample in a run weighs 0 there: that was measured.
+    A place without samples in a run has weight 0 there.
     """
     return np.array([_spread(run, run.weights, places) for run in runs])
 
@@ -168,13 +167,13 @@ def cpu_means(runs: Sequence[PlaceWeights], places: Sequence[Place]) -> Floats:
     """
     by_cpu: dict[int, list[Floats]] = {}
     for run in runs:
-        wanted = _columns(run, places)
+        columns = _columns(run, places)
         totals = np.asarray(run.cpu_weights.sum(axis=1), dtype=np.float64)
-        known = run.cpu_weights[:, wanted[wanted >= 0]].toarray()
+        weights = run.cpu_weights[:, columns[columns >= 0]].toarray()
         for row, cpu in enumerate(run.cpus):
             if cpu != NO_CPU and totals[row] > 0.0:
                 shares = np.zeros(len(places))
-                shares[wanted >= 0] = PER_CENT * known[row] / totals[row]
+                shares[columns >= 0] = PER_CENT * weights[row] / totals[row]
                 by_cpu.setdefault(cpu, []).append(shares)
     means = [np.mean(rows, axis=0) for _, rows in sorted(by_cpu.items())]
     return np.array(means).reshape(len(means), len(places))
@@ -193,7 +192,7 @@ class Spread:
 
 
 def spread_of(runs: Sequence[PlaceWeights], places: Sequence[Place]) -> Spread:
-    """Return how the shares of these places are spread over one side's nodes and CPUs."""
+    """Return the shares of these places by node and CPU of one side."""
     return Spread(
         nodes={
             node: np.nanmean(node_matrix(runs, places, node), axis=0) for node in nodes_of(runs)
@@ -214,11 +213,11 @@ def one_node_only(
     common = sorted(set(nodes_of(base)) & set(nodes_of(new)))
     if len(common) < 2:  # noqa: PLR2004 # a single node is always the only one
         return (None,) * len(places)
-    found = [
+    per_node = [
         compare_columns(node_matrix(base, places, node), node_matrix(new, places, node))
         for node in common
     ]
-    return tuple(_only(common, found, column) for column in range(len(places)))
+    return tuple(_only(common, per_node, column) for column in range(len(places)))
 
 
 def class_spread(
@@ -235,17 +234,17 @@ def class_spread(
     }
 
 
-def _only(nodes: Sequence[int], found: Sequence[Columns], column: int) -> int | None:
+def _only(nodes: Sequence[int], per_node: Sequence[Columns], column: int) -> int | None:
     changed = [
-        place
-        for place, node in enumerate(found)
+        index
+        for index, node in enumerate(per_node)
         if node.q[column] < FALSE_DISCOVERY_RATE
         and abs(node.difference[column]) >= SMALLEST_CHANGE_PP
     ]
     if len(changed) != 1:
         return None
-    room = NO_PART * abs(found[changed[0]].difference[column])
-    others = [node for place, node in enumerate(found) if place != changed[0]]
+    room = NO_PART * abs(per_node[changed[0]].difference[column])
+    others = [node for index, node in enumerate(per_node) if index != changed[0]]
     has_no_part = all(
         -room < node.ci_low[column] and node.ci_high[column] < room for node in others
     )
@@ -259,15 +258,15 @@ def _shares_of(weights: Floats) -> Floats:
 
 def _columns(run: PlaceWeights, places: Sequence[Place]) -> Integers:
     # Where each place is in the run; -1 where it has none.
-    at = {place: number for number, place in enumerate(run.places)}
-    return np.array([at.get(place, -1) for place in places], dtype=np.int64)
+    at = {location: number for number, location in enumerate(run.places)}
+    return np.array([at.get(location, -1) for location in places], dtype=np.int64)
 
 
 def _spread(run: PlaceWeights, values: Floats, places: Sequence[Place]) -> Floats:
     # The values of the run's places among those of all runs. What is unknown of all of a run's
     # places is unknown of the others too.
     empty = np.nan if len(values) and np.isnan(values).all() else 0.0
-    found = np.full(len(places), empty)
-    wanted = _columns(run, places)
-    found[wanted >= 0] = values[wanted[wanted >= 0]]
-    return found
+    spread = np.full(len(places), empty)
+    columns = _columns(run, places)
+    spread[columns >= 0] = values[columns[columns >= 0]]
+    return spread

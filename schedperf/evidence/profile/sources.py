@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""From a bundle to profiles: each instrumented run's perf.data, given the names of its kernel."""
+"""Read the perf.data of each instrumented run of a bundle, with the symbols of its kernel."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -45,8 +45,8 @@ def read_runs(
     :param compared: as of :func:`~schedperf.evidence.profile.samples.place_profile`
     """
     reader = _Reader(side, keep, compared=compared)
-    chosen = (found for found in recorded_runs(side.bundle, FOLDER) if wanted(found[1]))
-    runs = tuple(run for found in chosen if (run := reader.read(*found)) is not None)
+    chosen = (recorded for recorded in recorded_runs(side.bundle, FOLDER) if wanted(recorded[1]))
+    runs = tuple(run for recorded in chosen if (run := reader.read(*recorded)) is not None)
     return SideOf(
         name=side.name,
         label=side.bundle.label,
@@ -127,10 +127,10 @@ def _label_of(boot: int, run: int) -> str:
 class EventProfile:
     """One event's samples of one run, by function.
 
-    :param names: what is known of the files that it was sampled in
-    :param lost: records that the kernel could not deliver during the run, over all events
-    :param throttled: how often the kernel paused an event of the run
-    :param others: what is of other commands than the workload; None where that cannot be told
+    :param names: the sampled files
+    :param lost: number of records lost by the kernel during the run, over all events
+    :param throttled: number of times that the kernel throttled an event of the run
+    :param others: commands other than the workload; None if the workload cannot be identified
     """
 
     sight: EventSight
@@ -144,25 +144,25 @@ class EventProfile:
 def profiles_by_event(side: SideOf[ProfileSamples]) -> dict[str, SideOf[EventProfile]]:
     """Return the runs of each event that have samples of it, and no call chains.
 
-    Two events of one name, of the two kinds of CPU of a hybrid machine, are one, since each by
-    itself would pass for a run.
+    Events of the same name on the two core types of a hybrid CPU are merged; otherwise each of them
+    would count as a run.
     """
-    found: dict[str, list[Captured[EventProfile]]] = {}
+    runs_per_event: dict[str, list[Captured[EventProfile]]] = {}
     for run in side.runs:
         for profile in _profiles_of(run.content):
-            found.setdefault(profile.sight.event, []).append(run.having(profile))
-    return {event: side.with_runs(runs) for event, runs in found.items()}
+            runs_per_event.setdefault(profile.sight.event, []).append(run.having(profile))
+    return {event: side.with_runs(runs) for event, runs in runs_per_event.items()}
 
 
 def notes_of_silent_runs(
     side: SideOf[ProfileSamples], profiles: Iterable[SideOf[EventProfile]]
 ) -> Iterator[str]:
-    """Say which runs have no samples of any event."""
+    """Yield a note for each run without samples of any event."""
     sampled = {run.key for of_event in profiles for run in of_event.runs}
     for run in side.runs:
         if run.key not in sampled:
             label = _label_of(run.key.boot, run.key.run)
-            yield f"{label}: no event has a count; record it again"
+            yield f"{label}: no samples of any event; record it again"
 
 
 def _profiles_of(samples: ProfileSamples) -> Iterator[EventProfile]:
@@ -189,9 +189,9 @@ def _profiles_of(samples: ProfileSamples) -> Iterator[EventProfile]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Facts:
-    """What perf_profile.json says of the PMU; None: unknown.
+    """The PMU facts in perf_profile.json; None if unknown.
 
-    :param blind: does the event miss code that runs with interrupts off?
+    :param blind: whether the event cannot sample code that runs with interrupts off
     """
 
     event: str | None = None
@@ -200,9 +200,9 @@ class _Facts:
 
 
 def read_sight(bundle: Bundle, run: Run) -> tuple[str, bool | None, str] | None:
-    """Read what the machine knew of its PMU: for which event, whether that is blind, and why.
+    """Read the recorded event of perf_profile.json, whether it is blind, and the reason.
 
-    :return: None where there is no perf_profile.json, or it does not say
+    :return: None if perf_profile.json does not exist or does not record it
     :raises InputError: it is damaged
     """
     name = f"{run.folder}/{FOLDER}/perf_profile.json"

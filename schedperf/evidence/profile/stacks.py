@@ -89,7 +89,7 @@ class StackedSamples:
 def collect_stacks(sides: Sequence[Profiles], event: str) -> StackedSamples:
     """Bring the stacks of all runs of an event together."""
     samples = tuple(run.content for side in sides for run in side.runs)
-    commands = {name for one in samples for name in _commands_of(one, event)}
+    commands = {name for run in samples for name in _commands_of(run, event)}
     collecting = _Collecting(by_command=len(commands) > 1)
     rows = tuple(np.flatnonzero(rows_of_event(run.recording, event) & run.rows) for run in samples)
     of_row = tuple(map(collecting.add, samples, rows))
@@ -98,7 +98,7 @@ def collect_stacks(sides: Sequence[Profiles], event: str) -> StackedSamples:
         runs=collect_runs(sides, event),
         places=tuple(collecting.places),
         frames=np.fromiter(
-            (place for frames in collecting.stacks for place in frames), np.int64, sum(lengths)
+            (index for frames in collecting.stacks for index in frames), np.int64, sum(lengths)
         ),
         starts=np.concatenate(([0], np.cumsum(lengths, dtype=np.int64))),
         **_columns(list(map(_weigh, samples, rows, of_row))),
@@ -113,16 +113,16 @@ class _Entries(NamedTuple):
 
 
 def _weigh(run: ProfileSamples, rows: Integers, of_row: Integers) -> _Entries:
-    found, where = np.unique(of_row, return_inverse=True)
-    weights = np.bincount(where, run.recording.samples.period[rows], len(found))
-    return _Entries(found, weights.astype(np.float64))
+    stacks, where = np.unique(of_row, return_inverse=True)
+    weights = np.bincount(where, run.recording.samples.period[rows], len(stacks))
+    return _Entries(stacks, weights.astype(np.float64))
 
 
 def _columns(entries: Sequence[_Entries]) -> dict[str, Any]:
     return {
-        "run": np.repeat(np.arange(len(entries)), [len(one.stack) for one in entries]),
-        "stack": np.concatenate([one.stack for one in entries]),
-        "weight": np.concatenate([one.weight for one in entries]),
+        "run": np.repeat(np.arange(len(entries)), [len(entry.stack) for entry in entries]),
+        "stack": np.concatenate([entry.stack for entry in entries]),
+        "weight": np.concatenate([entry.weight for entry in entries]),
     }
 
 

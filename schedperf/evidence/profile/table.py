@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from schedperf.evidence.profile.document import (
+from schedperf.evidence.profile.family import is_changed, is_idle_time, is_kernel_code
+from schedperf.evidence.profile.independent import column_means
+from schedperf.evidence.profile.record import (
     BySide,
     ComparedRow,
     Interval,
@@ -26,8 +28,6 @@ from schedperf.evidence.profile.document import (
     SortKey,
     Value,
 )
-from schedperf.evidence.profile.family import is_changed, is_idle_time, is_kernel_code
-from schedperf.evidence.profile.independent import column_means
 from schedperf.evidence.profile.samples import (
     BASE,
     NEW,
@@ -40,8 +40,8 @@ from schedperf.evidence.profile.samples import (
     rows_of_event,
 )
 from schedperf.model.perf_event import PerfEvent
+from schedperf.model.verdict import FALSE_DISCOVERY_RATE
 from schedperf.perf_data.recording import NO_CPU, NO_TASK, Integers
-from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE
 from schedperf.symbols.place import Place
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class SampleTable:
     :param samples: shape (runs, rows)
     :param periods: in the unit of the event, shape (runs, rows)
     :param is_idle: which rows are idle time and nothing else, shape (rows,)
-    :param is_kernel: which rows say where code is, and have code of the kernel, shape (rows,)
+    :param is_kernel: which rows are by file or symbol and contain kernel code, shape (rows,)
     """
 
     runs: Runs
@@ -128,7 +128,7 @@ def _count(
 
 
 def _flags(places: Sequence[Place], is_one: Callable[[Place], bool]) -> Flags:
-    return np.array([is_one(place) for place in places], dtype=np.bool_)
+    return np.array([is_one(location) for location in places], dtype=np.bool_)
 
 
 # For each of the rows a number, and what the numbers stand for.
@@ -158,11 +158,11 @@ def _code_comm(run: ProfileSamples, rows: Integers) -> _Coded:
 
 
 def _code_dso(run: ProfileSamples, rows: Integers) -> _Coded:
-    return _code(run.placed.of_row[rows], lambda place: run.placed.places[place].dso)
+    return _code(run.placed.of_row[rows], lambda index: run.placed.places[index].dso)
 
 
 def _code_symbol(run: ProfileSamples, rows: Integers) -> _Coded:
-    return _code(run.placed.of_row[rows], lambda place: run.placed.places[place].symbol)
+    return _code(run.placed.of_row[rows], lambda index: run.placed.places[index].symbol)
 
 
 def _code(numbers: Integers, name: Callable[[int], Value]) -> _Coded:
@@ -185,7 +185,7 @@ _CODERS: Mapping[SortKey, Callable[[ProfileSamples, Integers], _Coded]] = dict(
 def describe_event(
     table: SampleTable, sights: Sequence[ProfileSight], perf_events: Mapping[SideName, PerfEvent]
 ) -> SampledEvent:
-    """Return what all rows of an event rest on, by side."""
+    """Return an event with the number of its runs and samples on each side."""
     runs = table.runs
     return SampledEvent(
         event=runs.event,
@@ -199,7 +199,7 @@ def describe_event(
 
 
 def rows_of_one_side(table: SampleTable, keys: Sequence[SortKey]) -> list[SampleRow]:
-    """Return the rows of one side alone, the hottest first."""
+    """Return the rows of a single side, largest share first."""
     rows = [
         SampleRow(**named, samples=counted.samples, period=counted.period, share=counted.share)
         for named, counted in zip(_named_values(table, keys), _count_side(table, BASE), strict=True)
@@ -212,7 +212,7 @@ def compared_rows(
 ) -> list[ComparedRow]:
     """Return the rows of two sides, those that changed most first.
 
-    :param has_costs: do all runs count the same operations?
+    :param has_costs: whether all runs count the same operations
     """
     runs = table.runs
     shares = runs.compare(table.periods, "share", is_idle=table.is_idle, is_kernel=table.is_kernel)

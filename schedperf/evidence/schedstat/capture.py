@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Parse /proc/schedstat: what the scheduler counted since the boot, and between two snapshots.
+"""Parse /proc/schedstat: counts since boot, and counts between two snapshots.
 
 ::
 
@@ -8,11 +8,11 @@
     cpu0 150 0 8259 2058 3469 1403 365020531334 402121000212 3585724
     domain0 MC ffff 0 0 0 … (45 numbers)
 
-Most counters are 32 bits wide, so a busy machine's wrap. A counter that is lower than before
-wrapped, or started again: the kernel makes new domains, with counters from 0, when a CPU goes or
-comes, or when a cpuset changes. A counter that would have had to count more than half of its range
-to wrap is taken to have started again, and with it all counters of its line: their counts are
-unknown. A wrap is counted as one; that there were more of them cannot be seen.
+Most counters are 32 bits wide and wrap on a busy machine. A counter that is lower than before
+either wrapped or was reset: the kernel creates new domains, with counters from 0, when a CPU goes
+online or offline, or when a cpuset changes. If a wrap would mean that the counter advanced by more
+than half of its range, the counter is assumed to be reset, and with it all counters of its line:
+their counts are unknown. Wraps are counted as one wrap; further wraps cannot be detected.
 """
 
 import re
@@ -40,7 +40,7 @@ SHOWN = 40
 _NUMBERS = re.compile(r"[0-9]{1,20}(?: [0-9]{1,20})*", re.ASCII)
 _CPU = re.compile(r"cpu([0-9]{1,5}) (.*)", re.ASCII)
 _DOMAIN = re.compile(r"domain([0-9]{1,3}) (.*)", re.ASCII)
-# By whether the version has names: a mask may look like a name, and a number like a mask.
+# By whether the version has names: a mask can look like a name, and a number like a mask.
 _WHO = {
     False: re.compile(r"()([0-9a-f,]+) (.*)", re.ASCII),
     True: re.compile(r"([A-Za-z][A-Za-z0-9_-]{0,31}) ([0-9a-f,]+) (.*)", re.ASCII),
@@ -50,17 +50,17 @@ _Item = TypeVar("_Item", bound=Hashable)
 
 _RANGE = 2**32
 MOST_WRAPPED = _RANGE // 2
-# A note names so many; the others are counted.
+# Number of counters that a note lists by name.
 _MOST_NAMED = 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Domain:
-    """One scheduling domain as one CPU sees it.
+    """One scheduling domain of one CPU.
 
-    :param number: from the smallest domain on, counted by each CPU for itself
-    :param name: of its topology level ("MC"); None where the source has none
-    :param span: its CPUs, bit n for CPU n; None where the source does not say
+    :param number: index among the CPU's domains; 0 is the smallest domain
+    :param name: of its topology level ("MC"); None if the source has no names
+    :param span: mask of its CPUs, bit n for CPU n; None if not recorded
     """
 
     cpu: int
@@ -71,7 +71,7 @@ class Domain:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Snapshot:
-    """What had been counted at one moment.
+    """Counters at one time.
 
     :param jiffies: the kernel's clock, in ticks
     :param cpu_counts: shape (cpus, fields), columns as ``LAYOUTS[version].cpu``
@@ -87,16 +87,16 @@ class Snapshot:
 
 
 def is_schedstat(head: str) -> bool:
-    """Say whether a text begins as /proc/schedstat does."""
+    """Return whether a text begins like /proc/schedstat."""
     return head.startswith("version ")
 
 
 def parse_schedstat(lines: Iterable[str], label: str) -> Snapshot:
-    """Read one snapshot.
+    """Parse one snapshot.
 
-    :param lines: with their ends, by which a file that is cut off is told
-    :param label: of the file, for messages
-    :raises InputError: it is none, of another version, cut off or damaged; the line is named
+    :param lines: with line ends, so that a truncated file is detected
+    :param label: name of the file in messages
+    :raises InputError: invalid, unsupported version, or truncated; the message has the line
     """
     reading = _Reading(label)
     for number, line in enumerate(lines, 1):
@@ -107,7 +107,7 @@ def parse_schedstat(lines: Iterable[str], label: str) -> Snapshot:
 
 
 class _Reading:
-    """The lines of one file, taken one after the other."""
+    """Parser of one file, fed line by line."""
 
     def __init__(self, label: str) -> None:
         self.label = label
@@ -125,35 +125,41 @@ class _Reading:
 
     def take(self, number: int, line: str) -> None:
         if len(line) > LONGEST_LINE:
-            raise self.bad(number, f"the line has {len(line)} characters, the kernel writes fewer")
+            raise self.bad(
+                number, f"line of {len(line)} characters (expected at most {LONGEST_LINE})"
+            )
         if self.layout is None or self.jiffies is None:
             self._take_head(number, line)
-        elif found := _CPU.fullmatch(line):
-            self._take_cpu(number, int(found[1]), found[2])
-        elif found := _DOMAIN.fullmatch(line):
-            self._take_domain(number, int(found[1]), found[2])
+        elif match := _CPU.fullmatch(line):
+            self._take_cpu(number, int(match[1]), match[2])
+        elif match := _DOMAIN.fullmatch(line):
+            self._take_domain(number, int(match[1]), match[2])
         elif line.strip():
-            raise self.bad(number, f"neither a CPU nor a domain: {line[:SHOWN]!r}")
+            raise self.bad(
+                number, f"invalid line {line[:SHOWN]!r} (expected `cpuN …` or `domainN …`)"
+            )
 
     def _take_head(self, number: int, line: str) -> None:
-        found = _HEAD.fullmatch(line)
-        wanted = "version" if self.layout is None else "timestamp"
-        if found is None or found[1] != wanted:
-            problem = f"invalid line {line[:SHOWN]!r} (expected `{wanted} N`)"
-            raise self.bad(number, problem, "give a copy of /proc/schedstat")
-        value = int(found[2])
-        if wanted == "timestamp":
+        match = _HEAD.fullmatch(line)
+        expected = "version" if self.layout is None else "timestamp"
+        if match is None or match[1] != expected:
+            problem = f"invalid line {line[:SHOWN]!r} (expected `{expected} N`)"
+            raise self.bad(number, problem, "pass a copy of /proc/schedstat")
+        value = int(match[2])
+        if expected == "timestamp":
             self.jiffies = value
             return
         if value not in LAYOUTS:
-            raise self.bad(number, f"unsupported version {value}", f"supported: {known_versions()}")
+            raise self.bad(
+                number, f"unsupported schedstat version {value}", f"supported: {known_versions()}"
+            )
         self.layout = LAYOUTS[value]
 
     def _take_cpu(self, number: int, cpu: int, rest: str) -> None:
         assert self.layout is not None
         if cpu >= MOST_CPUS or (cpu,) in self.seen:
-            what = "a second time" if (cpu,) in self.seen else f"of at most {MOST_CPUS}"
-            raise self.bad(number, f"cpu{cpu} {what}")
+            limit = f"cpu{cpu} is out of range (expected at most cpu{MOST_CPUS - 1})"
+            raise self.bad(number, f"duplicate cpu{cpu}" if (cpu,) in self.seen else limit)
         self.seen.add((cpu,))
         self.cpus.append(cpu)
         self.cpu_rows.append(self._numbers(number, rest, self.layout.cpu))
@@ -161,46 +167,59 @@ class _Reading:
     def _take_domain(self, number: int, level: int, rest: str) -> None:
         assert self.layout is not None
         if not self.cpus:
-            raise self.bad(number, "a domain before its CPU")
-        cpu, found = self.cpus[-1], _WHO[self.layout.has_names].fullmatch(rest)
-        if found is None:
-            which = "a name and its CPUs" if self.layout.has_names else "its CPUs"
-            raise self.bad(number, f"domain{level} without {which} first: {rest[:SHOWN]!r}")
+            raise self.bad(number, "misplaced `domainN` line (expected after a `cpuN` line)")
+        cpu, match = self.cpus[-1], _WHO[self.layout.has_names].fullmatch(rest)
+        if match is None:
+            expected = "a name, a CPU mask" if self.layout.has_names else "a CPU mask"
+            problem = (
+                f"domain{level}: invalid text {rest[:SHOWN]!r} (expected {expected} and counts)"
+            )
+            raise self.bad(number, problem)
         if (cpu, level) in self.seen or len(self.domains) >= MOST_DOMAINS:
             raise self.bad(number, f"duplicate domain{level} of cpu{cpu}")
         self.seen.add((cpu, level))
-        span = self._span(number, found[2])
-        self.domains.append(Domain(cpu=cpu, number=level, name=found[1] or None, span=span))
-        self.domain_rows.append(self._numbers(number, found[3], self.layout.domain))
+        span = self._span(number, match[2])
+        self.domains.append(Domain(cpu=cpu, number=level, name=match[1] or None, span=span))
+        self.domain_rows.append(self._numbers(number, match[3], self.layout.domain))
 
     def _span(self, number: int, mask: str) -> int:
-        # The same few masks stand on all lines.
+        # All lines have the same few masks.
         if mask not in self.spans:
             digits = mask.replace(",", "")
             if not digits or int(digits, 16) >> MOST_CPUS:
-                raise self.bad(number, f"invalid CPU mask {mask[:SHOWN]!r}")
+                raise self.bad(
+                    number, f"invalid CPU mask {mask[:SHOWN]!r} (expected at most {MOST_CPUS} bits)"
+                )
             self.spans[mask] = int(digits, 16)
         return self.spans[mask]
 
     def _numbers(self, number: int, text: str, columns: Sequence[Column]) -> list[int]:
         text = text.rstrip()
         if not _NUMBERS.fullmatch(text):
-            raise self.bad(number, f"not numbers: {text[:SHOWN]!r}")
+            raise self.bad(
+                number,
+                f"invalid numbers {text[:SHOWN]!r} (expected unsigned integers, e.g. 12 0 7)",
+            )
         values = [int(value) for value in text.split(" ")]
         if len(values) != len(columns):
             assert self.layout is not None
             version = self.layout.version
-            problem = f"{len(values)} numbers, version {version} has {len(columns)}"
-            raise self.bad(number, problem, "truncated, or from a patched kernel")
+            problem = (
+                f"{len(values)} counts (expected {len(columns)} in schedstat version {version})"
+            )
+            raise self.bad(number, problem, "capture it again on a mainline kernel")
         for value, column in zip(values, columns, strict=True):
-            if value >> (FIELDS[column.field].bits or 64):
-                raise self.bad(number, f"{column.field} is {value}, more than its counter can hold")
+            bits = FIELDS[column.field].bits or 64
+            if value >> bits:
+                raise self.bad(
+                    number, f"`{column.field}` is {value} (expected at most {bits} bits)"
+                )
         return values
 
     def finish(self) -> Snapshot:
         if self.layout is None or self.jiffies is None or not self.cpus:
-            missing = "empty" if self.layout is None else "ends before the first CPU"
-            raise InputError(f"{self.label}: {missing}; give a copy of /proc/schedstat")
+            missing = "empty file" if self.layout is None else "no `cpuN` lines"
+            raise InputError(f"{self.label}: {missing}; pass a copy of /proc/schedstat")
         refuse_missing_cpus(self.cpus, self.domains, self.label)
         return make_snapshot(
             self.layout,
@@ -213,17 +232,19 @@ class _Reading:
 
 
 def refuse_missing_cpus(cpus: Sequence[int], domains: Iterable[Domain], label: str) -> None:
-    """Refuse a source that ends too early: a CPU of a domain has no line, or no domain itself.
+    """Refuse a truncated source: a CPU of a domain has no line, or no domain of its own.
 
-    :param label: of the source, for messages
+    :param label: name of the source in messages
     """
     owners = {domain.cpu for domain in domains} & set(cpus)
-    known = sum(1 << cpu for cpu in owners)
+    owner_mask = sum(1 << cpu for cpu in owners)
     for span in {domain.span or 0 for domain in domains}:
-        if missing := span & ~known:
+        if missing := span & ~owner_mask:
             first = (missing & -missing).bit_length() - 1
-            problem = f"cpu{first} is in a domain of others and has no lines, or none of a domain"
-            raise InputError(f"{label}: {problem}; truncated; capture it again")
+            problem = (
+                f"truncated: cpu{first} is in a domain, but its own counts or domains are missing"
+            )
+            raise InputError(f"{label}: {problem}; capture it again")
 
 
 def make_snapshot(
@@ -235,7 +256,7 @@ def make_snapshot(
     domains: Sequence[Domain],
     domain_rows: Sequence[Sequence[int]],
 ) -> Snapshot:
-    """Return a snapshot of rows of numbers, each as long as the layout says."""
+    """Return a snapshot of rows of numbers; the layout gives the number of columns."""
     shape = (len(domains), len(layout.domain))
     return Snapshot(
         version=layout.version,
@@ -249,12 +270,12 @@ def make_snapshot(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Change:
-    """What was counted in an interval.
+    """Counts between two snapshots.
 
-    :param jiffies: how long it was, in ticks; None where that is unknown
-    :param cpu_counts: shape (cpus, fields) as in :class:`Snapshot`; NaN: cannot be known
+    :param jiffies: length of the interval in ticks; None: unknown
+    :param cpu_counts: shape (cpus, fields) as in :class:`Snapshot`; NaN: unknown
     :param domain_counts: shape (domains, fields)
-    :param notes: one sentence for each thing that could not be decided, or that looks wrong
+    :param notes: one sentence for each ambiguity or anomaly
     """
 
     version: int
@@ -267,16 +288,16 @@ class Change:
 
 
 def change_between(before: Snapshot, after: Snapshot, label: str) -> Change:
-    """Return what was counted between two snapshots of one boot.
+    """Return the counts between two snapshots of one boot.
 
-    CPUs and domains that are not in both of them are left out, with a note.
+    CPUs and domains that only one snapshot contains are left out, with a note.
 
-    :param label: of the interval, for messages
-    :raises InputError: they are of two versions, or the second is the older one
+    :param label: name of the interval in messages
+    :raises InputError: the versions differ, or the second snapshot is older
     """
     if before.version != after.version:
-        versions = f"version {before.version} before, {after.version} after"
-        raise InputError(f"{label}: {versions}; give two snapshots of one boot")
+        versions = f"schedstat version changed from {before.version} to {after.version}"
+        raise InputError(f"{label}: {versions}; pass two snapshots of the same boot")
     layout = LAYOUTS[before.version]
     notes: list[str] = []
     cpus = _common(before.cpus, after.cpus, "CPUs", notes)
@@ -308,14 +329,14 @@ def change_between(before: Snapshot, after: Snapshot, label: str) -> Change:
 
 
 def _elapsed(before: int, after: int, label: str) -> int | None:
-    # The clock of a 32-bit kernel wraps, for the first time five minutes after the boot.
+    # The jiffies of a 32-bit kernel wrap, for the first time five minutes after boot.
     elapsed = after - before
     if elapsed < 0 and before < _RANGE:
         elapsed %= _RANGE
     if not 0 <= elapsed < MOST_WRAPPED:
         raise InputError(
-            f"{label}: the time stamp is {before} before and {after} after; "
-            "give the earlier snapshot first, both of one boot"
+            f"{label}: invalid timestamps {before}, then {after}; "
+            "pass two snapshots of the same boot, the earlier one first"
         )
     return elapsed or None
 
@@ -328,15 +349,15 @@ def _common(
     lost = len(before) + len(after) - 2 * len(common)
     if lost:
         notes.append(
-            f"{what} came, went or changed in between: {lost} lines without a counterpart "
-            "are left out"
+            f"{what} were added, removed or changed during the run: {lost} lines "
+            "that only one snapshot contains are left out"
         )
     return common
 
 
-def _rows(keys: Sequence[_Item], counts: Counts, wanted: Sequence[_Item]) -> Counts:
-    places = {key: place for place, key in enumerate(keys)}
-    return counts[[places[key] for key in wanted]]
+def _rows(keys: Sequence[_Item], counts: Counts, kept: Sequence[_Item]) -> Counts:
+    indices = {key: index for index, key in enumerate(keys)}
+    return counts[[indices[key] for key in kept]]
 
 
 def _subtract(
@@ -352,8 +373,10 @@ def _subtract(
     counts = np.where(is_wrap, around, distance).astype(np.float64)
     is_restarted = (is_lower & ~is_wrap).any(axis=1)
     counts[is_restarted] = np.nan
-    told = (is_wrap & ~is_restarted[:, None]).any(axis=0)
-    wrapped.update(_describe_column(columns[place]) for place in np.flatnonzero(told).tolist())
+    has_wrapped = (is_wrap & ~is_restarted[:, None]).any(axis=0)
+    wrapped.update(
+        _describe_column(columns[index]) for index in np.flatnonzero(has_wrapped).tolist()
+    )
     return counts
 
 
@@ -367,16 +390,16 @@ def _describe_wraps(wrapped: set[str]) -> list[str]:
     named = sorted(wrapped)
     more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
     what = f"{', '.join(named[:_MOST_NAMED])}{more}"
-    return [f"wrapped at 2**32, and counted as once, though it may have been more often: {what}"]
+    return [f"counters wrapped at 2**32 (one wrap assumed, more are possible): {what}"]
 
 
 def describe_restarts(what: str, counts: Floats) -> list[str]:
-    """Say how many lines have counts that cannot be known.
+    """Return a note with the number of lines that were reset.
 
-    :param counts: shape (lines, fields); a line that started again is NaN
+    :param counts: shape (lines, fields); NaN in lines that were reset
     """
     restarted = int(np.isnan(counts).any(axis=1).sum())
     if not restarted:
         return []
-    cause = "so they were reset (a CPU or a cpuset changed): their counts are unknown"
-    return [f"the counters of {restarted} of {len(counts)} {what} fell, {cause}"]
+    cause = "so they were reset (a CPU or a cpuset changed) and their counts are unknown"
+    return [f"{restarted} of {len(counts)} {what}: counters decreased, {cause}"]

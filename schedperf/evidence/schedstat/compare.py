@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Compare schedstat of several sides: rates of each count, and what cannot be compared and why."""
+"""Compare schedstat of several sides: rates of each counter, and counters without counterpart."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ Content = TypeVar("Content")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Measured:
-    # What one run counted, as it was counted and as rates and shares.
+    # Counters of one run: raw, and as rates and quotients.
     totals: Mapping[Key, float]
     measures: Measures[Key]
 
@@ -57,24 +57,24 @@ def analyse_sides(
 ) -> Schedstat:
     """Compare each side with the first; one side alone gets its rates.
 
-    A count is divided by the time between the snapshots, and by the operations of the run where
-    they are known. Intervals are over runs (:func:`schedperf.stats.compare_runs`), the family is
+    Counts are divided by the time between the snapshots, and by the operations of the run if these
+    are known. Intervals are over runs (:func:`schedperf.stats.compare_runs`), the family is
     "informational": neither direction is better.
 
-    :param cpus: look at these only
+    :param cpus: CPUs to include; None: all
     """
     labels = _label_levels(sides)
     has_seconds = all(run.content.seconds for side in sides for run in side.runs)
     measured = [_measure(side, labels, cpus, has_seconds=has_seconds) for side in sides]
     by_cpu = [_cpu_rates(side, cpus, has_seconds=has_seconds) for side in sides]
-    rows = [row for other in _others(measured) for row in _rows(measured[0], other)]
+    rows = [row for new in _others(measured) for row in _rows(measured[0], new)]
     zeros = {_name(row) for row in rows if not row.base and not row.new}
     shown = tuple(row for row in rows if row.base or row.new)
     notes = [note for side in sides for note in _notes(side)]
     if not has_seconds:
         notes.append(
-            "rates are per tick of the kernel's clock, because the length of a tick is not "
-            "recorded on all sides; they are comparable only if CONFIG_HZ is equal"
+            "rates are per tick (jiffy), because the length of a tick is not recorded on all "
+            "sides; they are comparable only if all sides have the same CONFIG_HZ"
         )
     return Schedstat(
         sides=tuple(_describe(side) for side in sides),
@@ -82,14 +82,16 @@ def analyse_sides(
         rows=shown,
         zeros=tuple(sorted(zeros - {_name(row) for row in shown})),
         readings=read_rows(shown),
-        not_compared=tuple(one for new in measured[1:] for one in _refusals(measured[0], new)),
-        cpus=tuple(row for one in _others(by_cpu) for row in compare_cpus(by_cpu[0], one)),
+        not_compared=tuple(
+            refusal for new in measured[1:] for refusal in _refusals(measured[0], new)
+        ),
+        cpus=tuple(row for new in _others(by_cpu) for row in compare_cpus(by_cpu[0], new)),
         notes=(*notes, *_describe_spans(sides, labels)),
     )
 
 
 def _others(sides: Sequence[SideOf[Content]]) -> Sequence[SideOf[Content] | None]:
-    # The new sides; None stands for them where base is alone.
+    # The new sides, or None if base is the only side.
     return sides[1:] or [None]
 
 
@@ -108,10 +110,10 @@ def _label_levels(sides: Sequence[SideOf[SchedCounts]]) -> dict[Level, str]:
     matched = match_levels(levels)
     return {
         level: matched.get((level.label, level.spans), level.label)
-        for found in levels
-        for level in found
+        for run_levels in levels
+        for level in run_levels
         if not level.is_named
-    } | {level: level.label for found in levels for level in found if level.is_named}
+    } | {level: level.label for run_levels in levels for level in run_levels if level.is_named}
 
 
 def _measure(
@@ -153,10 +155,10 @@ def _measures(
 def _rows(base: SideOf[_Measured], new: SideOf[_Measured] | None) -> Iterator[SchedstatRow]:
     sides = [base] if new is None else [base, new]
     measures = [side.having(lambda run: run.content.measures) for side in sides]
-    found = compare_rates(measures[0], None if new is None else measures[1])
+    rates = compare_rates(measures[0], None if new is None else measures[1])
     totals = [mean_totals(side.having(lambda run: run.content.totals)) for side in sides]
-    for index, question in enumerate(sorted(found, key=_place)):
-        yield _row(index, question, found[question], sides[-1].name, totals)
+    for index, question in enumerate(sorted(rates, key=_sort_key)):
+        yield _row(index, question, rates[question], sides[-1].name, totals)
 
 
 def _row(
@@ -168,6 +170,7 @@ def _row(
 ) -> SchedstatRow:
     key = question.key
     counted = question.workload, question.point, key
+    about = _about(key.field)
     return SchedstatRow(
         row=f"{side}-{index}",
         side=side,
@@ -177,8 +180,9 @@ def _row(
         idle=key.idle,
         field=key.field,
         basis=question.basis,
-        meaning=_about(key.field).meaning,
-        function=_about(key.field).function,
+        meaning=about.meaning,
+        function=about.function,
+        split=about.split if isinstance(about, Field) else "",
         total_base=totals[0].get(counted),
         total_new=totals[1].get(counted) if len(totals) > 1 else None,
         **rate.as_fields(),
@@ -189,7 +193,7 @@ def _about(field: str) -> Field | Share:
     return FIELDS.get(field) or SHARES[field]
 
 
-def _place(question: Question[Key]) -> tuple[object, ...]:
+def _sort_key(question: Question[Key]) -> tuple[object, ...]:
     key = question.key
     order = (*FIELDS, *SHARES)
     idle = ("", *IDLE_TYPES).index(key.idle)
@@ -202,11 +206,11 @@ def _name(row: SchedstatRow) -> str:
 
 
 def _refusals(base: SideOf[_Measured], new: SideOf[_Measured]) -> Iterator[SchedstatRefusal]:
-    points = [{run.key.at for run in one.runs if run.content.totals} for one in (base, new)]
+    points = [{run.key.at for run in side.runs if run.content.totals} for side in (base, new)]
     shared = points[0] & points[1]
     keys = [
-        {key for run in one.runs if run.key.at in shared for key in run.content.totals}
-        for one in (base, new)
+        {key for run in side.runs if run.key.at in shared for key in run.content.totals}
+        for side in (base, new)
     ]
     yield from _describe_refusals(base.name, new.name, keys[0], keys[1])
 
@@ -216,25 +220,25 @@ def _notes(side: SideOf[SchedCounts]) -> Iterator[str]:
     off = sum(run.content.is_off for run in side.runs)
     if off:
         yield SWITCHED_OFF.format(runs=off, all=len(side.runs), side=side.name)
-    told = [note for run in side.runs for note in run.content.change.notes]
-    for note in dict.fromkeys(told):
-        times = f" ({told.count(note)} runs)" if told.count(note) > 1 else ""
+    notes = [note for run in side.runs for note in run.content.change.notes]
+    for note in dict.fromkeys(notes):
+        times = f" ({notes.count(note)} runs)" if notes.count(note) > 1 else ""
         yield f"{side.name}: {note}{times}"
     lost = sum(
         len(counts.change.domains) - sum(len(level.rows) for level in counts.levels)
         for counts in (run.content for run in side.runs)
     )
     if lost:
-        yield f"{side.name}: {lost} domains have neither a name nor CPUs and are left out"
+        yield f"{side.name}: {lost} domains with neither a name nor a CPU mask are left out"
 
 
 def _cpu_rates(
     side: SideOf[SchedCounts], cpus: Collection[int] | None, *, has_seconds: bool
 ) -> SideOf[CpuValues]:
-    """Return the rates of each CPU in each run; a run that did not count has none.
+    """Return the rates of each CPU in each run that counted.
 
-    :param cpus: these only; None: all
-    :param has_seconds: rates are per second; else per tick
+    :param cpus: CPUs to include; None: all
+    :param has_seconds: rates are per second, otherwise per tick
     """
     return SideOf(
         name=side.name,
@@ -255,28 +259,28 @@ def _cpu_values(
     if not time:
         return
     tick = "s" if has_seconds else "tick"
-    for place, column in enumerate(counts.cpu_columns):
+    for index, column in enumerate(counts.cpu_columns):
         field = FIELDS[column.field]
         scale = 1.0 / NS_PER_S if field.unit == "ns" else 1.0
-        of_cpus = zip(change.cpus, change.cpu_counts[:, place].tolist(), strict=True)
-        known = {
+        of_cpus = zip(change.cpus, change.cpu_counts[:, index].tolist(), strict=True)
+        per_cpu = {
             cpu: count * scale / time
             for cpu, count in of_cpus
-            # NaN, of a counter that cannot be known, is not itself.
+            # NaN marks an unknown count; NaN != NaN.
             if count == count and (cpus is None or cpu in cpus)  # noqa: PLR0124
         }
-        if field.is_used and known:
+        if field.is_used and per_cpu:
             counted = "s" if field.unit == "ns" else "1"
-            yield CpuMeasure(field.name, f"{counted}/{tick}", field.meaning), known
+            yield CpuMeasure(field.name, f"{counted}/{tick}", field.meaning), per_cpu
 
 
 def _levels_of_side(side: SideOf[SchedCounts], labels: Mapping[Level, str]) -> Iterator[LevelRow]:
-    """Yield the levels of the domains, the one with the fewest CPUs first."""
-    found: dict[str, list[Level]] = {}
+    """Yield the domain levels in ascending order of CPUs."""
+    by_label: dict[str, list[Level]] = {}
     for run in side.runs:
         for level in run.content.levels:
-            found.setdefault(labels[level], []).append(level)
-    described = [_level_row(side, label, levels) for label, levels in found.items()]
+            by_label.setdefault(labels[level], []).append(level)
+    described = [_level_row(side, label, levels) for label, levels in by_label.items()]
     yield from sorted(described, key=lambda row: row.cpus or 0)
 
 
@@ -297,17 +301,17 @@ def _level_row(side: SideOf[SchedCounts], label: str, levels: Sequence[Level]) -
 def _describe_refusals(
     base: str, new: str, in_base: Collection[Key], in_new: Collection[Key]
 ) -> Iterator[SchedstatRefusal]:
-    """Yield what only one of two sides counted.
+    """Yield the counters that only one of two sides has.
 
-    :param in_base: what was counted in base
+    :param in_base: counters of base
     """
     by_reason: dict[tuple[str, str], list[str]] = {}
-    for name, other, mine, theirs in (
+    for name, counterpart, mine, theirs in (
         (base, new, set(in_base), set(in_new)),
         (new, base, set(in_new), set(in_base)),
     ):
         for key in sorted(mine - theirs):
-            what, reason = _reason(key, other, theirs)
+            what, reason = _reason(key, counterpart, theirs)
             counts = by_reason.setdefault((name, reason), [])
             if what not in counts:
                 counts.append(what)
@@ -315,25 +319,30 @@ def _describe_refusals(
         yield SchedstatRefusal(side=name, what=", ".join(counts), reason=reason)
 
 
-def _reason(key: Key, other: str, theirs: Collection[Key]) -> tuple[str, str]:
-    # The field or the level that has no counterpart, and why.
-    if key.field not in ALWAYS_COUNTED and all(one.field in ALWAYS_COUNTED for one in theirs):
-        return "all but the times", f"{other} counted nothing else"
-    if FIELDS[key.field].split and not any(one.field == key.field for one in theirs):
+def _reason(key: Key, counterpart: str, theirs: Collection[Key]) -> tuple[str, str]:
+    # The field or level without a counterpart, and the reason.
+    if key.field not in ALWAYS_COUNTED and all(
+        their_key.field in ALWAYS_COUNTED for their_key in theirs
+    ):
+        return (
+            "all counters except times",
+            f"{counterpart} counted only times (kernel.sched_schedstats was 0)",
+        )
+    if FIELDS[key.field].split and not any(their_key.field == key.field for their_key in theirs):
         return key.field, FIELDS[key.field].split
-    if key.level not in {one.level for one in theirs}:
-        return key.level, _reason_of_level(key.level, other)
-    return f"{key.level} {key.idle} {key.field}".strip(), f"counts of {other} are unknown"
+    if key.level not in {their_key.level for their_key in theirs}:
+        return key.level, _reason_of_level(key.level, counterpart)
+    return f"{key.level} {key.idle} {key.field}".strip(), f"not counted on {counterpart}"
 
 
-def _reason_of_level(level: str, other: str) -> str:
+def _reason_of_level(level: str, counterpart: str) -> str:
     if level.startswith("domain"):
-        return f"this level has no name, and no level of {other} has its CPUs"
-    return f"{other} has no level of this name"
+        return f"{level} has no name, and no level of {counterpart} has the same CPUs"
+    return f"{counterpart} has no scheduling-domain level {level}"
 
 
 def _describe_spans(sides: Sequence[SideOf[SchedCounts]], labels: Mapping[Level, str]) -> list[str]:
-    """Say which levels have another number of CPUs on another side."""
+    """Return notes on levels with a different number of CPUs on different sides."""
     widest: dict[str, dict[str, int]] = {}
     for side in sides:
         for run in side.runs:
@@ -341,7 +350,7 @@ def _describe_spans(sides: Sequence[SideOf[SchedCounts]], labels: Mapping[Level,
                 if level.widest is not None:
                     widest.setdefault(labels[level], {})[side.name] = level.widest
     return [
-        f"{label} spans {', '.join(f'{cpus} CPUs in {side}' for side, cpus in found.items())}"
-        for label, found in widest.items()
-        if len(set(found.values())) > 1
+        f"{label} spans {', '.join(f'{cpus} CPUs in {side}' for side, cpus in per_side.items())}"
+        for label, per_side in widest.items()
+        if len(set(per_side.values())) > 1
     ]

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What each number of /proc/schedstat is: the one table of its fields, by version.
+"""The fields of /proc/schedstat, by version.
 
-The file has no names, so a number means what its place means in the file's version, and in no
-other. Versions 15 and 16 differ in the order of the idle types alone, which nothing but the version
-tells. Sources: show_schedstat() in kernel/sched/stats.c, ``struct rq`` and ``struct sched_domain``
-(width of the counters), Documentation/scheduler/sched-stats.rst:
+The file has no field names: the meaning of a number depends on its position and on the version of
+the file. Versions 15 and 16 differ only in the order of the idle types.
+
+Sources: show_schedstat() in kernel/sched/stats.c, ``struct rq`` and ``struct sched_domain`` (width
+of the counters), Documentation/scheduler/sched-stats.rst:
 
 * version 15: until Linux 6.9; idle types in the order idle, busy, newidle
 * version 16: Linux 6.10 to 6.13; busy, idle, newidle
-* version 17: since Linux 6.14; four imbalances for one, and domains have their names
+* version 17: since Linux 6.14; four imbalances instead of one, and domains have names
 
 >>> LAYOUTS[15].domain[0], LAYOUTS[16].domain[0]
 (Column(idle='idle', field='lb_count'), Column(idle='busy', field='lb_count'))
@@ -27,24 +28,24 @@ IDLE_TYPES: tuple[Idle, ...] = ("busy", "idle", "newidle")
 _TTWU = "try_to_wake_up()"
 _SCHEDULE = "__schedule()"
 _BALANCE = "sched_balance_rq()"
-# What each of the four kinds of imbalance is counted in, of version 17.
+# The four imbalances of version 17, by unit.
 _SPLIT = ("lb_imbalance_load", "lb_imbalance_util", "lb_imbalance_task", "lb_imbalance_misfit")
 _IMBALANCE = (
-    "before version 17 one sum over load, utilisation and numbers of tasks, since then four sums "
-    "in units of their own"
+    "before schedstat version 17, one counter sums load, utilisation and task imbalances; "
+    "since then, each has its own counter"
 )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Field:
-    """One counter, whatever its place.
+    """One counter.
 
-    :param bits: of the kernel's counter; None: ``unsigned long``, so 32 or 64 with the machine
-    :param unit: of times it is ns, though the kernel's text speaks of jiffies
-    :param meaning: what one of it is
-    :param function: of the kernel that counts it
-    :param split: why it has no counterpart in versions that do not have it; "" where all have it
-    :param is_used: does any kernel of these versions count it?
+    :param bits: width of the kernel's counter; None: ``unsigned long``, 32 or 64 bits
+    :param unit: ns for times, although the kernel's documentation says jiffies
+    :param meaning: meaning of the counter
+    :param function: kernel function that increments it
+    :param split: why it has no counterpart in other versions; "" if all versions have it
+    :param is_used: a kernel of these versions increments it
     """
 
     name: str
@@ -90,7 +91,7 @@ CPU_FIELDS: tuple[Field, ...] = (
     _count("yld_count", "calls of sched_yield()", "do_sched_yield()"),
     _unused("array_exp"),
     _count("sched_count", "calls of schedule()", _SCHEDULE),
-    _count("sched_goidle", "times schedule() left the CPU idle", "set_next_task_idle()"),
+    _count("sched_goidle", "schedule() calls that left the CPU idle", "set_next_task_idle()"),
     _count("ttwu_count", "wakeups", _TTWU),
     _count("ttwu_local", "wakeups on the waker's own CPU", _TTWU),
     _other("rq_cpu_time", 64, "ns", "time that tasks ran", "sched_info_depart()"),
@@ -99,13 +100,13 @@ CPU_FIELDS: tuple[Field, ...] = (
 )
 
 BALANCE_FIELDS: tuple[Field, ...] = (
-    _count("lb_count", "attempts to balance", _BALANCE),
-    _count("lb_balanced", "attempts that found nothing to do", _BALANCE),
-    _count("lb_failed", "attempts that moved no task", _BALANCE),
+    _count("lb_count", "load-balancing attempts", _BALANCE),
+    _count("lb_balanced", "load-balancing attempts that found the domain balanced", _BALANCE),
+    _count("lb_failed", "load-balancing attempts that moved no task", _BALANCE),
     _count(
         "lb_imbalance",
-        "sum of imbalances, in units that differ: load, utilisation or tasks, by type of migration "
-        "(since Linux 5.5)",
+        "sum of imbalances; since Linux 5.5 the unit depends on the migration type: load, "
+        "utilisation or tasks",
         _BALANCE,
         split=_IMBALANCE,
     ),
@@ -114,9 +115,17 @@ BALANCE_FIELDS: tuple[Field, ...] = (
         for name, unit in zip(_SPLIT, ("load", "utilisation", "tasks", "misfit load"), strict=True)
     ),
     _count("lb_gained", "tasks pulled", "detach_tasks()"),
-    _count("lb_hot_gained", "tasks pulled though cache-hot", "can_migrate_task()"),
-    _count("lb_nobusyq", "attempts that found no busier queue", "sched_balance_find_src_rq()"),
-    _count("lb_nobusyg", "attempts that found no busier group", "sched_balance_find_src_group()"),
+    _count("lb_hot_gained", "tasks pulled although they were cache-hot", "can_migrate_task()"),
+    _count(
+        "lb_nobusyq",
+        "load-balancing attempts that found no busier run queue",
+        "sched_balance_find_src_rq()",
+    ),
+    _count(
+        "lb_nobusyg",
+        "load-balancing attempts that found no busier sched_group",
+        "sched_balance_find_src_group()",
+    ),
 )
 
 DOMAIN_FIELDS: tuple[Field, ...] = (
@@ -141,7 +150,7 @@ FIELDS: Mapping[str, Field] = {
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One place of a line: which field of which idle type, "" where a field has none."""
+    """One number of a line: field and idle type; "" for fields without an idle type."""
 
     idle: Idle
     field: str
@@ -149,11 +158,11 @@ class Column:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Layout:
-    """What stands where in one version.
+    """Order of the numbers in one version.
 
-    :param cpu: numbers behind ``cpuN``
-    :param domain: numbers behind the CPUs of ``domainN``
-    :param has_names: does a domain line hold the domain's name?
+    :param cpu: numbers after ``cpuN``
+    :param domain: numbers after the CPU mask of ``domainN``
+    :param has_names: domain lines contain the name of the domain
     """
 
     version: int
@@ -183,6 +192,6 @@ LAYOUTS: Mapping[int, Layout] = {
 
 
 def known_versions() -> str:
-    """Name the versions that are read, for messages: ``15, 16 and 17``."""
+    """Return the supported versions for messages: ``15, 16 and 17``."""
     *first, last = map(str, sorted(LAYOUTS))
     return f"{', '.join(first)} and {last}"

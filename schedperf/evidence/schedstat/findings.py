@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the scheduler did more or less often, as the rules of schedstat read it."""
+"""Findings: scheduler counters that changed, interpreted by the rules of schedstat."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from schedperf.evidence.schedstat.record import ReadingRow, Schedstat, Schedstat
 from schedperf.model.comparison import Finding
 from schedperf.stats.counted.findings import Paces, describe_interval, rate_finding
 
-# Of one side; the section has every reading.
+# Per side; the section has every reading.
 MOST_FINDINGS = 4
 
 
@@ -16,9 +16,9 @@ MOST_FINDINGS = 4
 def scheduler_counts(data: Schedstat) -> Iterator[Finding]:
     """Yield the largest change that points to each function of the kernel.
 
-    Counts of one function rise and fall together, and points of a sweep likewise, so
-    the largest of them stands for the others. Readings are in falling order of change. What
-    comes more often only as the run takes longer is left out.
+    Counters of one function change together, and so do the points of a sweep, so the largest change
+    represents the others. Readings are in descending order of change. Changes that only follow from
+    a longer or shorter run are left out.
     """
     rows = {row.row: row for row in data.rows}
     paces = Paces(row for row in data.rows if row.basis == "time")
@@ -33,11 +33,13 @@ def scheduler_counts(data: Schedstat) -> Iterator[Finding]:
 
 def _describe(reading: ReadingRow, row: SchedstatRow, *, pace: str) -> Finding:
     where = f"{row.point}: " if row.point else ""
+    look_at = f"; look at {reading.look_at}"
+    change = reading.text.removesuffix(f": look at {reading.look_at}")
     per = "" if row.basis == "share" else f" per {row.unit.partition('/')[2]}"
     return rate_finding(
         row,
         rule="scheduler_counts",
         section="schedstat",
-        claim=f"{where}{reading.text}{describe_interval(row, pace)}; {reading.meaning}",
+        claim=f"{where}{change}{describe_interval(row, pace)}: {reading.meaning}{look_at}",
         metric=f"{row.level} {row.idle} {row.field}{per}".strip(),
     )

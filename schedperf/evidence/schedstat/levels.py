@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Name the level of the topology that a scheduling domain is: by its name, else by its CPUs.
+"""Name the topology level of a scheduling domain, by its name or by its CPUs.
 
-/proc/schedstat of versions 15 and 16 numbers the domains. ``domain0`` is the pair of hardware
-threads on one machine and the last-level cache on the next, so a number names nothing. debugfs has
-a folder for each domain, counted as show_schedstat() counts them, with a file ``name``: a boot's
-copy of it names the levels exactly. What host.json knows of the CPUs names only those domains whose
-CPUs are those of a cache or a node; so do the same CPUs on a side that has names.
+/proc/schedstat of versions 15 and 16 numbers the domains. ``domain0`` is SMT on one machine and the
+last-level cache on another, so the number does not identify the level. debugfs has a directory for
+each domain, in the order of show_schedstat(), with a file ``name``: a boot's copy of it names the
+levels exactly. Without it, a domain is named if its CPUs are those of a cache or a node in
+host.json, or those of a named level on another side.
 """
 
 import re
@@ -13,15 +13,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from schedperf.bundle.open import Boot, Bundle
 from schedperf.evidence.schedstat.capture import Domain
-from schedperf.kernel.sched_debug import read_sched_debug
+from schedperf.kernel.sched_debug import SchedDebug
 from schedperf.model.host import Cpu, Topology
 from schedperf_collectors.contract import Unavailable, parse_cpu_list
 
-# Levels of the kernel in the order in which one that has the CPUs of another is kept: a cluster
-# that is all of the cache is left out, a package (in truth the CPUs of one NUMA node, as
-# cpu_cpu_mask() has it) likewise.
+# Levels of the kernel in order of precedence: of several levels with the same CPUs the first is
+# kept, e.g. a cluster that is the whole cache is left out. A package is the CPUs of one NUMA node,
+# as in cpu_cpu_mask().
 LEVELS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("SMT", ("socket", "core")),
     ("MC", ("llc",)),
@@ -45,10 +44,10 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}", re.ASCII)
 class Level:
     """One level of a run.
 
-    :param label: "MC"; "domain0" where nothing names it
-    :param is_named: does a name of the kernel or of the topology stand behind it?
-    :param rows: places of its domains in the change
-    :param spans: (CPU, its domain's CPUs as a mask); None where the source does not say
+    :param label: "MC"; "domain0" for an unnamed level
+    :param is_named: the label is a name of the kernel or of the topology
+    :param rows: indices of its domains in the change
+    :param spans: (CPU, mask of its domain's CPUs); None if not recorded
     """
 
     label: str
@@ -58,18 +57,18 @@ class Level:
 
     @property
     def widest(self) -> int | None:
-        """How many CPUs its largest domain has."""
+        """Number of CPUs of its largest domain."""
         if self.spans is None:
             return None
         return max((span.bit_count() for _, span in self.spans), default=None)
 
 
 class CpuGroups:
-    """Which CPUs share what, each group of them as a mask."""
+    """Masks of the CPUs that share a core, a cache, a cluster or a node."""
 
     def __init__(self, topology: Topology) -> None:
         self._masks: dict[tuple[object, ...], int] = {}
-        self._cpus = {one.cpu: one for one in topology.cpus}
+        self._cpus = {info.cpu: info for info in topology.cpus}
         for cpu in self._cpus.values():
             for _, keys in LEVELS:
                 group = _group(cpu, keys)
@@ -77,7 +76,7 @@ class CpuGroups:
                     self._masks[group] = self._masks.get(group, 0) | 1 << cpu.cpu
 
     def name(self, domain: Domain) -> str | None:
-        """Return the level of a domain; None where the topology does not tell."""
+        """Return the level of a domain; None if the topology has no such group of CPUs."""
         cpu = self._cpus.get(domain.cpu)
         if cpu is None or domain.span is None:
             return None
@@ -95,9 +94,9 @@ def _group(cpu: Cpu, keys: tuple[str, ...]) -> tuple[object, ...]:
 
 
 def levels_of(domains: Sequence[Domain], groups: CpuGroups) -> tuple[Level, ...]:
-    """Group the domains of a run by level; a CPU's second level of one name is ``NUMA2``.
+    """Group the domains of a run by level; a CPU's second level with the same name is ``NUMA2``.
 
-    A domain with neither a name nor CPUs has a place alone, which says nothing: it is left out.
+    A domain without a name and a CPU mask is left out: its number does not identify a level.
     """
     rows: dict[tuple[str, bool], list[int]] = {}
     seen: dict[tuple[int, str], int] = {}
@@ -114,10 +113,10 @@ def levels_of(domains: Sequence[Domain], groups: CpuGroups) -> tuple[Level, ...]
         Level(
             label=label,
             is_named=is_named,
-            rows=tuple(places),
-            spans=_signature([domains[place] for place in places]),
+            rows=tuple(indices),
+            spans=_signature([domains[index] for index in indices]),
         )
-        for (label, is_named), places in rows.items()
+        for (label, is_named), indices in rows.items()
     )
 
 
@@ -128,10 +127,10 @@ def _signature(domains: Sequence[Domain]) -> Signature | None:
 
 
 def match_levels(runs: Sequence[Sequence[Level]]) -> dict[tuple[str, Signature | None], str]:
-    """Return the label of each level that nothing names, over the runs of all sides.
+    """Return the label of each unnamed level, over the runs of all sides.
 
-    One that has the CPUs of a named level gets its name. Where the CPUs are those of nothing
-    else they become part of the label, so that it meets no other side's.
+    A level with the CPUs of a named level gets that name. Other levels get a label that is unique
+    for their CPUs, so that they are not compared with another level.
     """
     named = {
         level.spans: level.label
@@ -139,50 +138,38 @@ def match_levels(runs: Sequence[Sequence[Level]]) -> dict[tuple[str, Signature |
         for level in levels
         if level.is_named and level.spans is not None
     }
-    found: dict[tuple[str, Signature | None], str] = {}
+    labels: dict[tuple[str, Signature | None], str] = {}
     numbers: dict[str, int] = {}
     for levels in runs:
         for level in levels:
             key = (level.label, level.spans)
-            if level.is_named or key in found:
+            if level.is_named or key in labels:
                 continue
             if level.spans in named:
-                found[key] = named[level.spans]
+                labels[key] = named[level.spans]
                 continue
             numbers[level.label] = numbers.get(level.label, 0) + 1
-            other = f" ({numbers[level.label]})" if numbers[level.label] > 1 else ""
-            found[key] = f"{level.label}{other}"
-    return found
+            suffix = f" ({numbers[level.label]})" if numbers[level.label] > 1 else ""
+            labels[key] = f"{level.label}{suffix}"
+    return labels
 
 
-def read_domain_names(bundle: Bundle, boot: Boot) -> Names:
-    """Return the names of each CPU's domains; {} where the boot has no copy of debugfs.
-
-    :raises InputError: the copy is damaged
-    """
-    debug = read_sched_debug(bundle, boot)
-    if debug is None:
-        return {}
-    found: dict[int, Sequence[str]] = {}
+def domain_names(debug: SchedDebug) -> Names:
+    """Return the names of each CPU's domains."""
+    names: dict[int, Sequence[str]] = {}
     for kind in debug.per_cpu.get("domains", ()):
-        names = _names_of(kind.settings)
-        found |= dict.fromkeys(_cpus_of(kind.cpus), names)
-    return found
+        names |= dict.fromkeys(_cpus_of(kind.cpus), _names_of(kind.settings))
+    return names
 
 
-def read_domain_flags(bundle: Bundle, boot: Boot) -> Flags:
-    """Return the flags of each level's domains, all that any of them has: ``SD_SHARE_LLC``.
-
-    :return: {} where the boot has no copy of debugfs
-    :raises InputError: the copy is damaged
-    """
-    debug = read_sched_debug(bundle, boot)
-    found: dict[str, dict[str, None]] = {}
-    for kind in () if debug is None else debug.per_cpu.get("domains", ()):
+def domain_flags(debug: SchedDebug) -> Flags:
+    """Return the flags that any domain of a level has, by level: ``SD_SHARE_LLC``."""
+    by_level: dict[str, dict[str, None]] = {}
+    for kind in debug.per_cpu.get("domains", ()):
         for number, name in enumerate(_names_of(kind.settings)):
             flags = kind.settings.get(f"domain{number}/flags", "").split()
-            found.setdefault(FORMER_NAMES.get(name, name), {}).update(dict.fromkeys(flags))
-    return {level: tuple(flags) for level, flags in found.items() if flags}
+            by_level.setdefault(FORMER_NAMES.get(name, name), {}).update(dict.fromkeys(flags))
+    return {level: tuple(flags) for level, flags in by_level.items() if flags}
 
 
 def _cpus_of(text: str) -> Sequence[int]:
@@ -200,16 +187,16 @@ def _names_of(settings: Mapping[str, str]) -> Sequence[str]:
 
 
 def name_domains(domains: Sequence[Domain], names: Names) -> tuple[Domain, ...]:
-    """Return the domains with the names that they lack.
+    """Return the domains with missing names filled in.
 
-    A CPU with another number of domains than at the start of the boot has other domains now:
-    a CPU came or went, or a cpuset changed. Its domains are left without names.
+    If the number of a CPU's domains changed since boot (a CPU went online or offline, or a cpuset
+    changed), its domains are left without names.
     """
     counts = Counter(domain.cpu for domain in domains)
-    known = {cpu: found for cpu, found in names.items() if len(found) == counts[cpu]}
+    usable = {cpu: cpu_names for cpu, cpu_names in names.items() if len(cpu_names) == counts[cpu]}
     return tuple(
-        replace(domain, name=known[domain.cpu][domain.number])
-        if domain.name is None and domain.number < len(known.get(domain.cpu, ()))
+        replace(domain, name=usable[domain.cpu][domain.number])
+        if domain.name is None and domain.number < len(usable.get(domain.cpu, ()))
         else domain
         for domain in domains
     )

@@ -13,18 +13,18 @@ from schedperf.evidence.schedstat.fields import FIELDS, IDLE_TYPES, LAYOUTS, Col
 from schedperf.evidence.schedstat.levels import Level
 from schedperf.evidence.schedstat.record import Idle
 
-# The kernel counts these always; the others only while kernel.sched_schedstats is 1.
+# The kernel always counts these; the others only while kernel.sched_schedstats is 1.
 ALWAYS_COUNTED = frozenset(("rq_cpu_time", "run_delay", "pcount"))
 NS_PER_S = 1e9
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SchedCounts:
-    """What the scheduler counted during one run.
+    """Scheduler counters of one run.
 
-    :param seconds: from one snapshot to the other; None where the tick's length is unknown
-    :param is_enabled: was kernel.sched_schedstats on? None: the numbers must tell
-    :param flags: of the domains, by label of their level; a level without any was not captured
+    :param seconds: time between the snapshots; None if the length of a tick is unknown
+    :param is_enabled: kernel.sched_schedstats was 1; None: not recorded, inferred from the counts
+    :param flags: of the domains, by label of their level; levels without flags are not recorded
     """
 
     seconds: float | None
@@ -35,22 +35,22 @@ class SchedCounts:
 
     @property
     def cpu_columns(self) -> tuple[Column, ...]:
-        """What the columns of ``change.cpu_counts`` are."""
+        """The columns of ``change.cpu_counts``."""
         return LAYOUTS[self.change.version].cpu
 
     @property
     def is_off(self) -> bool:
-        """Did the kernel not count? Then tasks got CPUs, and schedule() was never called."""
+        """Were counters disabled? Then tasks got CPUs, but schedule() was counted 0 times."""
         if self.is_enabled is not None:
             return not self.is_enabled
-        column = {one.field: place for place, one in enumerate(self.cpu_columns)}
+        column = {counter.field: index for index, counter in enumerate(self.cpu_columns)}
         sums = np.nansum(self.change.cpu_counts, axis=0)
         return bool(sums[column["pcount"]] > 0.0 and sums[column["sched_count"]] == 0.0)
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Key:
-    """What is counted: at which level ("" is the CPU itself), of which idle type, which field."""
+    """Identity of a counter: level ("" for counters of CPUs), idle type and field."""
 
     level: str
     idle: Idle
@@ -61,9 +61,9 @@ class Key:
 class Share:
     """A quotient of counts of the same level and idle type.
 
-    :param over: added up and, with a minus, subtracted: the dividend
+    :param over: counters of the dividend; those with a minus are subtracted
     :param under: the divisor
-    :param scale: a factor, to base units
+    :param scale: factor that converts to base units
     """
 
     name: str
@@ -121,7 +121,7 @@ BALANCE_SHARES: tuple[Share, ...] = (
         under=("lb_count",),
         unit="",
         scale=1.0,
-        meaning="share of attempts to balance that moved a task",
+        meaning="share of load-balancing attempts that moved a task",
         function="sched_balance_rq()",
     ),
     Share(
@@ -130,7 +130,7 @@ BALANCE_SHARES: tuple[Share, ...] = (
         under=_SUCCESS,
         unit="tasks",
         scale=1.0,
-        meaning="tasks pulled by an attempt that moved any",
+        meaning="tasks pulled per successful attempt",
         function="detach_tasks()",
     ),
 )
@@ -140,44 +140,44 @@ SHARES: Mapping[str, Share] = {share.name: share for share in (*CPU_SHARES, *BAL
 def totals_of(
     counts: SchedCounts, labels: Mapping[Level, str], cpus: Collection[int] | None
 ) -> dict[Key, float]:
-    """Return each count of a run, summed over CPUs; a count that is unknown is left out.
+    """Return each counter of a run, summed over CPUs; unknown counts are left out.
 
     :param labels: of the run's levels
     :param cpus: sum over these only; None: over all
     """
     change, layout = counts.change, LAYOUTS[counts.change.version]
-    found: dict[Key, float] = {}
+    totals: dict[Key, float] = {}
     if cpus is not None and not any(cpu in cpus for cpu in change.cpus):
-        return found
+        return totals
     is_wanted = np.array([cpus is None or cpu in cpus for cpu in change.cpus])
-    _add(found, "", layout.cpu, change.cpu_counts[is_wanted])
+    _add(totals, "", layout.cpu, change.cpu_counts[is_wanted])
     for level in counts.levels:
         rows = [row for row in level.rows if cpus is None or change.domains[row].cpu in cpus]
         if rows:
-            _add(found, labels[level], layout.domain, change.domain_counts[rows])
+            _add(totals, labels[level], layout.domain, change.domain_counts[rows])
     if counts.is_off:
-        return {key: value for key, value in found.items() if key.field in ALWAYS_COUNTED}
-    return found
+        return {key: value for key, value in totals.items() if key.field in ALWAYS_COUNTED}
+    return totals
 
 
-def _add(found: dict[Key, float], level: str, columns: Sequence[Column], counts: Floats) -> None:
+def _add(totals: dict[Key, float], level: str, columns: Sequence[Column], counts: Floats) -> None:
     sums: npt.NDArray[np.float64] = counts.sum(axis=0)
     for column, value in zip(columns, sums.tolist(), strict=True):
         if FIELDS[column.field].is_used and not math.isnan(value):
-            found[Key(level, column.idle, column.field)] = value
+            totals[Key(level, column.idle, column.field)] = value
 
 
 def shares_of(totals: Mapping[Key, float]) -> dict[Key, float]:
-    """Return the quotients that follow from the counts; one without events has no quotient."""
-    found: dict[Key, float] = {}
+    """Return the quotients of the counts; quotients with a divisor of 0 are left out."""
+    shares: dict[Key, float] = {}
     for level in dict.fromkeys(key.level for key in totals):
         idle_types: tuple[Idle, ...] = IDLE_TYPES if level else ("",)
         for idle in idle_types:
             for share in BALANCE_SHARES if level else CPU_SHARES:
                 value = _quotient(share, totals, level, idle)
                 if value is not None:
-                    found[Key(level, idle, share.name)] = value
-    return found
+                    shares[Key(level, idle, share.name)] = value
+    return shares
 
 
 def _quotient(share: Share, totals: Mapping[Key, float], level: str, idle: Idle) -> float | None:

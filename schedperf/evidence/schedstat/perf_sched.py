@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Read what ``perf sched stats`` writes: the perf.data of ``record`` and the text of ``report``.
+"""Parse the output of ``perf sched stats``: perf.data of ``record`` and the text of ``report``.
 
-The perf.data holds two snapshots of /proc/schedstat, in one of two forms. Upstream writes records
-85 and 86, and the domains' names and CPUs in a header section. The patches that went around before
-write 83 and 84, which upstream gave to others meanwhile: 83 is compressed data where the header
-says that anything is compressed. Structures: tools/lib/perf/include/perf/event.h of both.
+The perf.data contains two snapshots of /proc/schedstat, in one of two formats. Upstream writes
+records 85 and 86, and the names and CPUs of the domains in a header section. Earlier patches write
+records 83 and 84, which upstream has since assigned to other records: 83 is compressed data if the
+header declares compression. Structures: tools/lib/perf/include/perf/event.h of both.
 
-The report says what was counted on each CPU between the snapshots::
+The report lists the counts of each CPU between the snapshots::
 
     Time elapsed (in jiffies)                                        :      150000
     CPU 0
@@ -16,9 +16,9 @@ The report says what was counted on each CPU between the snapshots::
     ----------------------------------------- <Category busy> ----------------------------------
     load_balance() count on cpu busy                                 :           0  $     0.00 $
 
-It names fields by sentences and not its version, which the sentences and the order of the
-categories tell. Its summary is a mean over CPUs and is passed over, as are the lines with a star,
-which follow from the others. Its "in jiffies" is wrong for the times: the kernel counts ns.
+It names fields by sentences and does not contain the version, which follows from the sentences and
+the order of the categories. Its summary is a mean over CPUs and is ignored, as are lines with a
+star, which are derived from others. "in jiffies" is wrong for times: the kernel counts ns.
 """
 
 import mmap
@@ -61,7 +61,7 @@ from schedperf_collectors.perf_header import (
 
 _FIRST_LINE = "Columns description"
 _LONGEST_LINE = 8192
-_ADVICE_OF_REPORT = "write the report again"
+_ADVICE_OF_REPORT = "run `perf sched stats report` again"
 
 _BLOCK = re.compile(
     r"CPU (?:(?P<cpu>\d{1,5})|<ALL CPUS SUMMARY>)"
@@ -103,16 +103,16 @@ _FIELDS: Mapping[str, str] = {
         for name in ("sbe", "sbf")
         for what in ("count", "balanced", "pushed")
     },
-    # perf says it wrong: the kernel compares with the waker's CPU, not with the task's last one.
+    # perf's text is wrong: the kernel compares with the waker's CPU, not with the task's last CPU.
     "try_to_wake_up() awoke a task that last ran on a diff cpu": "ttwu_wake_remote",
     "try_to_wake_up() moved task because cache-cold on own cpu": "ttwu_move_affine",
     "try_to_wake_up() started passive balancing": "ttwu_move_balance",
 }
 _IDLE_TYPES: Mapping[str, Idle] = {"busy": "busy", "idle": "idle", "newly idle": "newidle"}
 _CPU_DOMAIN_INFO = 32
-# A record has at most 64 kB, and a machine at most so many of them.
+# A record has at most 64 kB; this limits the number of records.
 _LARGEST_BYTES = 1 << 30
-_ADVICE = "record it again with perf sched stats record"
+_ADVICE = "record it again with `perf sched stats record`"
 _NAME_BYTES = 16
 
 
@@ -125,30 +125,30 @@ class _Block:
 
 
 def is_sched_stats_report(head: str) -> bool:
-    """Say whether a text begins as the report does, or as that of ``perf sched stats diff``."""
+    """Return whether a text begins like the output of ``report`` or ``diff``."""
     return head.startswith(_FIRST_LINE)
 
 
 def parse_sched_stats_report(lines: Iterable[str], label: str) -> Change:
-    """Read a report.
+    """Parse a report.
 
-    :param label: of the file, for messages
-    :raises InputError: it is none, it is one of a comparison, it is cut off or damaged
+    :param label: name of the file in messages
+    :raises InputError: invalid, truncated, or the output of ``perf sched stats diff``
     """
     reading = _ReportReading(label)
     for number, line in enumerate(lines, 1):
-        # perf takes its last comma back on a terminal, which in a file leaves both and backspaces.
+        # perf deletes its last comma on a terminal; a file contains the comma and backspaces.
         reading.take(number, line.replace("\b", "").rstrip())
     return reading.finish()
 
 
 def _bad_cpu(cpu: int) -> str:
-    # Its number is one that was read before, or too large.
-    return f"CPU {cpu} of at most {MOST_CPUS}" if cpu >= MOST_CPUS else f"duplicate CPU {cpu}"
+    limit = f"CPU {cpu} is out of range (expected at most {MOST_CPUS - 1})"
+    return limit if cpu >= MOST_CPUS else f"duplicate CPU {cpu}"
 
 
 class _ReportReading:
-    """The lines of one report, taken one after the other."""
+    """Parser of one report, fed line by line."""
 
     def __init__(self, label: str) -> None:
         self.label = label
@@ -156,9 +156,9 @@ class _ReportReading:
         self.cpus: list[_Block] = []
         self.domains: list[_Block] = []
         self.seen: set[int] = set()
-        # How many domains of the last CPU there were.
+        # Number of domains of the last CPU so far.
         self.levels = 0
-        # None: the lines belong to a summary, or to no block yet.
+        # None: in the summary, or before the first block.
         self.block: _Block | None = None
 
     def bad(self, number: int, problem: str, advice: str = _ADVICE_OF_REPORT) -> InputError:
@@ -166,21 +166,25 @@ class _ReportReading:
 
     def take(self, number: int, line: str) -> None:
         if len(line) > _LONGEST_LINE:
-            raise self.bad(number, f"the line has {len(line)} characters, perf writes fewer")
+            raise self.bad(
+                number, f"line of {len(line)} characters (expected at most {_LONGEST_LINE})"
+            )
         if line.startswith("CPU "):
             self._begin(number, line)
         elif ":" in line and not line.startswith(("*", "-")):
             self._take_value(number, line)
 
     def _begin(self, number: int, line: str) -> None:
-        found = _BLOCK.fullmatch(line)
-        if found is None:
-            raise self.bad(number, f"neither a CPU nor a domain: {line[:SHOWN]!r}")
+        match = _BLOCK.fullmatch(line)
+        if match is None:
+            raise self.bad(
+                number, f"invalid line {line[:SHOWN]!r} (expected `CPU N` or `CPU N, DOMAIN NAME`)"
+            )
         self.block = None
-        if found["cpu"] is None:
+        if match["cpu"] is None:
             return
-        cpu = int(found["cpu"])
-        if found["name"] is None:
+        cpu = int(match["cpu"])
+        if match["name"] is None:
             if cpu >= MOST_CPUS or cpu in self.seen:
                 raise self.bad(number, _bad_cpu(cpu))
             self.seen.add(cpu)
@@ -188,17 +192,19 @@ class _ReportReading:
             self.block = _Block(cpu=cpu, domain=None)
             self.cpus.append(self.block)
             return
-        self._begin_domain(number, cpu, found)
+        self._begin_domain(number, cpu, match)
 
-    def _begin_domain(self, number: int, cpu: int, found: re.Match[str]) -> None:
+    def _begin_domain(self, number: int, cpu: int, match: re.Match[str]) -> None:
         if not self.cpus or self.cpus[-1].cpu != cpu or len(self.domains) >= MOST_DOMAINS:
-            raise self.bad(number, f"a domain of CPU {cpu}, which is not the last one before it")
-        name = found["name"]
+            raise self.bad(
+                number, f"misplaced domain of CPU {cpu} (expected after the counters of CPU {cpu})"
+            )
+        name = match["name"]
         domain = Domain(
             cpu=cpu,
             number=int(name) if name.isdigit() else self.levels,
             name=None if name.isdigit() else name,
-            span=None if found["cpus"] is None else self._span(number, found["cpus"]),
+            span=None if match["cpus"] is None else self._span(number, match["cpus"]),
         )
         self.levels += 1
         self.block = _Block(cpu=cpu, domain=domain)
@@ -207,42 +213,48 @@ class _ReportReading:
     def _span(self, number: int, cpus: str) -> int:
         span = 0
         for part in cpus.replace(",", " ").split():
-            found = _RANGE.fullmatch(part)
-            low, high = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
+            match = _RANGE.fullmatch(part)
+            low, high = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
             if not low <= high < MOST_CPUS:
-                raise self.bad(number, f"invalid CPU list {cpus[:SHOWN]!r}")
+                raise self.bad(
+                    number,
+                    f"invalid CPU list {cpus[:SHOWN]!r} (expected CPUs or ranges, e.g. 0-3,8)",
+                )
             span |= (1 << high + 1) - (1 << low)
         return span
 
     def _take_value(self, number: int, line: str) -> None:
-        found = _VALUE.fullmatch(line)
-        if found is None:
-            raise self.bad(number, f"invalid count {line[:SHOWN]!r}")
-        if found[3]:
-            advice = "it joins kernels by position; give the reports of both sides instead"
-            raise self.bad(number, "is the output of perf sched stats diff", advice)
-        if found[1] == _ELAPSED:
-            self.jiffies = int(found[2])
+        match = _VALUE.fullmatch(line)
+        if match is None:
+            raise self.bad(number, f"invalid line {line[:SHOWN]!r} (expected `NAME : COUNT`)")
+        if match[3]:
+            problem = "output of `perf sched stats diff` (expected `perf sched stats report`)"
+            raise self.bad(number, problem, "pass the reports of base and new")
+        if match[1] == _ELAPSED:
+            self.jiffies = int(match[2])
         elif self.block is not None:
-            self._add(number, found[1], int(found[2]))
+            self._add(number, match[1], int(match[2]))
 
     def _add(self, number: int, text: str, value: int) -> None:
         assert self.block is not None
         of_idle = _IDLE.fullmatch(text)
         name = _FIELDS.get(of_idle[1] if of_idle else text)
         if name is None:
-            raise self.bad(number, f"unknown field {text[:SHOWN]!r}", "read the data instead")
+            raise self.bad(
+                number, f"unknown field {text[:SHOWN]!r}", "pass the perf.data file instead"
+            )
         column = Column(_IDLE_TYPES[of_idle[2]] if of_idle else "", name)
         if column in self.block.counts:
-            raise self.bad(number, f"duplicate {name}")
-        if value >> (FIELDS[name].bits or 64):
-            raise self.bad(number, f"{name} is {value}, more than its counter can hold")
+            raise self.bad(number, f"duplicate counter `{name}`")
+        bits = FIELDS[name].bits or 64
+        if value >> bits:
+            raise self.bad(number, f"`{name}` is {value} (expected at most {bits} bits)")
         self.block.counts[column] = value
 
     def finish(self) -> Change:
         if not self.cpus:
-            problem = "has no CPU"
-            raise InputError(f"{self.label}: {problem}; give the whole perf sched stats report")
+            advice = "pass the complete output of `perf sched stats report`"
+            raise InputError(f"{self.label}: no CPU counters; {advice}")
         domains = [block.domain for block in self.domains if block.domain is not None]
         refuse_missing_cpus([block.cpu for block in self.cpus], domains, self.label)
         layout = self._layout()
@@ -263,26 +275,26 @@ class _ReportReading:
         )
 
     def _layout(self) -> Layout:
-        # Without any domain there is nothing in which the versions differ.
+        # The versions differ only in the domains.
         columns = tuple(self.domains[0].counts) if self.domains else LAYOUTS[17].domain
         for layout in LAYOUTS.values():
             if layout.domain == columns:
                 return layout
-        first = next(iter(self.domains[0].counts), None)
-        problem = "the first domain is cut off, or of an unknown version"
-        raise InputError(f"{self.label}: {problem} (it begins with {first}); {_ADVICE_OF_REPORT}")
+        first = next((column.field for column in columns), "none")
+        problem = f"unsupported or truncated counters of the first domain (first counter: {first})"
+        raise InputError(f"{self.label}: {problem}; {_ADVICE_OF_REPORT}")
 
     def _table(self, blocks: list[_Block], columns: tuple[Column, ...]) -> Floats:
         for block in blocks:
             if tuple(block.counts) != columns:
-                where = f"CPU {block.cpu}{'' if block.domain is None else ', a domain'}"
+                where = f"{'' if block.domain is None else 'domain of '}CPU {block.cpu}"
                 raise InputError(
-                    f"{self.label}: {where} has {len(block.counts)} of {len(columns)} counts; "
-                    f"truncated; {_ADVICE_OF_REPORT}"
+                    f"{self.label}: truncated: {where} has {len(block.counts)} counts "
+                    f"(expected {len(columns)}); {_ADVICE_OF_REPORT}"
                 )
         rows = [list(block.counts.values()) for block in blocks]
         counts = np.array(rows, dtype=np.float64).reshape(len(blocks), len(columns))
-        # perf subtracts without sign, so a counter that started again shows as one near 2**32.
+        # perf subtracts unsigned, so the count of a reset counter is close to 2**32.
         is_narrow = np.array([FIELDS[column.field].bits == 32 for column in columns])  # noqa: PLR2004 # a width
         counts[(is_narrow & (counts >= MOST_WRAPPED)).any(axis=1)] = np.nan
         return counts
@@ -290,8 +302,8 @@ class _ReportReading:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Form:
-    # Numbers of the records, and offsets in them. Counts of a union of all versions are followed
-    # by the number of CPUs and their mask where the record has one.
+    # Types of the records, and offsets in them. If the record has a CPU mask, it follows the union
+    # of the counts of all versions.
     cpu_type: int
     domain_type: int
     cpu_number: int
@@ -337,21 +349,24 @@ _PATCHES = _Form(
 
 
 def is_perf_data(head: bytes) -> bool:
-    """Say whether bytes begin as a perf.data file does."""
+    """Return whether bytes begin like a perf.data file."""
     return head.startswith((MAGIC, BIG_ENDIAN_MAGIC))
 
 
 def read_sched_stats(path: Path, label: str) -> tuple[Snapshot, Snapshot]:
     """Return the first and the last snapshot of a file.
 
-    :param label: of the file, for messages
-    :raises InputError: it has no two snapshots, is cut off or damaged
-    :raises OSError: it cannot be read
+    :param label: name of the file in messages
+    :raises InputError: the file has fewer than two snapshots, is truncated or damaged
+    :raises OSError: the file cannot be read
     """
     with path.open("rb") as file:
         size = path.stat().st_size
         if not HEADER_BYTES <= size <= _LARGEST_BYTES:
-            raise InputError(f"{label}: {size} bytes are not a recording of schedstat; {_ADVICE}")
+            raise InputError(
+                f"{label}: invalid file size: {size} bytes (expected {HEADER_BYTES} to "
+                f"{_LARGEST_BYTES}); {_ADVICE}"
+            )
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             try:
                 return _DataReading(data, label).snapshots()
@@ -369,7 +384,7 @@ class _Moment:
 
 
 class _DataReading:
-    """One file: its header's places, then its records."""
+    """Parser of one perf.data file."""
 
     def __init__(self, data: Buffer, label: str) -> None:
         self.data = data
@@ -412,12 +427,12 @@ class _DataReading:
         moment.cpus[cpu] = self._counts(start + form.cpu_counts, end, columns)
 
     def _take_domain(
-        self, form: _Form, start: int, end: int, known: Mapping[tuple[int, int], Domain]
+        self, form: _Form, start: int, end: int, described: Mapping[tuple[int, int], Domain]
     ) -> None:
         moment = self._moment(start, end, form.domain_time, form.domain_version)
         cpu = self._number(start, end, form.domain_cpu, "I")
         number = self._number(start, end, form.domain_number, "H")
-        domain = known.get((cpu, number), Domain(cpu=cpu, number=number, name=None, span=None))
+        domain = described.get((cpu, number), Domain(cpu=cpu, number=number, name=None, span=None))
         if form.domain_name is not None and form.domain_mask is not None:
             name = text_until_nul(self._bytes(start + form.domain_name, end, _NAME_BYTES))
             span = self._span(start, end, form.domain_mask)
@@ -429,14 +444,18 @@ class _DataReading:
 
     def _moment(self, start: int, end: int, time: int, version: int) -> _Moment:
         moment = self.moments.setdefault(self._number(start, end, time, "Q"), _Moment())
-        found = self._number(start, end, version, "H")
-        if found not in LAYOUTS:
+        layout_version = self._number(start, end, version, "H")
+        if layout_version not in LAYOUTS:
             raise InputError(
-                f"{self.label}: unsupported version {found}; supported: {known_versions()}"
+                f"{self.label}: unsupported schedstat version {layout_version}; "
+                f"supported: {known_versions()}"
             )
-        if moment.version not in (None, found):
-            raise InputError(f"{self.label}: versions {moment.version} and {found}; {_ADVICE}")
-        moment.version = found
+        if moment.version not in (None, layout_version):
+            raise InputError(
+                f"{self.label}: snapshot contains schedstat versions {moment.version} and "
+                f"{layout_version} (expected one version); {_ADVICE}"
+            )
+        moment.version = layout_version
         return moment
 
     def _bytes(self, start: int, end: int, count: int) -> bytes:
@@ -447,7 +466,9 @@ class _DataReading:
         # Bit n of the mask's byte m is CPU 8 m + n, in either byte order.
         count = self._number(start, end, offset, "H")
         if count > MOST_CPUS:
-            raise InputError(f"{self.label}: a domain of {count} CPUs; {_ADVICE}")
+            raise InputError(
+                f"{self.label}: domain with {count} CPUs (expected at most {MOST_CPUS}); {_ADVICE}"
+            )
         mask = self._bytes(start + offset + 2, end, -(-count // 8))
         return int.from_bytes(mask, "little")
 
@@ -462,7 +483,7 @@ class _DataReading:
         moment = self.moments[time]
         refuse_missing_cpus(list(moment.cpus), moment.domains, self.label)
         if not moment.cpus:
-            raise InputError(f"{self.label}: a snapshot without CPUs; {_ADVICE}")
+            raise InputError(f"{self.label}: snapshot without CPU counters; {_ADVICE}")
         return make_snapshot(
             LAYOUTS[moment.version or 0],
             time,
@@ -475,10 +496,10 @@ class _DataReading:
     def _domains_of_header(self) -> dict[tuple[int, int], Domain]:
         if _CPU_DOMAIN_INFO not in self.header.features:
             return {}
-        place = self.header.features.index(_CPU_DOMAIN_INFO)
-        cursor = open_section(self.data, self.order, self.header.end, place, self.label)
+        index = self.header.features.index(_CPU_DOMAIN_INFO)
+        cursor = open_section(self.data, self.order, self.header.end, index, self.label)
         version, _ = cursor.u32(), cursor.u32()
-        known: dict[tuple[int, int], Domain] = {}
+        described: dict[tuple[int, int], Domain] = {}
         while cursor.offset < cursor.end:
             cpu, domains = cursor.u32(), cursor.u32()
             for _ in range(domains):
@@ -486,11 +507,16 @@ class _DataReading:
                 name = cursor.text() if version >= 17 else None  # noqa: PLR2004 # a version
                 span = self._mask(cursor.text())
                 cursor.text()  # The same CPUs as a list.
-                known[cpu, number] = Domain(cpu=cpu, number=number, name=name or None, span=span)
-        return known
+                described[cpu, number] = Domain(
+                    cpu=cpu, number=number, name=name or None, span=span
+                )
+        return described
 
     def _mask(self, text: str) -> int:
         digits = text.replace(",", "")
-        if len(digits) > MOST_CPUS // 4 or not all(one in "0123456789abcdef" for one in digits):
-            raise InputError(f"{self.label}: a damaged mask of CPUs; {_ADVICE}")
+        if len(digits) > MOST_CPUS // 4 or not all(digit in "0123456789abcdef" for digit in digits):
+            raise InputError(
+                f"{self.label}: invalid CPU mask {text[:SHOWN]!r} "
+                f"(expected at most {MOST_CPUS // 4} hexadecimal digits, e.g. 0f); {_ADVICE}"
+            )
         return int(digits or "0", 16)

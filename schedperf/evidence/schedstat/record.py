@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Record of the section ``schedstat``: what the scheduler counted during the runs."""
+"""Record of the section ``schedstat``: counters of the scheduler during the runs."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -8,41 +8,47 @@ from typing import Annotated, ClassVar, Literal
 from schedperf.model.comparison import SectionData
 from schedperf.model.counted import CpuRow, RateRow
 
-# What the CPUs that balance are; "" of what has no idle type.
+# Idle type of the balancing CPU; "" for counters without an idle type.
 Idle = Literal["", "busy", "idle", "newidle"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SchedstatSide:
-    """The runs of one side whose counts are known."""
+    """The runs of one side that have schedstat counters."""
 
     side: str
     runs: int
-    versions: Annotated[tuple[int, ...], "of /proc/schedstat"]
-    seconds: Annotated[float | None, "between the snapshots, over all runs"]
+    versions: Annotated[tuple[int, ...], "versions of /proc/schedstat"]
+    seconds: Annotated[
+        float | None, "time between the snapshots, summed over runs; null if unknown"
+    ]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LevelRow:
-    """One level of the scheduling domains of a side, that with the fewest CPUs first."""
+    """One level of the scheduling domains of a side; levels with fewer CPUs come first."""
 
     side: str
     level: str
-    cpus: Annotated[int | None, "of its largest domain; null: the captures do not say"]
-    domains: int | None
-    flags: Annotated[tuple[str, ...] | None, "of the kernel; null: not captured"]
+    cpus: Annotated[int | None, "number of CPUs in the largest domain; null if not recorded"]
+    domains: Annotated[int | None, "number of domains; null if not recorded"]
+    flags: Annotated[tuple[str, ...] | None, "SD_* flags; null if not recorded"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SchedstatRow(RateRow):
-    """The rate of one count, or a share of counts, of all CPUs or of a level of the domains."""
+    """The rate of one counter, or a quotient of counters, of all CPUs or of one domain level."""
 
-    level: Annotated[str, "of the scheduling domains; empty: the CPU itself"]
+    level: Annotated[str, "scheduling-domain level; empty for per-CPU counters"]
     idle: Idle
-    field: Annotated[str, "the kernel's name of the counter, or a share of counters"]
+    field: Annotated[str, "kernel name of the counter, or name of a quotient, e.g. `wait_mean`"]
     meaning: str
-    function: Annotated[str, "of the kernel that counts it"]
-    total_base: Annotated[float | None, "counts in a run, over all CPUs; times in ns"]
+    function: Annotated[str, "kernel function that increments the counter"]
+    split: Annotated[str, "why other schedstat versions have no such counter; empty if all have it"]
+    total_base: Annotated[
+        float | None,
+        "count per run, summed over CPUs, mean over runs; times in ns; null for quotients",
+    ]
     total_new: float | None
 
     @property
@@ -53,22 +59,22 @@ class SchedstatRow(RateRow):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReadingRow:
-    """What a rule says of a row that changed."""
+    """Interpretation of a changed row by a rule."""
 
-    rule: Annotated[str, "a key of schedperf/evidence/schedstat/rules.toml"]
-    row: str
+    rule: Annotated[str, "name of the rule in schedperf/evidence/schedstat/rules.toml"]
+    row: Annotated[str, "key of the interpreted row in `rows`"]
     side: str
     workload: str
     point: str
     level: str
     text: str
     meaning: str
-    look_at: Annotated[str, "functions of the kernel"]
+    look_at: Annotated[str, "kernel functions to look at"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SchedstatRefusal:
-    """Counts of one side that have no counterpart, and why."""
+    """Counters of one side without a counterpart, and the reason."""
 
     side: str
     what: str
@@ -77,7 +83,7 @@ class SchedstatRefusal:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Schedstat(SectionData):
-    """Wakeups, switches and waits of the CPUs, and what the balancer did at each level."""
+    """Wakeups, switches and waits of the CPUs, and load balancing at each domain level."""
 
     section: ClassVar[str] = "schedstat"
     version: ClassVar[int] = 2
@@ -85,8 +91,10 @@ class Schedstat(SectionData):
     sides: tuple[SchedstatSide, ...]
     levels: tuple[LevelRow, ...]
     rows: tuple[SchedstatRow, ...]
-    zeros: Annotated[tuple[str, ...], "what was 0 in all runs, and has no row"]
-    readings: Annotated[tuple[ReadingRow, ...], "in falling order of change"]
+    zeros: Annotated[tuple[str, ...], "counters that were 0 in all runs; not in `rows`"]
+    readings: Annotated[
+        tuple[ReadingRow, ...], "interpretations of changed rows, in descending order of change"
+    ]
     not_compared: tuple[SchedstatRefusal, ...]
-    cpus: Annotated[tuple[CpuRow, ...], "what each CPU counted"]
+    cpus: Annotated[tuple[CpuRow, ...], "rates per CPU"]
     notes: tuple[str, ...]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a change means, in plain words: the rules of ``rules.toml``, applied to rows."""
+"""Interpret changed rows with the rules of ``rules.toml``."""
 
 import math
 import tomllib
@@ -37,22 +37,22 @@ def all_rules() -> tuple[Rule, ...]:
 
 
 def read_rows(rows: Sequence[SchedstatRow]) -> tuple[ReadingRow, ...]:
-    """Return what the rules say of changed rows, largest change first.
+    """Return the interpretations of changed rows, largest change first.
 
-    A row that may be noise, of which nothing is known or which is of too few events is passed over.
+    Rows without a significant change, and rows of too few events, are skipped.
     """
     read: list[tuple[float, ReadingRow]] = []
     for rule in all_rules():
-        found: dict[tuple[Hashable, ...], SchedstatRow] = {}
+        by_identity: dict[tuple[Hashable, ...], SchedstatRow] = {}
         mine = [row for row in rows if (row.field, row.idle) == (rule.field, rule.idle)]
         for row in sorted(mine, key=lambda row: BASES.index(row.basis)):
-            found.setdefault(row.identity, row)
+            by_identity.setdefault(row.identity, row)
         read += [
             (distance_of(row.ratio), _read(rule, row))
-            for row in found.values()
+            for row in by_identity.values()
             if row.changed and _events(row) >= LEAST_EVENTS_OF_FINDING
         ]
-    return tuple(reading for _, reading in sorted(read, key=lambda one: -one[0]))
+    return tuple(reading for _, reading in sorted(read, key=lambda item: -item[0]))
 
 
 def _events(row: SchedstatRow) -> float:
@@ -79,7 +79,7 @@ def _read(rule: Rule, row: SchedstatRow) -> ReadingRow:
 def _describe(row: SchedstatRow) -> str:
     per = "" if row.basis == "share" else f" per {_unit(row)}"
     if row.ratio is None:
-        return f"{row.base:.3g} before, {row.new:.3g} after{per}"
+        return f"{row.base:.3g} -> {row.new:.3g}{per}"
     return f"{100.0 * (row.ratio - 1.0):+.0f}%{per}"
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Schedstat: what the scheduler counted during the runs, new vs base.
+"""Schedstat: scheduler counters during the runs, new vs base.
 
-Wakeups, switches and waits of the CPUs, and what the balancer did at each level of the topology:
-rates a second and an operation, with intervals over runs. They say what happened more
-often, never whether it was worse, so they get no verdict.
+Wakeups, switches and waits of the CPUs, and load balancing at each level of the topology: rates per
+second and per operation, with intervals over runs. More is neither better nor worse, so they get no
+verdict.
 """
 
 from collections.abc import Sequence
@@ -18,13 +18,14 @@ from schedperf.evidence.schedstat.levels import (
     CpuGroups,
     Flags,
     Names,
+    domain_flags,
+    domain_names,
     levels_of,
     name_domains,
-    read_domain_flags,
-    read_domain_names,
 )
 from schedperf.evidence.schedstat.measure import SchedCounts
 from schedperf.evidence.schedstat.record import Schedstat
+from schedperf.kernel.sched_debug import read_sched_debug
 from schedperf.model.errors import InputError
 from schedperf.model.run import Captured, SideOf
 from schedperf.runs.captured import load_captured, why_nothing
@@ -34,7 +35,7 @@ FOLDER = "schedstat"
 # 8192 CPUs with four levels have 85 MB, half of it masks of CPUs.
 LARGEST_BYTES = 128 << 20
 _LARGEST_JSON_BYTES = 1 << 20
-# A shorter interval is better known by the wall time of the run: a tick is more than 1% of it.
+# For shorter intervals the wall time is more precise: a tick is more than 1% of the interval.
 _FEWEST_JIFFIES = 100
 
 
@@ -42,12 +43,12 @@ _FEWEST_JIFFIES = 100
 def schedstat(sides: Sequence[Side]) -> Schedstat:
     """Compare each count of the runs of one workload and point, side by side."""
     loaded = load_sides(sides)
-    for side, found in zip(sides, loaded, strict=True):
-        if not found.runs:
-            raise Absent(found.notes[0] if found.notes else why_nothing(side, FOLDER))
+    for side, captured in zip(sides, loaded, strict=True):
+        if not captured.runs:
+            raise Absent(captured.notes[0] if captured.notes else why_nothing(side, FOLDER))
     data = analyse_sides(loaded)
     if not data.rows:
-        raise Absent("no counter is present on both sides")
+        raise Absent("base and new have no counter in common")
     return data
 
 
@@ -59,7 +60,7 @@ class _Counted:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Boot:
-    # :param hz: ticks a second; None: not known
+    # :param hz: ticks per second; None: unknown
     hz: int | None
     groups: CpuGroups
     names: Names
@@ -67,26 +68,26 @@ class _Boot:
 
 
 def load_sides(sides: Sequence[Side]) -> list[SideOf[SchedCounts]]:
-    """Read the runs of all sides: the clean ones where all sides have them, else instrumented."""
+    """Read the runs of all sides: clean runs if all sides have them, otherwise instrumented."""
     loaded = load_captured(sides, FOLDER, _read_run)
-    return [_add_levels(side, found) for side, found in zip(sides, loaded, strict=True)]
+    return [_add_levels(side, captured) for side, captured in zip(sides, loaded, strict=True)]
 
 
-def _add_levels(side: Side, found: SideOf[_Counted]) -> SideOf[SchedCounts]:
+def _add_levels(side: Side, captured: SideOf[_Counted]) -> SideOf[SchedCounts]:
     boots: dict[int, _Boot] = {}
-    notes = list(found.notes)
+    notes = list(captured.notes)
     for boot in side.bundle.boots:
-        names: Names = {}
-        flags: Flags = {}
+        debug = None
         try:
-            names = read_domain_names(side.bundle, boot)
-            flags = read_domain_flags(side.bundle, boot)
+            debug = read_sched_debug(side.bundle, boot)
         except InputError as error:
             notes.append(f"{side.name}: {error}")
+        names = {} if debug is None else domain_names(debug)
+        flags = {} if debug is None else domain_flags(debug)
         groups = CpuGroups(boot.host.topology)
         boots[boot.number] = _Boot(hz=boot.host.sched.hz, groups=groups, names=names, flags=flags)
-    runs = tuple(run.having(_sched_counts(run, boots[run.key.boot])) for run in found.runs)
-    return SideOf(name=side.name, kind=found.kind, runs=runs, notes=tuple(notes))
+    runs = tuple(run.having(_sched_counts(run, boots[run.key.boot])) for run in captured.runs)
+    return SideOf(name=side.name, kind=captured.kind, runs=runs, notes=tuple(notes))
 
 
 def _sched_counts(run: Captured[_Counted], boot: _Boot) -> SchedCounts:
@@ -117,10 +118,10 @@ def _read_snapshot(bundle: Bundle, name: str) -> Snapshot:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Facts:
-    """What schedstat.json says of kernel.sched_schedstats; None: unknown.
+    """State of kernel.sched_schedstats in schedstat.json; None: unknown.
 
-    :param enabled: when the run ended
-    :param enabled_before: when it began; older recorders did not look
+    :param enabled: at the end of the run
+    :param enabled_before: at the start of the run; older recorders did not record it
     """
 
     enabled: bool | None = None
@@ -134,8 +135,8 @@ def _is_enabled(bundle: Bundle, run: Run) -> bool | None:
     facts = decode(bundle.read(name, _LARGEST_JSON_BYTES), _Facts, name)
     if None not in (facts.enabled, facts.enabled_before) and facts.enabled != facts.enabled_before:
         raise InputError(
-            f"{name}: kernel.sched_schedstats changed during the run, so only a part was "
-            "counted; do not change it while recording"
+            f"{name}: kernel.sched_schedstats changed during the run, so counts are incomplete; do "
+            "not change it while recording"
         )
     return facts.enabled
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What readers of kernel counters share: numbers, tables with tabs, and how counters grow."""
+"""Helpers to parse kernel counters: numbers, tab-separated tables, increases of counters."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from schedperf.model.errors import InputError
 
-# What stands in a table where there is no value.
+# Placeholder for a missing value in a table.
 ABSENT = "-"
 # Counters of one machine: 4096 CPUs with 16 idle states.
 MOST_ROWS = 1 << 16
@@ -21,29 +21,34 @@ Row = Mapping[str, "str | None"]
 
 
 def parse_count(text: str, where: str) -> int:
-    """Return a counter's value.
+    """Return the value of a counter.
 
     :param where: file and line, for messages
-    :raises InputError: it is none, or more than 64 bits hold
+    :raises InputError: invalid, or larger than 64 bits
     """
     if not _COUNT.fullmatch(text) or int(text) > LARGEST_COUNT:
-        raise InputError(f"{where}: not a count: {text[:SHOWN]!r}; record again")
+        raise InputError(
+            f"{where}: invalid count {text[:SHOWN]!r} (expected an unsigned 64-bit integer); "
+            "record again"
+        )
     return int(text)
 
 
 def parse_cpu(text: str | None, where: str) -> int:
     """Return the number of a CPU.
 
-    :raises InputError: it is none, or larger than that of any machine
+    :raises InputError: invalid, or out of range
     """
     cpu = parse_count(text or "", where)
     if cpu >= MOST_CPUS:
-        raise InputError(f"{where}: cpu{cpu} of at most {MOST_CPUS}; record again")
+        raise InputError(
+            f"{where}: cpu{cpu} is out of range (expected at most cpu{MOST_CPUS - 1}); record again"
+        )
     return cpu
 
 
 def optional_count(row: Row, column: str, where: str) -> int | None:
-    """Return the count in a column of a row; None where it has none."""
+    """Return the count in a column of a row; None if missing."""
     text = row[column]
     return None if text is None else parse_count(text, where)
 
@@ -51,39 +56,40 @@ def optional_count(row: Row, column: str, where: str) -> int | None:
 def read_table(
     lines: Iterable[str], columns: Sequence[str], label: str
 ) -> Iterator[tuple[str, Row]]:
-    """Read a table whose first line names the columns, with tabs between.
+    """Parse a tab-separated table; the first line has the names of the columns.
 
-    :param columns: that are wanted; others may be there as well
-    :return: where a row is, for messages, and its values by column, None where there is none
-    :raises InputError: a column is missing, a row is damaged, or there are too many
+    :param columns: required columns; others are ignored
+    :return: position of each row for messages, and its values by column; None: missing
+    :raises InputError: a column is missing, a row is damaged, or there are too many rows
     """
     header: list[str] | None = None
     for number, line in enumerate(lines, 1):
         where = f"{label}:{number}"
         if number > MOST_ROWS or len(line) > LONGEST_LINE:
-            raise InputError(f"{where}: more than a machine can have; record again")
+            limit = f"expected at most {MOST_ROWS} lines of up to {LONGEST_LINE} characters"
+            raise InputError(f"{where}: table is too large ({limit}); record again")
         cells = line.rstrip("\r\n").split("\t")
         if header is None:
             header = cells
             if missing := set(columns) - set(header):
-                raise InputError(f"{where}: no column {min(missing)!r}; record again")
+                raise InputError(f"{where}: missing column {min(missing)!r}; record again")
         elif len(cells) != len(header):
-            problem = f"{len(cells)} values under {len(header)} columns"
+            problem = f"line of {len(cells)} values (expected {len(header)}, as in the header)"
             raise InputError(f"{where}: {problem}; record again")
         else:
-            found = dict(zip(header, cells, strict=True))
-            yield where, {name: None if found[name] == ABSENT else found[name] for name in columns}
+            row = dict(zip(header, cells, strict=True))
+            yield where, {name: None if row[name] == ABSENT else row[name] for name in columns}
     if header is None:
-        raise InputError(f"{label}: empty; record again")
+        raise InputError(f"{label}: empty file (expected a table with a header); record again")
 
 
 def growth(before: int, after: int, modulus: int | None = None) -> tuple[int | None, bool]:
-    """Return by how much a counter has grown, and whether it wrapped.
+    """Return the increase of a counter, and whether it wrapped.
 
-    A counter that would have had to count more than half of its range to wrap is taken to have
-    started again, as counters do when a CPU goes and comes: what it counted is unknown, None.
+    If a wrap would mean an increase of more than half of its range, the counter is assumed to be
+    reset, e.g. because a CPU went offline and online: its increase is unknown, None.
 
-    :param modulus: the number of values of the counter; None where it is too wide to wrap
+    :param modulus: number of values of the counter; None: too wide to wrap
     """
     if after >= before:
         return after - before, False

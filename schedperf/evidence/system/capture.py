@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the system counted around one run: the folder system_counters of a run, as sums.
+"""Read the directory system_counters of a run: increases of system-wide counters.
 
-:func:`read_system_counters` reads both looks of the run and returns by how much each count grew.
-A file that cannot be read costs its own counts, and a note says so. :func:`read_task_counters`
-reads what the run's own tasks counted, which the collector task_sched keeps.
+:func:`read_system_counters` reads both snapshots of the run and returns the increase of each
+counter. A file that cannot be read is left out, with a note. :func:`read_task_counters` reads the
+statistics of the workload's tasks from the collector task_sched.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -17,6 +17,7 @@ from schedperf.bundle.json import decode
 from schedperf.bundle.open import Bundle, Run
 from schedperf.evidence.system.cgroup_cpu import CpuGroup, parse_cgroup_cpu
 from schedperf.evidence.system.proc_files import parse_cpu_times, parse_interrupts, parse_pressure
+from schedperf.evidence.system.record import BY_NAME
 from schedperf.evidence.system.sums import (
     CpuKey,
     SystemKey,
@@ -33,7 +34,6 @@ from schedperf.evidence.system.sums import (
 )
 from schedperf.evidence.system.sys_tables import parse_cpufreq, parse_cpuidle, parse_power
 from schedperf.evidence.system.task_sched import parse_task_sched
-from schedperf.evidence.system.words import BY_NAME
 from schedperf.model.errors import InputError
 
 __all__ = [
@@ -63,12 +63,12 @@ Parse = Callable[[Iterable[str], str], Parsed]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SystemCounts:
-    """What the system counted around one run.
+    """System-wide counters around one run.
 
-    :param cpus: what each CPU counted; times in s
-    :param seconds: between both looks; None: unknown
-    :param missing: why a file is not there, by its name; true of the machine, so of all runs
-    :param notes: what is odd in this run, a sentence each
+    :param cpus: counts of each CPU; times in s
+    :param seconds: time between both snapshots; None: unknown
+    :param missing: why a file is missing, by name; a property of the machine, the same in all runs
+    :param notes: anomalies in this run, one sentence each
     """
 
     counts: Mapping[SystemKey, SystemValue]
@@ -80,10 +80,10 @@ class SystemCounts:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Facts:
-    """What facts.json says of a run.
+    """Contents of facts.json.
 
-    :param seconds: between both looks; None: unknown
-    :param cpus_before: that were online, as the kernel lists them: "0-3"
+    :param seconds: time between both snapshots; None: unknown
+    :param cpus_before: online CPUs in the kernel's format: "0-3"
     :param clock_stepped_ns: by how much CLOCK_REALTIME moved against CLOCK_MONOTONIC
     """
 
@@ -104,7 +104,7 @@ def read_system_counters(bundle: Bundle, run: Run) -> SystemCounts:
     folder = f"{run.folder}/{FOLDER}"
     name = f"{folder}/facts.json"
     if bundle.size(name) is None:
-        raise InputError(f"{bundle.path}: {name} is missing; record with {FOLDER}")
+        raise InputError(f"{bundle.path}: {name} is missing; record with the collector {FOLDER}")
     facts = decode(bundle.read(name, LARGEST_JSON_BYTES), _Facts, name)
     host = next(boot.host for boot in bundle.boots if boot.number == run.boot)
     reading = _Reading(bundle, folder, SystemSums(host.topology.node_of_cpu()))
@@ -120,13 +120,13 @@ def read_system_counters(bundle: Bundle, run: Run) -> SystemCounts:
 
 
 def read_task_counters(bundle: Bundle, run: Run) -> SystemCounts:
-    """Read the sums over the workload's tasks, each up to the last look at it.
+    """Read the sums over the workload's tasks, as of the last snapshot of each.
 
     :raises InputError: the run has none, or tasks.json is damaged
     """
     name = f"{run.folder}/{TASKS}"
     if bundle.size(name) is None:
-        raise InputError(f"{bundle.path}: {name} is missing; record with task_sched")
+        raise InputError(f"{bundle.path}: {name} is missing; record with the collector task_sched")
     sums = SystemSums({})
     add_tasks(sums, parse_task_sched(bundle.read(name, LARGEST_JSON_BYTES), name))
     return SystemCounts(counts=sums.counts, cpus={}, seconds=None, missing={}, notes=sums.notes)
@@ -162,7 +162,8 @@ class _Reading:
         is_there = [self._bundle.size(path) is not None for path in (before, after)]
         if not all(is_there):
             if any(is_there):
-                self.sums.note(f"{name}: read {'before' if is_there[0] else 'after'} the run only")
+                when = "before" if is_there[0] else "after"
+                self.sums.note(f"{name}: not counted (recorded only {when} the run)")
             return
         try:
             add(self._parse(before, parse), self._parse(after, parse))
@@ -191,4 +192,4 @@ def _describe_run(sums: SystemSums, facts: _Facts) -> None:
         sums.note(f"CPUs {before} were online before the run and {after} after it")
     stepped_s, seconds = abs(facts.clock_stepped_ns or 0) / 1e9, facts.seconds
     if seconds is not None and stepped_s > LEAST_STEP_S + SLEWED * seconds:
-        sums.note("the clock was set during the run, or the machine slept")
+        sums.note("the clock was set during the run, or the machine was suspended")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""cpu.stat of control groups, with their bandwidth limit: a text that the collector made.
+"""Parse cpu.stat of control groups, with their bandwidth limit, as the collector writes it.
 
 ::
 
@@ -10,10 +10,11 @@
     --- 25000 100000 0
     +++ 1234 8361123456789 new
 
-After the name is cpu.stat as the kernel wrote it, then quota, period and burst in microseconds,
-then the group's inode, the monotonic time of the look in ns, and whether the group was made
-since the run began. Version 1 counts ``throttled_time`` and ``burst_time`` in nanoseconds,
-version 2 ``throttled_usec`` and ``burst_usec`` (Documentation/scheduler/sched-bwc.rst).
+The name is followed by cpu.stat as the kernel prints it, then quota, period and burst in
+microseconds, then the group's inode, the monotonic time of the snapshot in ns, and whether the
+group was created during the run. Version 1 counts ``throttled_time`` and ``burst_time`` in
+nanoseconds, version 2 ``throttled_usec`` and ``burst_usec``
+(Documentation/scheduler/sched-bwc.rst).
 """
 
 import re
@@ -46,14 +47,14 @@ class GroupCount:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CpuGroup:
-    """What one group had counted at one look.
+    """Counters of one group in one snapshot.
 
-    :param path: in its hierarchy, "/" is the root
-    :param inode: tells it from a later group of the same path
-    :param seen_ns: when it was looked at, CLOCK_MONOTONIC
-    :param is_new: it was made since the run began
+    :param path: in its hierarchy; "/" is the root
+    :param inode: distinguishes it from a later group with the same path
+    :param seen_ns: time of the snapshot, CLOCK_MONOTONIC
+    :param is_new: the group was created during the run
     :param quota_s: CPU time in a period; None: no limit, or the group cannot have one
-    :param period_s: None where the group cannot have a limit
+    :param period_s: None: the group cannot have a limit
     :param counts: by name: "nr_periods", "throttled", "usage"
     """
 
@@ -67,7 +68,7 @@ class CpuGroup:
 
 
 def parse_cgroup_cpu(lines: Iterable[str], label: str) -> tuple[CpuGroup, ...]:
-    """Read all groups; there may be none.
+    """Parse all groups; the text may be empty.
 
     :raises InputError: the text is damaged
     """
@@ -77,14 +78,18 @@ def parse_cgroup_cpu(lines: Iterable[str], label: str) -> tuple[CpuGroup, ...]:
         if text.startswith("=== "):
             sections.append([text])
         elif text and not sections:
-            raise InputError(f"{label}:{number}: no group before {text[:SHOWN]!r}; record again")
+            raise InputError(
+                f"{label}:{number}: invalid line {text[:SHOWN]!r} before the first cgroup "
+                "(expected `=== PATH`); record again"
+            )
         elif text:
             sections[-1].append(text)
         if len(sections) > MOST_GROUPS or (sections and len(sections[-1]) > MOST_COUNTS):
-            raise InputError(f"{label}:{number}: more than was recorded; record again")
+            limit = f"expected at most {MOST_GROUPS} cgroups of up to {MOST_COUNTS} lines"
+            raise InputError(f"{label}:{number}: file is too large ({limit}); record again")
     groups = [_parse_group(section, label) for section in sections]
     if len({(group.path, group.inode) for group in groups}) < len(groups):
-        raise InputError(f"{label}: duplicate group; record again")
+        raise InputError(f"{label}: duplicate cgroup; record again")
     return tuple(groups)
 
 
@@ -93,7 +98,7 @@ def _parse_group(lines: list[str], label: str) -> CpuGroup:
     where = f"{label}: {path[:SHOWN]}"
     seen = _SEEN.fullmatch(lines[-1])
     if seen is None or not lines[-2].startswith("--- ") or len(path) > LONGEST_PATH:
-        raise InputError(f"{where}: truncated group; record again")
+        raise InputError(f"{where}: truncated cgroup section; record again")
     limit = lines[-2][4:].split(" ")
     quota, period = (_seconds(text, where) for text in [*limit, ABSENT, ABSENT][:2])
     return CpuGroup(
@@ -108,10 +113,12 @@ def _parse_group(lines: list[str], label: str) -> CpuGroup:
 
 
 def _parse_count(line: str, where: str) -> tuple[str, GroupCount]:
-    found = _STAT.fullmatch(line.strip())
-    if found is None:
-        raise InputError(f"{where}: not a count: {line[:SHOWN]!r}; record again")
-    name, value = found[1], parse_count(found[2], where)
+    match = _STAT.fullmatch(line.strip())
+    if match is None:
+        raise InputError(
+            f"{where}: invalid line {line[:SHOWN]!r} (expected `NAME COUNT`); record again"
+        )
+    name, value = match[1], parse_count(match[2], where)
     for suffix, scale in _UNITS:
         if name.endswith(suffix):
             return name.removesuffix(suffix), GroupCount(value=value, unit="s", scale=scale)

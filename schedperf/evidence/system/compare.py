@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Compare what the system counted as rows, CPU by CPU, and the settings that differ.
+"""Compare system counters as rows and CPU by CPU, and list settings that differ.
 
-Interrupts and softirqs by name are a family of tests of their own: there are hundreds, and they
-must not hide one cgroup that is throttled. So are the times of the CPUs: they are the few parts of
-one whole, where the time of an operation went, which dozens of idle states and cgroups must not
-hide either. All other groups together are the third.
+Multiple-testing correction has three families. Interrupts and softirqs by name are one: there are
+hundreds, and they must not hide one throttled cgroup. CPU times are another: dozens of idle states
+and cgroups must not hide where the time of an operation went. All other groups are the third.
 
-host.json has the settings that decide whether sides are comparable at all (``sched.features``,
-``sched.base_slice_ns``, ``sched.preempt``); compared here are the others, of debugfs.
+host.json has the settings that decide whether sides are comparable (``sched.features``,
+``sched.base_slice_ns``, ``sched.preempt``); this module compares the other settings in debugfs.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -15,13 +14,16 @@ from dataclasses import dataclass, replace
 
 from schedperf.evidence.system.capture import CpuKey, SystemCounts, SystemKey
 from schedperf.evidence.system.record import (
+    BY_NAME,
+    CPU_TIME,
+    GROUPS,
     Group,
     SettingRow,
     SystemMissing,
     SystemRefusal,
     SystemRow,
 )
-from schedperf.evidence.system.words import BY_NAME, GROUPS, about, rank
+from schedperf.evidence.system.words import about, rank
 from schedperf.kernel.sched_debug import FOLDER, flat_settings, read_sched_debug
 from schedperf.model.counted import CpuRow, Rate
 from schedperf.model.errors import InputError
@@ -29,19 +31,11 @@ from schedperf.model.run import Captured, SideOf
 from schedperf.runs.side import Side
 from schedperf.stats.counted.distributions import CpuMeasure, CpuValues, compare_cpus
 from schedperf.stats.counted.rates import Measures, Question, compare_rates, mean_totals
-from schedperf.stats.verdicts import percent
 
 # Subjects of a group whose nodes have rows of their own; of the others the sums say enough.
 LARGEST_BY_NODE = 5
 # A list of what only one side has names so many; the rest is counted.
 MOST_NAMED = 8
-# What is below 1% of the time or of the periods on both sides explains no change of 1%.
-LEAST_SHARE = 0.01
-# Fewer events in a run say little, whatever the interval of their rate is.
-LEAST_EVENTS_OF_CHANGE = 100.0
-# The same in words.
-LEAST = f"{LEAST_EVENTS_OF_CHANGE:g} events in a run, or a share of {percent(LEAST_SHARE)}"
-CPU_TIME: tuple[Group, ...] = ("cpu",)
 FAMILIES = (
     tuple(group for group in GROUPS if group not in (*BY_NAME, *CPU_TIME)),
     CPU_TIME,
@@ -60,8 +54,8 @@ _Settings = dict[str, str] | None
 NOT_BUSY = ("idle", "iowait")
 # The guests' time is part of the user's.
 COUNTED_TWICE = ("guest", "guest_nice")
-_OWN_SHARE = "share of the CPU's own time"
-_BUSY = CpuMeasure("cpu busy", "", "share of its time in which the CPU was not idle")
+_OWN_SHARE = "share of the CPU's total time"
+_BUSY = CpuMeasure("cpu busy", "", "CPU utilization (share of time not idle)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,7 +75,7 @@ Totals = Mapping[tuple[str, str, SystemKey], float]
 
 
 def compare_measures(base: Measured, new: Measured) -> list[SystemRow]:
-    """Return a row for each question that can be asked of both sides."""
+    """Return a row for each counter that both sides have."""
     totals = [mean_totals(side.having(lambda run: run.content.totals)) for side in (base, new)]
     shown = _shown_by_node(totals)
     answers = [
@@ -106,7 +100,11 @@ def _of_groups(
         return key.group in groups and is_shown
 
     return side.having(
-        lambda run: {place: one for place, one in run.content.measures.items() if keep(place[0])}
+        lambda run: {
+            identity: measure
+            for identity, measure in run.content.measures.items()
+            if keep(identity[0])
+        }
     )
 
 
@@ -123,8 +121,8 @@ def _shown_by_node(totals: Sequence[Totals]) -> set[Subject]:
         return set()
     return {
         (group, subject)
-        for group, found in counts.items()
-        for subject in sorted(found, key=lambda one: -found[one])[:LARGEST_BY_NODE]
+        for group, amounts in counts.items()
+        for subject in sorted(amounts, key=lambda name: -amounts[name])[:LARGEST_BY_NODE]
     }
 
 
@@ -132,8 +130,8 @@ def _place(question: Question[SystemKey]) -> tuple[object, ...]:
     key = question.key
     node = -1 if key.node is None else key.node
     field = rank(key.group, key.field), key.field
-    place = question.workload, question.point, key.subject, *field, node, question.basis
-    return GROUPS.index(key.group), *place
+    order = question.workload, question.point, key.subject, *field, node, question.basis
+    return GROUPS.index(key.group), *order
 
 
 def _row(
@@ -162,26 +160,12 @@ def _row(
         total_new=totals[1].get(counted),
         **rate.as_fields(),
     )
-    is_small = rate.p is not None and why_small(row)
+    is_small = rate.p is not None and row.why_small
     return replace(row, changed=False) if is_small else row
 
 
-def why_small(row: SystemRow) -> str:
-    """Say why a row is too small to count as a change, however significant; "" where it is not."""
-    values = [value for value in (row.base, row.new) if value is not None]
-    if row.unit == "":
-        is_little = max(values, default=0.0) < LEAST_SHARE
-        return f"the share is below {percent(LEAST_SHARE)} on both sides" if is_little else ""
-    # Quotients and levels have no counts of events.
-    events = [total for total in (row.total_base, row.total_new) if total is not None]
-    is_counted = row.unit.startswith("1/") and events
-    if not is_counted or max(events) >= LEAST_EVENTS_OF_CHANGE:
-        return ""
-    return f"fewer than {LEAST_EVENTS_OF_CHANGE:g} events in a run, on both sides"
-
-
 def describe_zeros(rows: Sequence[SystemRow]) -> tuple[str, ...]:
-    """Name what was 0 in all runs of all sides; a subject alone where all of it was."""
+    """Return counters that were 0 in all runs; only the subject if all its fields were 0."""
     zeros: dict[Subject, dict[str, None]] = {}
     others: set[tuple[str, ...]] = set()
     for row in rows:
@@ -207,14 +191,18 @@ def is_zero(row: SystemRow) -> bool:
 
 
 def describe_refusals(base: Measured, new: Measured) -> Iterator[SystemRefusal]:
-    """Yield what only one of two sides counted, at the points that both have."""
-    points = [{run.key.at for run in one.runs} for one in (base, new)]
+    """Yield counters that only one side has, at the points that both have."""
+    points = [{run.key.at for run in side.runs} for side in (base, new)]
     both = points[0] & points[1]
-    for mine, other in ((base, new), (new, base)):
-        theirs = _counters(other, both)
-        only = [one for one in _counters(mine, both) if one not in theirs]
+    for mine, counterpart in ((base, new), (new, base)):
+        theirs = _counters(counterpart, both)
+        only = [counter for counter in _counters(mine, both) if counter not in theirs]
         for group in GROUPS:
-            names = [f"{subject} {field}" for found, subject, field in only if found == group]
+            names = [
+                f"{subject} {field}"
+                for counter_group, subject, field in only
+                if counter_group == group
+            ]
             if names:
                 more = len(names) - MOST_NAMED
                 listed = ", ".join(names[:MOST_NAMED])
@@ -222,7 +210,7 @@ def describe_refusals(base: Measured, new: Measured) -> Iterator[SystemRefusal]:
                     side=mine.name,
                     group=group,
                     what=f"{listed} and {more} more" if more > 0 else listed,
-                    reason=f"not counted in {other.name}",
+                    reason=f"not counted in {counterpart.name}",
                 )
 
 
@@ -243,8 +231,8 @@ def compare_settings(sides: Sequence[Side]) -> tuple[list[SettingRow], list[Syst
     :return: what differs, a value None where a kernel has no such setting; and what of a side
         could not be read, with the reason
     """
-    found = [(side, *_read_settings(side)) for side in sides]
-    (_, base, _), *others = found
+    settings = [(side, *_read_settings(side)) for side in sides]
+    (_, base, _), *others = settings
     rows = [
         row
         for side, settings, _ in others
@@ -253,14 +241,14 @@ def compare_settings(sides: Sequence[Side]) -> tuple[list[SettingRow], list[Syst
     ]
     missing = [
         SystemMissing(side=side.name, what=FOLDER, reason=reason)
-        for side, _, reason in found
+        for side, _, reason in settings
         if reason
     ]
     return rows, missing
 
 
 def _read_settings(side: Side) -> tuple[_Settings, str]:
-    """Return the settings; without them the reason, "" where nobody asked for them."""
+    """Return the settings, or None and the reason; "" if they were not requested."""
     for boot in side.bundle.boots[:1]:
         try:
             debug = read_sched_debug(side.bundle, boot)
@@ -303,13 +291,13 @@ def _per_cpu(
     counted: Mapping[CpuKey, Mapping[int, float]], seconds: float
 ) -> dict[CpuMeasure, Mapping[int, float]]:
     busy: dict[int, float] = {}
-    found: dict[CpuMeasure, Mapping[int, float]] = {_BUSY: busy}
+    measures: dict[CpuMeasure, Mapping[int, float]] = {_BUSY: busy}
     for key, counts in counted.items():
-        found[_cpu_measure(key)] = {cpu: value / seconds for cpu, value in counts.items()}
+        measures[_cpu_measure(key)] = {cpu: value / seconds for cpu, value in counts.items()}
         if key.group == "cpu" and key.subject not in (*NOT_BUSY, *COUNTED_TWICE):
             for cpu, value in counts.items():
                 busy[cpu] = busy.get(cpu, 0.0) + value / seconds
-    return found
+    return measures
 
 
 def _cpu_measure(key: CpuKey) -> CpuMeasure:
@@ -319,6 +307,6 @@ def _cpu_measure(key: CpuKey) -> CpuMeasure:
         meaning = _OWN_SHARE if is_time else about(key.group, key.subject, "share").meaning
         return CpuMeasure(f"{key.group} {key.subject}", "", meaning)
     if key.group == "interrupts":
-        return CpuMeasure("interrupts", "1/s", "interrupts of all kinds")
+        return CpuMeasure("interrupts", "1/s", "all interrupts")
     meaning = about(key.group, key.subject, "count").meaning
     return CpuMeasure(f"{key.group} {key.subject}", "1/s", meaning)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Throttled cgroups, CPU time, watts, stalls, idle states and interrupts with a significant change.
+"""Findings: significant changes of throttling, CPU time, power, stalls, idle states and interrupts.
 
-What is a mere consequence of a longer or a shorter run is left out: counts an operation of what
-comes with time (:mod:`schedperf.stats.counted.findings`), and shares of the CPUs' time. All shares
-add up to 1, so one of them falls where another grows, and the time per operation tells which did.
+Changes that only follow from a longer or shorter run are left out: counts per operation of events
+that come with time (:mod:`schedperf.stats.counted.findings`), and shares of CPU time. All shares
+add up to 1, so one decreases if another increases; the time per operation shows which one changed.
 """
 
 import math
@@ -22,19 +22,19 @@ from schedperf.model.units import format_measure
 from schedperf.stats.counted.findings import Paces, describe_interval, rate_finding
 from schedperf.stats.counted.rates import distance_of
 
-# Of one side; the section's tables have every row.
+# Per side; the section's tables have every row.
 MOST_FINDINGS = 4
-# Of one group of counters: hundreds of interrupts must leave room for the others.
+# Per group of counters: hundreds of interrupts must leave room for the others.
 MOST_OF_GROUP = 2
-# A kind has most of a change from here on; below that nothing is said of its part.
+# A smaller part of the change of busy time is not reported.
 _LEAST_PART = 0.5
 
 
 class _Rule(NamedTuple):
-    """What is said of the rows of one field.
+    """Text of the finding for the rows of one field.
 
-    :param field: None: whatever the group counts
-    :param bases: only the first of them that has a row is looked at
+    :param field: None: all fields of the group
+    :param bases: in order of preference; only the first with a row is used
     """
 
     group: Group
@@ -43,15 +43,15 @@ class _Rule(NamedTuple):
     text: str
 
 
-# The most telling ones first. A rate an operation has precedence over a rate a second, which a
-# slower kernel lowers for everything; watts are what a second costs, whoever works in it.
+# In order of importance. Rates per operation have precedence over rates per second, because a
+# slower kernel lowers all rates per second; power is always per second.
 _WORK: tuple[Basis, ...] = ("operation", "time")
 _RULES = (
     _Rule(
         "cgroup",
         "throttled_share",
         ("share",),
-        "cgroup {subject}: throttled in {base} -> {new} of its periods",
+        "cgroup {subject}: throttled in {base} -> {new} of its quota periods",
     ),
     _Rule(
         "cgroup",
@@ -65,8 +65,8 @@ _RULES = (
         ("operation",),
         "{subject} time per {per} {base} -> {new}{change}",
     ),
-    _Rule("power", "energy", ("time",), "{subject} draws {base} -> {new}"),
-    _Rule("power", "energy", ("operation",), "{subject} draws {base} -> {new} per {per}"),
+    _Rule("power", "energy", ("time",), "{subject} power {base} -> {new}"),
+    _Rule("power", "energy", ("operation",), "{subject} energy {base} -> {new} per {per}"),
     _Rule("frequency", "mean", ("share",), "CPU frequency {base} -> {new}"),
     _Rule(
         "pressure",
@@ -74,35 +74,35 @@ _RULES = (
         ("share",),
         "pressure {subject}: {base} -> {new} of the time",
     ),
-    _Rule("idle", "usage", _WORK, "{subject} is entered {often} per {per}"),
+    _Rule("idle", "usage", _WORK, "entries into {subject} per {per} {base} -> {new}{change}"),
     _Rule(
         "idle",
         "time",
         ("operation",),
-        "CPUs are in {subject} for {base} -> {new} per {per}",
+        "CPU time in {subject}: {base} -> {new} per {per}",
     ),
     _Rule(
         "idle",
         "share",
         ("share",),
-        "CPUs are in {subject} for {base} -> {new} of the time",
+        "share of CPU time in {subject}: {base} -> {new}",
     ),
     _Rule(
         "cpu",
         "share",
         ("share",),
-        "CPUs spend {base} -> {new} of the time in {subject}",
+        "share of CPU time in {subject}: {base} -> {new}",
     ),
-    _Rule("softirqs", None, _WORK, "softirqs {subject} come {often} per {per}"),
-    _Rule("interrupts", None, _WORK, "interrupts {subject} come {often} per {per}"),
+    _Rule("softirqs", None, _WORK, "softirqs {subject} per {per} {base} -> {new}{change}"),
+    _Rule("interrupts", None, _WORK, "interrupts {subject} per {per} {base} -> {new}{change}"),
 )
 
 
 @finding("system_changes", SystemCounters)
 def system_changes(data: SystemCounters) -> Iterator[Finding]:
-    """Yield a few changes of each side, in the order of the rules, the largest of each first.
+    """Yield a few changes per side, in the order of the rules, the largest of each rule first.
 
-    A cgroup, a state or an interrupt is told once, at the point where it changed most.
+    A cgroup, idle state or interrupt has one finding, at the point with its largest change.
     """
     paces = Paces(_rates(data.rows))
     described: set[tuple[str, str, str]] = set()
@@ -122,7 +122,7 @@ def system_changes(data: SystemCounters) -> Iterator[Finding]:
 def _changed(rows: Sequence[SystemRow], paces: Paces) -> Iterator[tuple[_Rule, SystemRow]]:
     costly = {row.identity for row in rows if (row.field, row.basis) == ("time", "operation")}
     for rule in _RULES:
-        found: dict[tuple[Hashable, ...], SystemRow] = {}
+        by_identity: dict[tuple[Hashable, ...], SystemRow] = {}
         mine = [
             row
             for row in rows
@@ -132,10 +132,10 @@ def _changed(rows: Sequence[SystemRow], paces: Paces) -> Iterator[tuple[_Rule, S
             and row.basis in rule.bases
         ]
         for row in sorted(mine, key=lambda row: rule.bases.index(row.basis)):
-            found.setdefault(row.identity, row)
+            by_identity.setdefault(row.identity, row)
         telling = [
             row
-            for row in found.values()
+            for row in by_identity.values()
             if row.changed
             and paces.is_reason(row)
             and not (row.field == "share" and replace(row, field="time").identity in costly)
@@ -147,23 +147,25 @@ def _changed(rows: Sequence[SystemRow], paces: Paces) -> Iterator[tuple[_Rule, S
 def _part(row: SystemRow, rows: Sequence[SystemRow]) -> str:
     if not _is_cost(row):
         return ""
-    place = _place(row)
-    return _describe_part(row, [one for one in rows if _is_cost(one) and _place(one) == place])
+    point_and_node = _point_and_node(row)
+    return _describe_part(
+        row, [cost for cost in rows if _is_cost(cost) and _point_and_node(cost) == point_and_node]
+    )
 
 
-def _place(row: SystemRow) -> tuple[Hashable, ...]:
+def _point_and_node(row: SystemRow) -> tuple[Hashable, ...]:
     return row.side, row.workload, row.point, row.node
 
 
 def _without_sums(rows: Sequence[SystemRow]) -> list[SystemRow]:
-    # The sum over cgroups is told where the sides have cgroups of other names.
+    # The sum over cgroups is a finding only if no single cgroup is, e.g. if paths differ.
     named = {row.side for row in rows if row.subject != TOTAL}
     return [row for row in rows if row.subject != TOTAL or row.side not in named]
 
 
 def _describe(rule: _Rule, row: SystemRow, remarks: Sequence[str]) -> Finding:
     where = f"{row.point}: " if row.point else ""
-    # What reads the CPUs' times is not what spends them.
+    # The function that accounts CPU time is not the cause of its change.
     function = "" if row.group == "cpu" else row.function
     look_at = f"; look at {function}" if function else ""
     claim = (
@@ -175,7 +177,7 @@ def _describe(rule: _Rule, row: SystemRow, remarks: Sequence[str]) -> Finding:
         section="system_counters",
         claim=claim,
         metric=f"{row.group} {row.subject} {row.field}",
-        # A kind of time that CPUs work for the same operation is a cost; all else is neither.
+        # Busy time per operation is a cost; for other rows neither direction is better.
         better="lower" if _is_cost(row) else None,
     )
 
@@ -185,52 +187,48 @@ def _sentence(rule: _Rule, row: SystemRow) -> str:
         format_measure(value, row.unit, row.base, row.new) for value in (row.base, row.new)
     )
     per = row.unit.partition("/")[2]
-    often = f"{base} -> {new} times"
-    if row.ratio is not None:
-        often = f"{row.ratio:.3g} times as often"
     return rule.text.format(
         subject=row.subject,
         base=base,
         new=new,
-        often=often,
         change="" if row.ratio is None else f", {100.0 * (row.ratio - 1.0):+.1f}%",
         per="second" if per == "s" else per,
     )
 
 
 def _is_cost(row: SystemRow) -> bool:
-    """Is it the time that CPUs worked for an operation?"""
+    """Return whether the row is busy CPU time per operation."""
     what = (row.group, row.field, row.basis)
     return what == ("cpu", "time", "operation") and row.subject not in NOT_BUSY
 
 
 def _describe_part(row: SystemRow, costs: Iterable[SystemRow]) -> str:
-    """Say which part of the change of all busy time a kind has at least, or "" of a small part.
+    """Return the minimum part of the change of busy time due to a kind of time; "" if small.
 
-    The part is the least that the 95% CIs leave: the end of the kind's own that is nearest
-    to no change, beside those ends of all others that are farthest in the same direction.
+    The part is the minimum that the 95% CIs allow: the end of the kind's CI that is closest to no
+    change, and the ends of all other CIs that are farthest in the same direction.
 
-    :param costs: of the same place, the row among them
+    :param costs: rows of the same workload, point and node, including the row itself
     """
     rises = (row.new or 0.0) > (row.base or 0.0)
     own = _change(row, _ends(row)[0 if rises else 1], rises=rises)
     others = sum(
-        _largest_change(one, rises=rises)
-        for one in costs
-        if one.subject not in (row.subject, *COUNTED_TWICE)
+        _largest_change(cost, rises=rises)
+        for cost in costs
+        if cost.subject not in (row.subject, *COUNTED_TWICE)
     )
     part = own / (own + others) if own > 0.0 else 0.0
     if part < _LEAST_PART:
         return ""
     per = row.unit.partition("/")[2]
-    verb = "growth" if rises else "fall"
-    # Rounded down, since it is the least.
-    return f"at least {math.floor(100.0 * part)}% of the {verb} of busy time per {per}"
+    change = "increase" if rises else "decrease"
+    # Rounded down, because it is a minimum.
+    return f"at least {math.floor(100.0 * part)}% of the {change} in busy time per {per}"
 
 
 def _largest_change(row: SystemRow, *, rises: bool) -> float:
     if None in _ends(row):
-        # A run has none of it, so it has no ratio; it changed by no more than all that there was.
+        # Without a ratio (a run has 0), the largest value limits the change.
         return max(*row.values_base, *row.values_new)
     return _change(row, _ends(row)[1 if rises else 0], rises=rises)
 
@@ -240,25 +238,24 @@ def _ends(row: SystemRow) -> tuple[float | None, float | None]:
 
 
 def _change(row: SystemRow, ratio: float | None, *, rises: bool) -> float:
-    # In the row's unit, 0 where it goes the other way. The logarithmic mean makes it the same size
-    # from either side.
+    # In the row's unit; 0 in the other direction. The logarithmic mean makes it symmetric in both
+    # sides.
     if not ratio or not row.base or not row.new:
         return 0.0
     change = math.log(ratio) * _logarithmic_mean(row.base, row.new)
     return max(change if rises else -change, 0.0)
 
 
-def _logarithmic_mean(one: float, other: float) -> float:
+def _logarithmic_mean(first: float, second: float) -> float:
     # Stolarsky, "Generalizations of the logarithmic mean", Math. Mag. 48 (1975).
-    return one if one == other else (other - one) / math.log(other / one)
+    return first if first == second else (second - first) / math.log(second / first)
 
 
 def _rates(rows: Iterable[SystemRow]) -> Iterator[SystemRow]:
-    """Yield what is known by time, for :class:`schedperf.stats.counted.findings.Paces`.
+    """Yield the rates per time, for :class:`schedperf.stats.counted.findings.Paces`.
 
-    The share of the time that CPUs did nothing is the rate of that time: they do so for longer
-    while a run takes longer. Of the time that they work no rate is asked: where the whole of it was
-    the kernel's before, there can be no larger share.
+    The share of idle time is the rate of idle time per second: its amount grows with the length of
+    the run. Busy time needs no rate: a share that was already the whole cannot grow.
     """
     for row in rows:
         is_time = row.field in ("time", "share") and row.group in ("cpu", "idle")

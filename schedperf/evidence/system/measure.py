@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What one run counted, divided by its time, by its operations, and by each other."""
+"""Rates, shares and means of the counters of one run."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -10,11 +10,11 @@ from schedperf.model.host import Topology
 from schedperf.model.run import Captured
 from schedperf.stats.counted.rates import Measure, Measures, divide
 
-# What has a share of the run's time, or of the time of all CPUs, needs no second number a second.
+# Times that become a share of the run's time, or of the time of all CPUs, have no rate per second.
 STALLS = "pressure"
 CPU_TIMES = ("idle", "cpu")
-# Tasks were looked at for the last time before they ended. So their sums are not whole, but what
-# they are to each other is right.
+# The last snapshot of a task is before its end, so its sums are incomplete, but quotients are
+# valid.
 TASKS = "tasks"
 GUESTS = ("guest", "guest_nice")
 
@@ -73,16 +73,19 @@ def measure(run: Captured[SystemCounts], cpus: Cpus) -> Measures[SystemKey]:
         seconds=seconds,
         ops=run.ops,
     )
-    found = {place: one._replace(unit="W") if one.unit == "J/s" else one for place, one in divided}
+    measures = {
+        identity: quotient._replace(unit="W") if quotient.unit == "J/s" else quotient
+        for identity, quotient in divided
+    }
     for key, value in counts.items():
         if value.kind == "level":
-            found[key, "share"] = Measure(value.value, value.unit)
+            measures[key, "share"] = Measure(value.value, value.unit)
     plain = {key: value.value for key, value in grown.items()}
-    found |= {(key, "share"): one for key, one in _quotients(plain)}
+    measures |= {(key, "share"): quotient for key, quotient in _quotients(plain)}
     for key, share in _shares_of_time(plain, seconds, cpus):
-        found.pop((key, "time"), None)
-        found[key._replace(field="share"), "share"] = Measure(share, "")
-    return found
+        measures.pop((key, "time"), None)
+        measures[key._replace(field="share"), "share"] = Measure(share, "")
+    return measures
 
 
 def accounted_share(run: Captured[SystemCounts], cpus: Cpus) -> float | None:
@@ -102,11 +105,11 @@ def accounted_share(run: Captured[SystemCounts], cpus: Cpus) -> float | None:
 
 def _quotients(counts: Mapping[SystemKey, float]) -> Iterator[tuple[SystemKey, Measure]]:
     for key, value in counts.items():
-        for one in _QUOTIENTS:
-            if (key.group, key.field) == (one.group, one.over):
-                under = counts.get(key._replace(field=one.under))
+        for quotient in _QUOTIENTS:
+            if (key.group, key.field) == (quotient.group, quotient.over):
+                under = counts.get(key._replace(field=quotient.under))
                 if under:
-                    yield key._replace(field=one.name), Measure(value / under, one.unit)
+                    yield key._replace(field=quotient.name), Measure(value / under, quotient.unit)
 
 
 def _shares_of_time(

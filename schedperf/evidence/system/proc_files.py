@@ -9,8 +9,8 @@
     ctxt 20613
     processes 202
 
-/proc/pressure/{cpu,memory,io,irq}; ``some``: at least one task waited, ``full``: all that were not
-idle did; the total is in microseconds (Documentation/accounting/psi.rst)::
+/proc/pressure/{cpu,memory,io,irq}; ``some``: at least one task waited, ``full``: all non-idle tasks
+waited; the total is in microseconds (Documentation/accounting/psi.rst)::
 
     some avg10=6.17 avg60=1.70 avg300=0.38 total=1333957
     full avg10=0.00 avg60=0.00 avg300=0.00 total=0
@@ -22,9 +22,9 @@ idle did; the total is in microseconds (Documentation/accounting/psi.rst)::
     LOC:       1664       1746   Local timer interrupts
     ERR:          0
 
-Only CPUs that are online have a column. The numbers of lines move from boot to boot, so an
-interrupt of a device is called by the device, and those of architectures by their label; the
-IPIs of arm64 have numbers as well (``IPI0``) and are called by their words.
+Only online CPUs have a column. Interrupt numbers change between boots, so device interrupts are
+named by the device, and architecture interrupts by their label; the numbered IPIs of arm64
+(``IPI0``) are named by their description.
 
     >>> parse_pressure(["some avg10=6.17 avg60=1.70 avg300=0.38 total=1333957"], "cpu")
     (Pressure(kind='some', total_us=1333957),)
@@ -66,9 +66,9 @@ _NUMBERED_INTERRUPT = re.compile(r"[0-9]+|IPI[0-9]+", re.ASCII)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CpuTimes:
-    """One look.
+    """One snapshot.
 
-    :param ticks: by CPU, then by kind of time; older kernels know fewer kinds
+    :param ticks: by CPU, then by kind of time; older kernels have fewer kinds
     :param totals: by name, of :data:`TOTALS`
     """
 
@@ -87,18 +87,21 @@ def parse_cpu_times(lines: Iterable[str], label: str) -> CpuTimes:
         # The line "intr" has a number for each interrupt, so no line is split whole.
         name, _, rest = line.partition(" ")
         where = f"{label}:{number}"
-        if found := _CPU_LABEL.fullmatch(name):
+        if match := _CPU_LABEL.fullmatch(name):
             values = rest.split()[: len(KINDS)]
-            cpu = parse_cpu(found[1], where)
+            cpu = parse_cpu(match[1], where)
             if cpu in ticks or not values or number > MOST_CPUS + 1:
-                raise InputError(f"{where}: cpu{cpu} a second time, or empty; record again")
+                raise InputError(
+                    f"{where}: invalid `cpu{cpu}` line (expected one line of times per CPU); "
+                    "record again"
+                )
             ticks[cpu] = {
                 kind: parse_count(value, where) for kind, value in zip(KINDS, values, strict=False)
             }
         elif name in TOTALS:
             totals[name] = parse_count(rest.strip(), where)
     if not ticks:
-        raise InputError(f"{label}: no CPU lines; give a copy of /proc/stat")
+        raise InputError(f"{label}: no `cpuN` lines; pass a copy of /proc/stat")
     return CpuTimes(ticks=ticks, totals=totals)
 
 
@@ -119,23 +122,27 @@ def parse_pressure(lines: Iterable[str], label: str) -> tuple[Pressure, ...]:
 
     :raises InputError: a line is damaged or there twice, or there is none
     """
-    found: dict[str, Pressure] = {}
+    stalls: dict[str, Pressure] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         match = _STALLED.fullmatch(line.strip())
-        if match is None or match[1] in found:
-            raise InputError(f"{label}:{number}: invalid stall time {line[:SHOWN]!r}; record again")
+        if match is None or match[1] in stalls:
+            raise InputError(
+                f"{label}:{number}: invalid stall time {line[:SHOWN]!r} "
+                "(expected one `some` and one `full` line, "
+                "e.g. `some avg10=0.00 total=12`); record again"
+            )
         total = parse_count(match[2], f"{label}:{number}")
-        found[match[1]] = Pressure(kind=match[1], total_us=total)
-    if not found:
-        raise InputError(f"{label}: empty; record again")
-    return tuple(found.values())
+        stalls[match[1]] = Pressure(kind=match[1], total_us=total)
+    if not stalls:
+        raise InputError(f"{label}: empty file (expected stall times); record again")
+    return tuple(stalls.values())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _InterruptLine:
-    """What was counted of one interrupt.
+    """Counts of one interrupt.
 
     :param label: as the line begins: "24", "LOC"
     :param name: "virtio3-virtqueues", "LOC", "Rescheduling interrupts"
@@ -151,9 +158,9 @@ class _InterruptLine:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InterruptTable:
-    """One look.
+    """One snapshot.
 
-    :param cpus: that were online
+    :param cpus: online CPUs
     """
 
     cpus: tuple[int, ...]
@@ -166,30 +173,37 @@ def parse_interrupts(lines: Iterable[str], label: str) -> InterruptTable:
     :raises InputError: it is none, or damaged
     """
     cpus: tuple[int, ...] = ()
-    found: dict[str, _InterruptLine] = {}
+    by_label: dict[str, _InterruptLine] = {}
     for number, line in enumerate(lines, 1):
         where = f"{label}:{number}"
         if len(line) > _LONGEST_LINE or number > _MOST_LINES:
-            raise InputError(f"{where}: more than a machine can have; record again")
+            limit = f"expected at most {_MOST_LINES} lines of up to {_LONGEST_LINE} characters"
+            raise InputError(f"{where}: table is too large ({limit}); record again")
         if not cpus:
             cpus = _parse_header(line, where)
         elif line.strip() and not line.lstrip().startswith(_WITHOUT_COUNTS):
-            one = _parse_interrupt_line(line, len(cpus), where)
-            if one.label in found:
-                raise InputError(f"{where}: {one.label[:SHOWN]!r} a second time; record again")
-            found[one.label] = one
-    if not found:
+            parsed = _parse_interrupt_line(line, len(cpus), where)
+            if parsed.label in by_label:
+                raise InputError(f"{where}: duplicate line {parsed.label[:SHOWN]!r}; record again")
+            by_label[parsed.label] = parsed
+    if not by_label:
         raise InputError(f"{label}: no interrupt lines; record again")
-    return InterruptTable(cpus=cpus, lines=tuple(found.values()))
+    return InterruptTable(cpus=cpus, lines=tuple(by_label.values()))
 
 
 def _parse_header(line: str, where: str) -> tuple[int, ...]:
     columns = [_CPU_COLUMN.fullmatch(word) for word in line.split()]
     cpus = tuple(int(column[1]) for column in columns if column)
     if not cpus or len(cpus) < len(columns) or len(set(cpus)) < len(cpus):
-        raise InputError(f"{where}: invalid CPU header {line[:SHOWN]!r}; record again")
+        raise InputError(
+            f"{where}: invalid header {line[:SHOWN]!r} "
+            "(expected CPU names, e.g. CPU0 CPU1); record again"
+        )
     if max(cpus) >= MOST_CPUS:
-        raise InputError(f"{where}: cpu{max(cpus)} of at most {MOST_CPUS}; record again")
+        raise InputError(
+            f"{where}: cpu{max(cpus)} is out of range (expected at most "
+            f"cpu{MOST_CPUS - 1}); record again"
+        )
     return cpus
 
 
@@ -200,10 +214,16 @@ def _parse_interrupt_line(line: str, columns: int, where: str) -> _InterruptLine
     is_total = label.upper() in {"ERR", "MIS"}
     numbers = words[: 1 if is_total else columns]
     if not colon or not label or len(numbers) != (1 if is_total else columns):
-        raise InputError(f"{where}: {len(numbers)} counts of {columns} CPUs; record again")
+        raise InputError(
+            f"{where}: line of {len(numbers)} counts "
+            f"(expected {1 if is_total else columns}); record again"
+        )
     # All at once: large machines have a million of them.
     if not _INTERRUPT_COUNTS.fullmatch(" ".join(numbers)):
-        raise InputError(f"{where}: not counts: {' '.join(numbers)[:SHOWN]!r}; record again")
+        raise InputError(
+            f"{where}: invalid counts {' '.join(numbers)[:SHOWN]!r} (expected "
+            "unsigned integers); record again"
+        )
     counts = np.array([int(number) for number in numbers], dtype=np.uint64)
     text = words[columns] if len(words) > columns else ""
     return _InterruptLine(

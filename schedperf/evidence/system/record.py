@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Record of the section ``system_counters``: what the system counted around the runs."""
+"""Record of the section ``system_counters``: system-wide counters around the runs."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, get_args
 
 from schedperf.model.comparison import SectionData
 from schedperf.model.counted import CpuRow, RateRow
+from schedperf.model.units import percent
 
-# In the order in which a reader wants them.
+# In the order of the report.
 Group = Literal[
     "cgroup",
     "power",
@@ -20,6 +21,16 @@ Group = Literal[
     "interrupts",
     "tasks",
 ]
+GROUPS: tuple[Group, ...] = get_args(Group)
+# Counters whose subjects the kernel names: they are corrected together.
+BY_NAME: tuple[Group, ...] = ("interrupts", "softirqs")
+# What is below 1% of the time or of the periods on both sides explains no change of 1%.
+LEAST_SHARE = 0.01
+# Fewer events in a run say little, whatever the interval of their rate is.
+LEAST_EVENTS_OF_CHANGE = 100.0
+# The same in words.
+LEAST = f"{LEAST_EVENTS_OF_CHANGE:g} events per run, or a share of {percent(LEAST_SHARE)}"
+CPU_TIME: tuple[Group, ...] = ("cpu",)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,13 +40,15 @@ class SystemSide:
     side: str
     runs: int
     kind: Literal["clean", "instrumented"]
-    seconds: Annotated[float | None, "between the looks, over all runs"]
-    task_runs: Annotated[int, "in which the workload's tasks were looked at"]
-    cpus: Annotated[int, "of the first boot; 0: unknown"]
+    seconds: Annotated[
+        float | None, "time between the snapshots, summed over runs; null if unknown"
+    ]
+    task_runs: Annotated[int, "number of runs with counters of workload tasks"]
+    cpus: Annotated[int, "number of CPUs in the first boot; 0 if unknown"]
     accounted: Annotated[
         float | None,
-        "share of the wall time of the CPUs that /proc/stat has, of all kinds together; the mean "
-        "over runs, null: unknown",
+        "CPU time accounted in /proc/stat, divided by (wall time x number of CPUs), mean over "
+        "runs; null if unknown",
     ]
 
 
@@ -44,28 +57,46 @@ class SystemRow(RateRow):
     """The rate, share or mean of one counter, of the machine or of one NUMA node."""
 
     group: Group
-    subject: Annotated[str, "what counted: a CPU's idle state, an interrupt, a cgroup"]
+    subject: Annotated[str, "idle state, interrupt, cgroup, … that the counter belongs to"]
     field: str
-    node: Annotated[int | None, "null: all nodes together"]
+    node: Annotated[int | None, "NUMA node; null for the sum over all nodes"]
     meaning: str
-    function: Annotated[str, "of the kernel that counts it; empty: hardware's"]
-    total_base: Annotated[float | None, "counted in a run; null of levels and shares"]
+    function: Annotated[
+        str, "kernel function that increments the counter; empty for hardware and driver counters"
+    ]
+    total_base: Annotated[
+        float | None, "count per run, mean over runs; null for instantaneous values and shares"
+    ]
     total_new: float | None
     q: Annotated[
         float | None,
-        "p, corrected for all rows of the same basis; those of interrupts and softirqs, and those "
-        "of group cpu, apart from all others",
+        "p, corrected for multiple testing over rows with the same `basis`, separately for the "
+        "groups `interrupts` and `softirqs`, for `cpu`, and for all other groups",
     ]
     changed: Annotated[
         bool | None,
-        "is the change significant and beyond the margin, of 1% of the time or 100 events a run "
-        "at least? null: unknown",
+        "true if the change is significant, larger than the margin, and not negligible (at least "
+        "1% of the time or 100 events per run); null if unknown",
     ]
 
     @property
     def statistic(self) -> str:
         """The field."""
         return self.field
+
+    @property
+    def why_small(self) -> str:
+        """Why even a significant change of the row is negligible; "" if it is not."""
+        values = [value for value in (self.base, self.new) if value is not None]
+        if self.unit == "":
+            is_little = max(values, default=0.0) < LEAST_SHARE
+            return f"the share is below {percent(LEAST_SHARE)} on both sides" if is_little else ""
+        # Quotients and levels have no counts of events.
+        events = [total for total in (self.total_base, self.total_new) if total is not None]
+        is_counted = self.unit.startswith("1/") and events
+        if not is_counted or max(events) >= LEAST_EVENTS_OF_CHANGE:
+            return ""
+        return f"fewer than {LEAST_EVENTS_OF_CHANGE:g} events per run on both sides"
 
     @property
     def identity(self) -> tuple[Hashable, ...]:
@@ -76,17 +107,17 @@ class SystemRow(RateRow):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SettingRow:
-    """A setting of the scheduler's debugfs that differs."""
+    """A scheduler setting in debugfs that differs from base."""
 
     side: str
     name: str
-    base: Annotated[str | None, "null: no such setting"]
-    new: Annotated[str | None, "null: no such setting"]
+    base: Annotated[str | None, "value on base; null if its kernel lacks the setting"]
+    new: Annotated[str | None, "value on `side`; null if its kernel lacks the setting"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SystemMissing:
-    """What was not captured on a side, and why."""
+    """A file that was not captured on a side, and the reason."""
 
     side: str
     what: str
@@ -95,7 +126,7 @@ class SystemMissing:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SystemRefusal:
-    """Counters of one side that have no counterpart, and why."""
+    """Counters of one side without a counterpart, and the reason."""
 
     side: str
     group: Group
@@ -112,9 +143,13 @@ class SystemCounters(SectionData):
 
     sides: tuple[SystemSide, ...]
     rows: tuple[SystemRow, ...]
-    zeros: Annotated[tuple[str, ...], "what was 0 in all runs, and has no row"]
-    cpus: Annotated[tuple[CpuRow, ...], "what each CPU counted"]
-    settings: Annotated[tuple[SettingRow, ...], "of the scheduler's debugfs: those that differ"]
+    zeros: Annotated[tuple[str, ...], "counters that were 0 in all runs; not in `rows`"]
+    cpus: Annotated[
+        tuple[CpuRow, ...], "per CPU: shares of time; interrupts and softirqs per second"
+    ]
+    settings: Annotated[
+        tuple[SettingRow, ...], "scheduler settings in debugfs that differ between the sides"
+    ]
     missing: tuple[SystemMissing, ...]
     not_compared: tuple[SystemRefusal, ...]
     notes: tuple[str, ...]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""System counters: what CPUs, interrupts, power and cgroups did around the runs, new vs base.
+"""System counters: CPUs, interrupts, power and cgroups around the runs, new vs base.
 
 Throttling of cgroups, power, frequencies, stalls of tasks (PSI), idle states, interrupts,
-softirqs, and the statistics of the workload's own tasks. They say what happened more often,
-never whether it was worse, so they get no verdict.
+softirqs, and statistics of the workload's tasks. More is neither better nor worse, so they get no
+verdict.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ from schedperf.model.run import Captured, SideOf
 from schedperf.runs.captured import load_captured, why_nothing
 from schedperf.runs.side import Side
 
-# Looks at the tasks disturb them, so they are in instrumented runs alone.
+# Reading task statistics disturbs the tasks, so only instrumented runs have them.
 TASKS_FOLDER = "task_sched"
 
 Loaded = SideOf[SystemCounts]
@@ -42,25 +42,25 @@ Loaded = SideOf[SystemCounts]
 def system_counters(sides: Sequence[Side]) -> SystemCounters:
     """Compare each count of the runs of one workload and point, side by side."""
     loaded = load_captured(sides, FOLDER, read_system_counters)
-    for side, found in zip(sides, loaded, strict=True):
-        if not found.runs:
-            raise Absent(found.notes[0] if found.notes else why_nothing(side, FOLDER))
+    for side, counts in zip(sides, loaded, strict=True):
+        if not counts.runs:
+            raise Absent(counts.notes[0] if counts.notes else why_nothing(side, FOLDER))
     tasks = load_captured(sides, TASKS_FOLDER, read_task_counters)
     captured = list(zip(loaded, tasks, map(_count_by_boot, sides), strict=True))
-    base, *others = [_measure_side(*one) for one in captured]
-    rows = [row for other in others for row in compare_measures(base, other)]
+    base, *others = [_measure_side(*inputs) for inputs in captured]
+    rows = [row for new in others for row in compare_measures(base, new)]
     if not rows:
-        raise Absent("no counter is present on both sides")
+        raise Absent("base and new have no counter in common")
     settings, unknown = compare_settings(sides)
     return SystemCounters(
-        sides=tuple(_describe(*one) for one in captured),
+        sides=tuple(_describe(*inputs) for inputs in captured),
         rows=tuple(row for row in rows if not is_zero(row)),
         zeros=describe_zeros(rows),
-        cpus=tuple(row for other in loaded[1:] for row in compare_loaded(loaded[0], other)),
+        cpus=tuple(row for new in loaded[1:] for row in compare_loaded(loaded[0], new)),
         settings=tuple(settings),
-        missing=(*(one for found in loaded for one in _missing(found)), *unknown),
-        not_compared=tuple(one for other in others for one in describe_refusals(base, other)),
-        notes=tuple(note for one in captured for note in _notes(*one[:2])),
+        missing=(*(row for counts in loaded for row in _missing(counts)), *unknown),
+        not_compared=tuple(refusal for new in others for refusal in describe_refusals(base, new)),
+        notes=tuple(note for inputs in captured for note in _notes(*inputs[:2])),
     )
 
 
@@ -75,7 +75,7 @@ def _measure_side(captured: Loaded, tasks: Loaded, cpus: Mapping[int, Cpus]) -> 
         measures = measure(run, cpus[run.key.boot])
         return run.having(RunMeasures(measures=measures, totals=totals))
 
-    # Looks at the tasks count nothing that is added up.
+    # Task statistics have no totals.
     runs = (
         *(measured(run, has_totals=True) for run in captured.runs),
         *(measured(run, has_totals=False) for run in tasks.runs),
@@ -98,8 +98,8 @@ def _describe(captured: Loaded, tasks: Loaded, cpus: Mapping[int, Cpus]) -> Syst
 
 def _accounted(captured: Loaded, cpus: Mapping[int, Cpus]) -> float | None:
     shares = [accounted_share(run, cpus[run.key.boot]) for run in captured.runs]
-    known = [share for share in shares if share is not None]
-    return fmean(known) if known else None
+    recorded = [share for share in shares if share is not None]
+    return fmean(recorded) if recorded else None
 
 
 def _missing(captured: Loaded) -> Iterator[SystemMissing]:
@@ -114,7 +114,7 @@ def _missing(captured: Loaded) -> Iterator[SystemMissing]:
 
 def _notes(captured: Loaded, tasks: Loaded) -> Iterator[str]:
     yield from (*captured.notes, *tasks.notes)
-    told = [note for run in (*captured.runs, *tasks.runs) for note in run.content.notes]
-    for note in dict.fromkeys(told):
-        times = f" ({told.count(note)} runs)" if told.count(note) > 1 else ""
+    notes = [note for run in (*captured.runs, *tasks.runs) for note in run.content.notes]
+    for note in dict.fromkeys(notes):
+        times = f" ({notes.count(note)} runs)" if notes.count(note) > 1 else ""
         yield f"{captured.name}: {note}{times}"

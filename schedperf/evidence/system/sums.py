@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Sum what the system counted between two looks, by NUMA node and over all CPUs."""
+"""Sum system counters between two snapshots, by NUMA node and over all CPUs."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
@@ -14,12 +14,12 @@ from schedperf.evidence.system.record import Group
 from schedperf.evidence.system.sys_tables import FrequencyPolicy, IdleState, Meter
 from schedperf.evidence.system.task_sched import WorkloadTasks
 
-# More power than any zone of RAPL has: what would count for longer than a range may wrap twice.
+# Upper limit of the power of a RAPL zone, to detect runs in which it may wrap twice.
 MOST_WATTS = 500.0
 TOTAL = "all limited groups"
-# What is added up over groups; usage is not, as a group has that of those below it.
+# Counters that are summed over groups. usage is not: a group includes the usage of its children.
 ADDITIVE = ("nr_periods", "nr_throttled", "throttled", "nr_bursts", "burst")
-# What of a task's numbers grows from its start on, so that it can be added up.
+# Cumulative counters of a task, which can be summed over tasks.
 TASK_SUMS = (
     "sum_exec_runtime", "sum_sleep_runtime", "sum_block_runtime", "wait_sum", "wait_count",
     "iowait_sum", "iowait_count", "nr_switches", "nr_voluntary_switches",
@@ -31,7 +31,7 @@ TASK_SUMS = (
 )  # fmt: skip
 _Counts = npt.NDArray[np.uint64]
 
-# A note names so many; the others are counted.
+# Number of counters that a note lists by name.
 _MOST_NAMED = 3
 # Groups and fields whose counts are kept CPU by CPU; they are a few dozen numbers of a CPU.
 _FIELDS_OF_CPUS = (
@@ -42,9 +42,9 @@ _MOST_KEYS = 50_000
 
 
 class SystemKey(NamedTuple):
-    """What was counted: ``SystemKey("idle", "C6", "time", None)``.
+    """Identity of a count: ``SystemKey("idle", "C6", "time", None)``.
 
-    :ivar node: None: of the whole machine
+    :ivar node: NUMA node; None: the whole machine
     """
 
     group: Group
@@ -57,7 +57,7 @@ class SystemValue(NamedTuple):
     """A number of one run.
 
     :ivar unit: "1", "s", "J", "Hz", "W"
-    :ivar kind: "count": by how much it grew; "level": a mean, taken as it is
+    :ivar kind: "count": increase of a counter; "level": a mean
     """
 
     value: float
@@ -66,9 +66,9 @@ class SystemValue(NamedTuple):
 
 
 class CpuKey(NamedTuple):
-    """What was counted of each CPU: ``CpuKey("idle", "C6", "s")``.
+    """Identity of a count of each CPU: ``CpuKey("idle", "C6", "s")``.
 
-    :ivar subject: of interrupts "all", as a machine has hundreds of them
+    :ivar subject: "all" for interrupts, because a machine has hundreds of them
     :ivar unit: "1" or "s"
     """
 
@@ -78,9 +78,9 @@ class CpuKey(NamedTuple):
 
 
 class SystemSums:
-    """The sums of one run, and what is odd in it.
+    """The sums of one run, and notes on anomalies.
 
-    :param nodes: NUMA node by CPU; with one node there are no sums by node
+    :param nodes: NUMA node by CPU; without several nodes there are no sums by node
     """
 
     def __init__(self, nodes: Mapping[int, int]) -> None:
@@ -92,19 +92,18 @@ class SystemSums:
         self._restarted: dict[str, dict[str, None]] = {}
 
     def note(self, text: str) -> None:
-        """Keep a sentence for the reader."""
+        """Add a note for the reader."""
         self._notes[text] = None
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Return what is odd, a sentence each."""
+        """Return notes on anomalies, one sentence each."""
         wrapped = (
-            f"{group}: wrapped, and counted as once, though it may have been more often: "
-            f"{_names(subjects)}"
+            f"{group}: counters wrapped (one wrap assumed, more are possible): {_names(subjects)}"
             for group, subjects in self._wrapped.items()
         )
         restarted = (
-            f"{group}: decreased, so it was reset and its counts are left out: {_names(subjects)}"
+            f"{group}: counters decreased, so they were reset and are left out: {_names(subjects)}"
             for group, subjects in self._restarted.items()
         )
         return (*self._notes, *wrapped, *restarted)
@@ -120,12 +119,12 @@ class SystemSums:
         modulus: int | None = None,
         cpu: int | None = None,
     ) -> None:
-        """Add what one counter has grown; nothing where a value is not known.
+        """Add the increase of one counter; nothing if a value is unknown.
 
         :param key: with the node None
-        :param scale: makes ``unit`` of the counter's own unit
-        :param modulus: the counter's number of values; None: it does not wrap
-        :param cpu: whose counter it is; None: the machine's
+        :param scale: factor from the counter's unit to ``unit``
+        :param modulus: number of values of the counter; None: it does not wrap
+        :param cpu: CPU of the counter; None: the whole machine
         """
         if before is None or after is None:
             return
@@ -141,7 +140,7 @@ class SystemSums:
     def add_growths(
         self, key: SystemKey, cpus: Sequence[int], before: _Counts, after: _Counts, modulus: int
     ) -> None:
-        """Add what the counters of many CPUs have grown.
+        """Add the increase of the counters of many CPUs.
 
         :param before: shape (cpus,); ``after`` as well
         """
@@ -158,18 +157,18 @@ class SystemSums:
             self.add_count(key._replace(node=node), float(grown[nodes == node].sum()), "1")
 
     def add_count(self, key: SystemKey, value: float, unit: str, cpu: int | None = None) -> None:
-        """Add to the count of a key, and to those of the CPU and of its node."""
-        places = [key]
+        """Add to the counts of a key, of the CPU and of its node."""
+        keys = [key]
         if cpu is not None:
             self._add_to_cpu(key, value, unit, cpu)
         if cpu is not None and cpu in self._nodes:
-            places.append(key._replace(node=self._nodes[cpu]))
-        for place in places:
-            if place not in self.counts and len(self.counts) >= _MOST_KEYS:
-                self.note(f"more than {_MOST_KEYS} different counts; the others are left out")
+            keys.append(key._replace(node=self._nodes[cpu]))
+        for summed_key in keys:
+            if summed_key not in self.counts and len(self.counts) >= _MOST_KEYS:
+                self.note(f"more than {_MOST_KEYS} counters; further counters are left out")
                 return
-            sum_before = self.counts[place].value if place in self.counts else 0.0
-            self.counts[place] = SystemValue(sum_before + value, unit, "count")
+            sum_before = self.counts[summed_key].value if summed_key in self.counts else 0.0
+            self.counts[summed_key] = SystemValue(sum_before + value, unit, "count")
 
     def _add_to_cpu(self, key: SystemKey, value: float, unit: str, cpu: int) -> None:
         if (key.group, key.field) in _FIELDS_OF_CPUS:
@@ -186,47 +185,47 @@ def add_pressure(
     sums: SystemSums, before: Sequence[Pressure], after: Sequence[Pressure], *, resource: str
 ) -> None:
     """Add the stall times of one resource ("cpu"), in seconds."""
-    earlier = {one.kind: one.total_us for one in before}
-    for one in after:
-        key = SystemKey("pressure", f"{resource} {one.kind}", "total", None)
-        sums.add_growth(key, earlier.get(one.kind), one.total_us, unit="s", scale=1e-6)
+    earlier = {stall.kind: stall.total_us for stall in before}
+    for stall in after:
+        key = SystemKey("pressure", f"{resource} {stall.kind}", "total", None)
+        sums.add_growth(key, earlier.get(stall.kind), stall.total_us, unit="s", scale=1e-6)
 
 
 def add_idle(sums: SystemSums, before: Sequence[IdleState], after: Sequence[IdleState]) -> None:
     """Add entries of idle states, and the time in them in seconds."""
-    earlier = {(one.cpu, one.state, one.name): one for one in before}
-    for one in after:
-        other = earlier.get((one.cpu, one.state, one.name))
-        if other is None:
+    earlier = {(state.cpu, state.state, state.name): state for state in before}
+    for state in after:
+        old = earlier.get((state.cpu, state.state, state.name))
+        if old is None:
             continue
-        key = SystemKey("idle", one.name, "time", None)
-        sums.add_growth(key, other.time_us, one.time_us, unit="s", scale=1e-6, cpu=one.cpu)
+        key = SystemKey("idle", state.name, "time", None)
+        sums.add_growth(key, old.time_us, state.time_us, unit="s", scale=1e-6, cpu=state.cpu)
         for field in ("usage", "above", "below", "rejected"):
-            values = (getattr(other, field), getattr(one, field))
-            sums.add_growth(key._replace(field=field), *values, cpu=one.cpu)
+            values = (getattr(old, field), getattr(state, field))
+            sums.add_growth(key._replace(field=field), *values, cpu=state.cpu)
 
 
 def add_frequency(
     sums: SystemSums, before: Sequence[FrequencyPolicy], after: Sequence[FrequencyPolicy]
 ) -> None:
-    """Add changes of frequency, and means over CPUs in Hz.
+    """Add frequency transitions, and means over CPUs in Hz.
 
-    "cur", "min" and "max" are means of both looks, "mean" is of the run itself where the driver
+    "cur", "min" and "max" are means of both snapshots; "mean" is of the run itself, if the driver
     counts the time at each frequency.
     """
-    earlier = {one.cpus[0]: one for one in before}
-    pairs = [(earlier[one.cpus[0]], one) for one in after if one.cpus[0] in earlier]
+    earlier = {policy.cpus[0]: policy for policy in before}
+    pairs = [(earlier[policy.cpus[0]], policy) for policy in after if policy.cpus[0] in earlier]
     key = SystemKey("frequency", "CPUs", "total_trans", None)
     for old, new in pairs:
         sums.add_growth(key, old.total_trans, new.total_trans, cpu=new.cpus[0])
     for field in ("cur", "min", "max"):
-        known = [
-            (getattr(one, f"{field}_khz"), len(one.cpus))
+        frequencies = [
+            (getattr(policy, f"{field}_khz"), len(policy.cpus))
             for pair in pairs
-            for one in pair
-            if getattr(one, f"{field}_khz") is not None
+            for policy in pair
+            if getattr(policy, f"{field}_khz") is not None
         ]
-        _set_mean(sums, key._replace(field=field), known)
+        _set_mean(sums, key._replace(field=field), frequencies)
     spent = [
         (khz, len(new.cpus) * (ticks - old.ticks[khz]))
         for old, new in pairs
@@ -246,11 +245,11 @@ def _set_mean(sums: SystemSums, key: SystemKey, weighted_khz: Sequence[tuple[int
 def add_power(
     sums: SystemSums, before: Sequence[Meter], after: Sequence[Meter], *, seconds: float | None
 ) -> None:
-    """Add the energy that meters counted, in J, and the mean of the power that others showed, in W.
+    """Add the energy of energy meters in J, and the mean power of power meters in W.
 
-    :param seconds: between the looks; None: unknown
+    :param seconds: time between the snapshots; None: unknown
     """
-    earlier = {(one.zone, one.name): one for one in before}
+    earlier = {(meter.zone, meter.name): meter for meter in before}
     for new in after:
         old = earlier.get((new.zone, new.name))
         if old is None:
@@ -259,8 +258,8 @@ def add_power(
         sums.add_growth(key, old.energy_uj, _unwrapped(sums, old, new), unit="J", scale=1e-6)
         if new.energy_range_uj and seconds and seconds * MOST_WATTS * 1e6 > new.energy_range_uj:
             sums.note(
-                f"power: {new.name} wraps at {new.energy_range_uj / 1e6:.0f} J, and the run is so "
-                "long that it may have wrapped more often than is counted"
+                f"power: {new.name} wraps at {new.energy_range_uj / 1e6:.0f} J; in a run of this "
+                "length it may have wrapped more often than counted"
             )
         if old.power_uw is not None and new.power_uw is not None:
             watts = (old.power_uw + new.power_uw) / 2e6
@@ -268,7 +267,7 @@ def add_power(
 
 
 def _unwrapped(sums: SystemSums, old: Meter, new: Meter) -> int | None:
-    # A meter of energy never starts again, so one that is lower has wrapped.
+    # Energy meters are never reset, so a lower value has wrapped.
     energy, most = new.energy_uj, new.energy_range_uj
     if energy is None or old.energy_uj is None or most is None:
         return energy
@@ -281,35 +280,36 @@ def _unwrapped(sums: SystemSums, old: Meter, new: Meter) -> int | None:
 def add_interrupts(
     sums: SystemSums, before: InterruptTable, after: InterruptTable, *, group: Group
 ) -> None:
-    """Add how often CPUs were interrupted, by what did.
+    """Add interrupts or softirqs, by name.
 
     :param group: "interrupts" or "softirqs"
     """
-    columns = [{cpu: place for place, cpu in enumerate(look.cpus)} for look in (before, after)]
+    columns = [{cpu: index for index, cpu in enumerate(look.cpus)} for look in (before, after)]
     cpus = [cpu for cpu in after.cpus if cpu in columns[0]]
     if before.cpus != after.cpus:
         sums.note(
-            f"{group}: CPUs went online or offline during the run; only CPUs in both are counted"
+            f"{group}: CPUs went online or offline during the run; only CPUs in both snapshots "
+            "are counted"
         )
-    places = [np.array([column[cpu] for cpu in cpus], dtype=np.intp) for column in columns]
+    indices = [np.array([column[cpu] for cpu in cpus], dtype=np.intp) for column in columns]
     earlier = {(line.label, line.name): line for line in before.lines}
     for line in after.lines:
-        other = earlier.get((line.label, line.name))
-        if other is None:
+        old = earlier.get((line.label, line.name))
+        if old is None:
             continue
         key = SystemKey(group, line.name, "count", None)
         if line.is_total:
-            values = (int(other.counts[0]), int(line.counts[0]))
+            values = (int(old.counts[0]), int(line.counts[0]))
             sums.add_growth(key, *values, modulus=MODULUS)
         else:
-            counts = (other.counts[places[0]], line.counts[places[1]])
+            counts = (old.counts[indices[0]], line.counts[indices[1]])
             sums.add_growths(key, cpus, *counts, modulus=MODULUS)
 
 
 def add_cpu_times(sums: SystemSums, before: CpuTimes, after: CpuTimes, *, ticks: int) -> None:
-    """Add where the time of the CPUs went in seconds, context switches and new tasks.
+    """Add the CPU times in seconds, context switches and created tasks.
 
-    :param ticks: in a second
+    :param ticks: per second
     """
     for cpu, kinds in after.ticks.items():
         for kind, value in kinds.items():
@@ -327,15 +327,16 @@ def add_groups(
     *,
     during: Iterable[CpuGroup],
 ) -> None:
-    """Add what control groups counted, and their limits.
+    """Add the counters of control groups, and their limits.
 
-    :param during: the last look at those that may be gone after the run
+    :param during: last snapshot of groups that may be removed before the end of the run
 
-    A group that was made in the run began with 0; of one that was removed the last look counts.
+    The counters of a group created during the run start at 0; for a removed group the last snapshot
+    counts.
     """
-    first = {(one.path, one.inode): one for one in before}
-    at_end = {(one.path, one.inode): one for one in after}
-    last = {**{(one.path, one.inode): one for one in during}, **at_end}
+    first = {(cpu_group.path, cpu_group.inode): cpu_group for cpu_group in before}
+    at_end = {(cpu_group.path, cpu_group.inode): cpu_group for cpu_group in after}
+    last = {**{(cpu_group.path, cpu_group.inode): cpu_group for cpu_group in during}, **at_end}
     for key in first.keys() - last.keys():
         sums.note(f"cgroup: {key[0]} was removed before the second snapshot, so it has no counts")
     for key, group in last.items():
@@ -347,7 +348,7 @@ def add_groups(
         if key in first or group.is_new:
             _add_group(sums, first.get(key), group)
         else:
-            sums.note(f"cgroup: {group.path} got its limit during the run, so it has no counts")
+            sums.note(f"cgroup: {group.path} got its CPU quota during the run, so it has no counts")
 
 
 def _add_group(sums: SystemSums, earlier: CpuGroup | None, group: CpuGroup) -> None:
@@ -357,25 +358,25 @@ def _add_group(sums: SystemSums, earlier: CpuGroup | None, group: CpuGroup) -> N
         start = 0 if earlier is None else None
         if earlier is not None and name in earlier.counts:
             start = earlier.counts[name].value
-        for one in (key, key._replace(subject=TOTAL)):
-            if one.subject == group.path or (is_limited and name in ADDITIVE):
-                sums.add_growth(one, start, count.value, unit=count.unit, scale=count.scale)
+        for summed_key in (key, key._replace(subject=TOTAL)):
+            if summed_key.subject == group.path or (is_limited and name in ADDITIVE):
+                sums.add_growth(summed_key, start, count.value, unit=count.unit, scale=count.scale)
     if earlier is not None and earlier.quota_s != group.quota_s:
-        sums.note(f"cgroup: the limit of {group.path} changed during the run")
+        sums.note(f"cgroup: the CPU quota of {group.path} changed during the run")
     for field, seconds in (("quota", group.quota_s), ("period", group.period_s)):
         if is_limited and seconds is not None:
             sums.set_level(SystemKey("cgroup", group.path, field, None), seconds, "s")
 
 
-def add_tasks(sums: SystemSums, found: WorkloadTasks) -> None:
-    """Add up what the scheduler counted of the workload's tasks, each up to the last look at it."""
-    for task in found.tasks:
+def add_tasks(sums: SystemSums, tasks: WorkloadTasks) -> None:
+    """Sum the scheduler statistics of the workload's tasks, as of the last snapshot of each."""
+    for task in tasks.tasks:
         for name in TASK_SUMS:
             if name in task.fields:
                 field = task.fields[name]
                 sums.add_count(SystemKey("tasks", "all tasks", name, None), field.value, field.unit)
-    if found.left_out:
-        sums.note(f"tasks: only {len(found.tasks)} were looked at, more were there")
+    if tasks.left_out:
+        sums.note(f"tasks: {len(tasks.tasks)} workload tasks read, {tasks.left_out} not read")
 
 
 def _names(subjects: Mapping[str, None]) -> str:

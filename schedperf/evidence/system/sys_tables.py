@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Parse the tables that the collector made of /sys: idle states, frequencies and meters.
+"""Parse the collector's tables of /sys: idle states, frequencies and energy meters.
 
 Idle states of /sys/devices/system/cpu/cpu*/cpuidle; ``usage`` counts entries, ``time_us`` the time
 in the state, ``above`` entries that were too short for it, ``below`` those long enough for a deeper
@@ -49,7 +49,7 @@ _LONGEST_ZONE = 128
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class IdleState:
-    """What one CPU has counted of one state since the boot; None where the kernel does not.
+    """Counts of one idle state of one CPU since boot; None: not counted by the kernel.
 
     :param state: its number, the shallowest is 0
     :param name: of the driver: "POLL", "C1", "C6"
@@ -74,7 +74,7 @@ def parse_cpuidle(lines: Iterable[str], label: str) -> tuple[IdleState, ...]:
     for where, row in read_table(lines, IDLE_COLUMNS, label):
         cpu, state = parse_cpu(row["cpu"], where), parse_cpu(row["state"], where)
         if (cpu, state) in states:
-            raise InputError(f"{where}: duplicate state {state} of cpu{cpu}; record again")
+            raise InputError(f"{where}: duplicate idle state {state} of cpu{cpu}; record again")
         states[cpu, state] = IdleState(
             cpu=cpu,
             state=state,
@@ -90,11 +90,11 @@ def parse_cpuidle(lines: Iterable[str], label: str) -> tuple[IdleState, ...]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FrequencyPolicy:
-    """One clock; None where the driver does not say.
+    """One cpufreq policy; None: not provided by the driver.
 
-    :param cpus: that it drives, the first one names it
-    :param total_trans: changes of frequency since the boot
-    :param ticks: of 10 ms since the boot, by frequency in kHz; empty where nobody counts
+    :param cpus: CPUs of the policy; the first one names it
+    :param total_trans: frequency transitions since boot
+    :param ticks: of 10 ms since boot, by frequency in kHz; empty if not counted
     """
 
     cpus: tuple[int, ...]
@@ -114,7 +114,7 @@ def parse_cpufreq(lines: Iterable[str], label: str) -> tuple[FrequencyPolicy, ..
     for where, row in read_table(lines, FREQUENCY_COLUMNS, label):
         cpus = tuple(parse_cpu(cpu, where) for cpu in (row["cpus"] or row["cpu"] or "").split(","))
         if cpus[0] in policies:
-            raise InputError(f"{where}: cpu{cpus[0]} a second time; record again")
+            raise InputError(f"{where}: duplicate line for cpu{cpus[0]}; record again")
         policies[cpus[0]] = FrequencyPolicy(
             cpus=cpus,
             cur_khz=optional_count(row, "cur_khz", where),
@@ -130,7 +130,10 @@ def _ticks(row: Row, where: str) -> dict[int, int]:
     text = row["time_in_state"]
     pairs = text.split(",") if text else []
     if len(pairs) > _MOST_FREQUENCIES:
-        raise InputError(f"{where}: {len(pairs)} frequencies; record again")
+        raise InputError(
+            f"{where}: `time_in_state` has {len(pairs)} frequencies "
+            f"(expected at most {_MOST_FREQUENCIES}); record again"
+        )
     ticks = {}
     for pair in pairs:
         frequency, _, count = pair.partition(":")
@@ -142,7 +145,7 @@ def _ticks(row: Row, where: str) -> dict[int, int]:
 class Meter:
     """One meter.
 
-    :param zone: its folder or file
+    :param zone: its directory or file
     :param name: "package-0", "package-0 core"; no two meters have one
     :param energy_uj: counted so far, in microjoules; None: it measures power
     :param energy_range_uj: it wraps there; None: it does not
@@ -165,7 +168,9 @@ def parse_power(lines: Iterable[str], label: str) -> tuple[Meter, ...]:
     for where, row in read_table(lines, POWER_COLUMNS, label):
         zone = row["zone"] or ""
         if not zone or zone in meters:
-            raise InputError(f"{where}: no meter, or a duplicate one; record again")
+            raise InputError(
+                f"{where}: invalid power zone {zone!r} (expected a unique path); record again"
+            )
         meters[zone] = Meter(
             zone=zone,
             name=(row["name"] or zone.rpartition("/")[2])[:_LONGEST_ZONE],

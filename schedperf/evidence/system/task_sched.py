@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""/proc/PID/sched of the workload's tasks: what the scheduler counted of each.
+"""Parse /proc/PID/sched of the workload's tasks: scheduler statistics of each task.
 
 ::
 
@@ -100,12 +100,12 @@ def parse_task_sched(content: bytes, label: str) -> WorkloadTasks:
 
     :raises InputError: it is damaged, or of another form
     """
-    found = decode(content, _Looks, label)
+    recorded = decode(content, _Looks, label)
     return WorkloadTasks(
-        looks=found.looks,
-        left_out=found.left_out,
+        looks=recorded.looks,
+        left_out=recorded.left_out,
         tasks=tuple(
-            _task(look, f"{label}: $.tasks[{place}]") for place, look in enumerate(found.tasks)
+            _task(look, f"{label}: $.tasks[{index}]") for index, look in enumerate(recorded.tasks)
         ),
     )
 
@@ -129,17 +129,17 @@ def parse_sched(text: str, label: str) -> dict[str, TaskField]:
     lines = text.split("\n")
     fields: dict[str, TaskField] = {}
     if len(lines) > MOST_FIELDS:
-        raise InputError(f"{label}: {len(lines)} lines; record again")
+        raise InputError(
+            f"{label}: {len(lines)} lines (expected at most {MOST_FIELDS}); record again"
+        )
     for line in lines:
-        if found := _FIELD.fullmatch(line.strip()):
-            name = found[1]
+        if match := _FIELD.fullmatch(line.strip()):
+            name = match[1]
             for prefix in _PREFIXES:
                 name = name.removeprefix(prefix)
-            fields[name] = _field(found[2], found[3])
+            fields[name] = _field(match[2], match[3])
     if not fields:
-        raise InputError(
-            f"{label}: invalid field of /proc/PID/sched {text[:SHOWN]!r}; record again"
-        )
+        raise InputError(f"{label}: no /proc/PID/sched fields in {text[:SHOWN]!r}; record again")
     return fields
 
 

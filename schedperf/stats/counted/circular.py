@@ -51,10 +51,10 @@ def _mean(weighted: Sequence[tuple[float, int]]) -> Direction | None:
     return Direction(part=0.0 if part == 1.0 else part, length=min(1.0, math.hypot(cosines, sines)))
 
 
-def distance(one: float, other: float) -> float:
+def distance(a: float, b: float) -> float:
     """Return how far two parts of a turn are from each other: 0 to 0.5.
 
     >>> distance(0.95, 0.05)
     0.10000000000000009
     """
-    return 0.5 - abs(0.5 - abs(one - other))
+    return 0.5 - abs(0.5 - abs(a - b))

@@ -26,10 +26,9 @@ import scipy
 from schedperf.model.comparison import Replication
 from schedperf.model.counted import Bins, CpuRow, Places
 from schedperf.model.run import Captured, SideOf
+from schedperf.model.verdict import CONFIDENCE, FALSE_DISCOVERY_RATE, FEWEST_RUNS
 from schedperf.stats._correction import false_discovery
 from schedperf.stats._rows import FEWEST_BOOTS, FEWEST_ROUNDS
-from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE
-from schedperf.stats.welch import CONFIDENCE, FEWEST_RUNS
 
 Floats = npt.NDArray[np.float64]
 Place = TypeVar("Place", bound=Hashable)
@@ -76,7 +75,7 @@ def compare_places(
     :param is_comparable: False: values only, and nothing is said of their difference
     """
     if places is None:
-        places = list(dict.fromkeys(place for run in (*base, *new) for place in run.content))
+        places = list(dict.fromkeys(key for run in (*base, *new) for key in run.content))
     replication, units, (low, high, p) = _test(base, new, places)
     if not is_comparable:
         low, high, p = (np.full(len(places), np.nan) for _ in range(3))
@@ -93,8 +92,8 @@ def compare_places(
         ci_low=_known(low),
         ci_high=_known(high),
         changed=tuple(
-            None if np.isnan(one) and not is_same else bool(one < FALSE_DISCOVERY_RATE)
-            for one, is_same in zip(q, same, strict=True)
+            None if np.isnan(q_value) and not is_same else bool(q_value < FALSE_DISCOVERY_RATE)
+            for q_value, is_same in zip(q, same, strict=True)
         ),
     )
 
@@ -114,15 +113,16 @@ def _test(
         return "rounds", units, _paired(*units)
     boots = [[run.key.boot for run in side] for side in sides]
     among_runs = _welch(*runs)
-    if any(len(set(one)) < FEWEST_RUNS for one in boots):
+    if any(len(set(boots_of_side)) < FEWEST_RUNS for boots_of_side in boots):
         return "runs", runs, among_runs
     units = [
-        _units(rows, one, list(dict.fromkeys(one))) for rows, one in zip(runs, boots, strict=True)
+        _units(rows, boots_of_side, list(dict.fromkeys(boots_of_side)))
+        for rows, boots_of_side in zip(runs, boots, strict=True)
     ]
     # Both have to show it: boots that happen to agree do not show how much runs scatter.
     low, high, p = _welch(*units)
-    found = np.fmin(among_runs[0], low), np.fmax(among_runs[1], high), np.fmax(among_runs[2], p)
-    return "boots", units, found
+    widest = np.fmin(among_runs[0], low), np.fmax(among_runs[1], high), np.fmax(among_runs[2], p)
+    return "boots", units, widest
 
 
 def _rounds(base: PlacedRuns[Place], new: PlacedRuns[Place]) -> list[int]:
@@ -140,13 +140,15 @@ def _rounds(base: PlacedRuns[Place], new: PlacedRuns[Place]) -> list[int]:
 def _rows(side: PlacedRuns[Place], places: Sequence[Place]) -> Floats:
     # Shape (runs, places); NaN where a run did not look.
     return np.array(
-        [[run.content.get(place, np.nan) for place in places] for run in side], dtype=np.float64
+        [[run.content.get(key, np.nan) for key in places] for run in side], dtype=np.float64
     ).reshape(len(side), len(places))
 
 
 def _units(rows: Floats, unit_of_run: Sequence[int | None], units: Sequence[int]) -> Floats:
     # The means over the runs of each boot or round, shape (units, places).
-    return np.array([_means(rows[[one == unit for one in unit_of_run]]) for unit in units])
+    return np.array(
+        [_means(rows[[run_unit == unit for run_unit in unit_of_run]]) for unit in units]
+    )
 
 
 def _means(rows: Floats) -> Floats:
@@ -189,8 +191,8 @@ def _student(difference: Floats, error: Floats, df: Floats) -> tuple[Floats, Flo
 def _squared_error(side: Floats) -> Floats:
     # The rounding of the mean would spoil the zero of equal values.
     spread = np.ptp(side, axis=0)
-    found: Floats = np.where(spread == 0.0, 0.0, side.var(axis=0, ddof=1) / len(side))
-    return found
+    variance: Floats = np.where(spread == 0.0, 0.0, side.var(axis=0, ddof=1) / len(side))
+    return variance
 
 
 def _known(values: Floats) -> tuple[float | None, ...]:
@@ -233,17 +235,17 @@ def _sum(side: _BinnedRuns) -> list[int]:
 
 def _range(sums: Sequence[Sequence[int]]) -> _Joined:
     # From the first bin that has any to the last one behind which there is next to nothing.
-    known = [side for side in sums if any(side)]
-    first = min(next(place for place, count in enumerate(side) if count) for side in known)
+    counted = [side for side in sums if any(side)]
+    first = min(next(index for index, count in enumerate(side) if count) for side in counted)
     last = first
-    for place in range(first, len(known[0])):
-        if max(sum(side[place:]) / sum(side) for side in known) >= _FEWEST_LAST:
-            last = place
+    for index in range(first, len(counted[0])):
+        if max(sum(side[index:]) / sum(side) for side in counted) >= _FEWEST_LAST:
+            last = index
     return first, last
 
 
-def _join(found: _Joined) -> list[_Joined]:
-    first, last = found
+def _join(bins: _Joined) -> list[_Joined]:
+    first, last = bins
     each = -(-(last - first + 1) // MOST_BINS)
     return [(low, min(low + each - 1, last)) for low in range(first, last + 1, each)]
 
@@ -253,8 +255,8 @@ def _shares(counts: Sequence[int], joined: Sequence[_Joined]) -> dict[int, float
     total = sum(counts)
     ends = [last for _, last in joined[:-1]] + [len(counts) - 1]
     return {
-        place: sum(counts[first : end + 1]) / total
-        for place, ((first, _), end) in enumerate(zip(joined, ends, strict=True))
+        index: sum(counts[first : end + 1]) / total
+        for index, ((first, _), end) in enumerate(zip(joined, ends, strict=True))
         if total
     }
 
@@ -291,7 +293,9 @@ def compare_cpus(
         sides = [runs, others.get((workload, point), [])]
         if new is not None and not sides[1]:
             continue
-        for measure in dict.fromkeys(one for side in sides for run in side for one in run.content):
+        for measure in dict.fromkeys(
+            name for side in sides for run in side for name in run.content
+        ):
             before, after = (_placed(side, measure) for side in sides)
             cpus = sorted({cpu for run in (*before, *after) for cpu in run.content})
             if any(value for run in (*before, *after) for value in run.content.values()):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Describe a changed rate as a finding: its change in per cent, the interval, and its cause.
 
-A count an operation is the count a second times the seconds that an operation takes. So where an
-operation takes a fifth longer, what the clock drives, such as ticks and the softirqs that they
-raise, comes a fifth more often per operation, and explains nothing. The rates themselves tell it,
-no list of names is needed: a reason came more (or less) often per second too.
+A count per operation is the count per second times the seconds per operation. If an operation
+takes 20% longer, counts driven by the clock, such as ticks and their softirqs, are 20% higher per
+operation without being a reason. The rates themselves show this, without a list of names: the count
+of a reason changed per second too.
 """
 
 import math
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from schedperf.model.comparison import Better, Finding
 from schedperf.model.counted import RateRow
-from schedperf.stats.verdicts import SMALLEST_EFFECT, count_units
+from schedperf.model.verdict import SMALLEST_EFFECT, count_units
 
 CO_OCCURS = "correlated; causation not shown"
 
@@ -51,8 +51,8 @@ def rate_finding(
 def describe_interval(row: RateRow, *remarks: str) -> str:
     """Return `` (95% CI [+1%, +2%], remark)``; "" where neither is known."""
     interval = _interval(row)
-    known = "" if interval is None else f"95% CI [{interval[0]:+.0f}%, {interval[1]:+.0f}%]"
-    details = ", ".join(filter(None, (known, *remarks)))
+    interval_text = "" if interval is None else f"95% CI [{interval[0]:+.0f}%, {interval[1]:+.0f}%]"
+    details = ", ".join(filter(None, (interval_text, *remarks)))
     return f" ({details})" if details else ""
 
 
@@ -67,7 +67,7 @@ def _percent(ratio: float) -> float:
 
 
 class Paces:
-    """The rates a second of what has a rate an operation, too.
+    """The rates per second of counts that also have a rate per operation.
 
     :param rates: rows by time
     """
@@ -76,16 +76,16 @@ class Paces:
         self._rates = {row.identity: row for row in rates}
 
     def is_reason(self, row: RateRow) -> bool:
-        """Did a changed row change by itself, and not because the run takes longer or shorter?
+        """Return whether a row changed for another reason than the duration of an operation.
 
-        It did if the rate per second changed significantly in the same direction, if an operation
+        True if the rate per second changed significantly in the same direction, if an operation
         takes as long as before, or if the rate per second is unknown.
         """
         rate = self._rate_of(row)
         return rate is None or _moves_alike(row, rate) or _takes_as_long(row, rate)
 
     def describe(self, row: RateRow) -> str:
-        """Say the change of the rate per second: ``per second +10% [+2%, +18%]``, or ""."""
+        """Write the change of the rate per second: ``per second +10% [+2%, +18%]``, or ""."""
         rate = self._rate_of(row)
         if rate is None:
             return ""
@@ -115,7 +115,7 @@ def _rises(row: RateRow) -> bool:
 
 
 def _takes_as_long(row: RateRow, rate: RateRow) -> bool:
-    # The quotient of both ratios is that of the seconds an operation.
+    # The quotient of both ratios is the ratio of the seconds per operation.
     if not row.ratio or not rate.ratio:
         return False
     longer = math.log(row.ratio / rate.ratio)

@@ -22,9 +22,9 @@ import pandas as pd
 
 from schedperf.model.counted import Basis, Rate
 from schedperf.model.run import Operations, RunKey, SideOf
+from schedperf.model.verdict import CHANGED, FALSE_DISCOVERY_RATE
 from schedperf.stats import JudgedRow, compare_runs, welch_difference
 from schedperf.stats._correction import false_discovery
-from schedperf.stats.verdicts import CHANGED, FALSE_DISCOVERY_RATE
 
 # Work is a better measure than time: a slower kernel does less of everything in a second.
 BASES: tuple[Basis, ...] = ("share", "operation", "time")
@@ -69,7 +69,7 @@ def mean_of(values: Sequence[float], *others: Sequence[float]) -> float:
 
     :param others: values that the mean is compared with: a 0 among them decides as well
     """
-    is_positive = all(value > 0.0 for one in (values, *others) for value in one)
+    is_positive = all(value > 0.0 for group in (values, *others) for value in group)
     if not is_positive or min(values) == max(values):
         # Logarithms would spoil the mean of equal values.
         return fmean(values)
@@ -78,11 +78,11 @@ def mean_of(values: Sequence[float], *others: Sequence[float]) -> float:
 
 def mean_totals(side: SideOf[Mapping[Key, float]]) -> dict[tuple[str, str, Key], float]:
     """Return the mean over the runs that have it of each amount, by workload, point and key."""
-    found: dict[tuple[str, str, Key], list[float]] = {}
+    amounts_of: dict[tuple[str, str, Key], list[float]] = {}
     for run in side.runs:
         for key, amount in run.content.items():
-            found.setdefault((*run.key.at, key), []).append(amount)
-    return {key: fmean(amounts) for key, amounts in found.items()}
+            amounts_of.setdefault((*run.key.at, key), []).append(amount)
+    return {key: fmean(amounts) for key, amounts in amounts_of.items()}
 
 
 def divide(
@@ -118,12 +118,12 @@ def compare_rates(
     asked = [
         question
         for question, values in measured.items()
-        if len({one.unit for _, one in (*values, *others.get(question, ()))}) == 1
+        if len({measure.unit for _, measure in (*values, *others.get(question, ()))}) == 1
         and question in others
     ]
-    found = _compare(asked, {base.name: measured, new.name: others}, base.name, new.name)
+    confirmed = _compare(asked, {base.name: measured, new.name: others}, base.name, new.name)
     return {
-        question: _answer(measured[question], others[question], found[number])
+        question: _answer(measured[question], others[question], confirmed[number])
         for number, question in enumerate(asked)
     }
 
@@ -132,12 +132,12 @@ _Values = list[tuple[RunKey, Measure]]
 
 
 def _by_question(side: SideOf[Measures[Key]]) -> dict[Question[Key], _Values]:
-    found: dict[Question[Key], _Values] = {}
+    questions: dict[Question[Key], _Values] = {}
     for run in side.runs:
         for (key, basis), measure in run.content.items():
             question = Question(*run.key.at, key, basis)
-            found.setdefault(question, []).append((run.key, measure))
-    return found
+            questions.setdefault(question, []).append((run.key, measure))
+    return questions
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -212,7 +212,7 @@ def _confirm(row: JudgedRow, values: Sequence[_Values]) -> float | None:
         # seems to vary less than it does: without this 9% of rows that are 0 in every other run
         # would differ by chance at 5%. A plain difference of the means has to show it too, and so
         # have the ranks.
-        units = (_units(one, row.replication) for one in values)
+        units = (_units(side_values, row.replication) for side_values in values)
         confirming += [row.p_rank, _plain_p(units)]
     return max(p for p in confirming if p is not None)
 
@@ -221,7 +221,7 @@ def _plain_p(sides: Iterable[Sequence[float]]) -> float | None:
     # Of logarithms, as ratios are compared, wherever there are any.
     base, new = sides
     if min(*base, *new) > 0.0:
-        base, new = (list(map(log, one)) for one in (base, new))
+        base, new = (list(map(log, side)) for side in (base, new))
     return welch_difference(base, new).p
 
 
@@ -231,11 +231,11 @@ def _units(values: _Values, replication: str) -> list[float]:
     for number, (run, measure) in enumerate(values):
         unit = {"boots": run.boot, "rounds": run.round}.get(replication, number)
         units.setdefault(unit, []).append(measure.value)
-    return [fmean(one) for one in units.values()]
+    return [fmean(unit_values) for unit_values in units.values()]
 
 
-def _answer(base: _Values, new: _Values, found: _Confirmed) -> Rate:
-    row = found.row
+def _answer(base: _Values, new: _Values, confirmed: _Confirmed) -> Rate:
+    row = confirmed.row
     assert row.n_base is not None
     assert row.n_new is not None
     return Rate(
@@ -247,9 +247,9 @@ def _answer(base: _Values, new: _Values, found: _Confirmed) -> Rate:
         ratio=row.ratio,
         ci_low=row.ci_low,
         ci_high=row.ci_high,
-        p=found.p,
-        q=found.q,
-        changed=_is_changed(found),
+        p=confirmed.p,
+        q=confirmed.q,
+        changed=_is_changed(confirmed),
         replication=row.replication,
         values_base=_numbers(base),
         values_new=_numbers(new),
@@ -260,13 +260,13 @@ def _numbers(values: _Values) -> tuple[float, ...]:
     return tuple(measure.value for _, measure in values)
 
 
-def _is_changed(found: _Confirmed) -> bool | None:
-    if found.q is None:
+def _is_changed(confirmed: _Confirmed) -> bool | None:
+    if confirmed.q is None:
         return None
-    is_beyond_chance = found.q < FALSE_DISCOVERY_RATE
+    is_beyond_chance = confirmed.q < FALSE_DISCOVERY_RATE
     # Too few runs of sides that were not interleaved: drift may explain what chance does not.
-    may_be_drift = found.row.verdict == "inconclusive" and is_beyond_chance
-    return None if may_be_drift else found.row.verdict in CHANGED and is_beyond_chance
+    may_be_drift = confirmed.row.verdict == "inconclusive" and is_beyond_chance
+    return None if may_be_drift else confirmed.row.verdict in CHANGED and is_beyond_chance
 
 
 def _alone(values: _Values) -> Rate:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 "use strict";
-// Drawings of cache lines: what is pointed at says who it is, and arrow keys walk from one to the
-// next. Without scripting each of them says the same as its title.
+// Drawings of cache lines: shows the facts of the variable under the pointer, and moves between
+// variables with the arrow keys. Without scripting the same facts are the title of each variable.
 (() => {
   const nameOf = (occupant) => occupant.dataset.name || occupant.querySelector("b").textContent;
 
@@ -25,7 +25,7 @@
     return { ahead: (middle(to) - middle(from)) * (x + y), aside: Math.max(0, above - bottom, top - below) };
   };
 
-  // The nearest in a direction. What stands in line with it comes before what is nearer.
+  // The nearest variable in a direction. Those in line come before nearer ones.
   const ASIDE = 1e6;
   const next = (figure, from, way) => {
     const start = from.getBoundingClientRect();
@@ -65,7 +65,7 @@
     if (!occupants.length) {
       return;
     }
-    // One stop for the Tab key, at what the drawing is about.
+    // One stop for the Tab key, at the first hot variable.
     (figure.querySelector(".occupant.hot") ?? occupants[0]).tabIndex = 0;
     const told = (event) => {
       const occupant = event.target.closest(".occupant");

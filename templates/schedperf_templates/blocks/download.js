@@ -6,7 +6,7 @@ page.attach((main) => {
     const { name, media } = element.dataset;
     const text = await page.unpack(element.querySelector("script").textContent);
     page.save(text, name, media);
-    page.say(`${name} is saved.`);
+    page.say(`${name} saved`);
   };
   main.querySelectorAll(".download").forEach((element) => {
     const button = element.querySelector("button");

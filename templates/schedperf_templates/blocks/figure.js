@@ -5,7 +5,7 @@
   // A browser keeps this many drawn charts without becoming slow; others are drawn again when they
   // come into view.
   const MOST_DRAWN = 12;
-  // What A4 and letter paper have between their margins, in pixels of CSS.
+  // Width of A4 and letter paper between the margins, in CSS pixels.
   const PAPER_WIDTH = 680;
 
   const probe = document.body.appendChild(document.createElement("i"));
@@ -38,7 +38,7 @@
   const widthOf = (plot) => (page.isOnPaper ? PAPER_WIDTH : plot.clientWidth);
   const isNarrow = (plot) => widthOf(plot) < 520;
 
-  // On a telephone names stand above their lines, so that the lines have all the width.
+  // On a phone the names are above their lines, so that the lines have the full width.
   const liftNames = (layout) => {
     const { tickvals, ticktext } = layout.yaxis ?? {};
     if (ticktext) {
@@ -85,7 +85,7 @@
     };
   };
 
-  // Nothing here waits, so that it is done when the browser's own print command goes on.
+  // Synchronous, so that it is complete when the browser's own print command continues.
   const draw = (plot) => {
     const figure = figures.get(plot);
     const hasNamesAbove = isNarrow(plot) && figure.layout.yaxis?.ticktext;
@@ -96,7 +96,7 @@
   };
 
   // The page carries the library compressed, or has the address of a file that many pages share.
-  // The policy knows the hash of either.
+  // The policy contains the hash of either.
   const load = async () => {
     const { dataset, textContent } = document.getElementById("plotly");
     const script = document.createElement("script");
@@ -106,13 +106,13 @@
       return;
     }
     script.src = dataset.source;
-    // A browser cannot check a file that a page from disk asks for.
+    // A browser cannot check a file that is loaded by a page from disk.
     if (location.protocol !== "file:") {
       script.integrity = dataset.integrity;
     }
     await new Promise((resolve, reject) => {
       script.addEventListener("load", resolve);
-      script.addEventListener("error", () => reject(new Error(`there is no ${dataset.source} beside this page`)));
+      script.addEventListener("error", () => reject(new Error(`chart library not found: ${dataset.source}, relative to this page`)));
       document.head.append(script);
     });
   };
@@ -128,11 +128,11 @@
       plot.dataset.drawn = "done";
     } catch (error) {
       plot.dataset.drawn = "failed";
-      plot.querySelector(".waiting").textContent = `This chart cannot be drawn (${error.message}); its numbers are in the tables.`;
+      plot.querySelector(".waiting").textContent = `This chart cannot be drawn (${error.message}); its numbers are in the tables of this section.`;
     }
   };
 
-  // Who wants a chart that is being drawn already, as paper does, waits for the same drawing.
+  // A second request for a chart, such as for paper, waits for the drawing in progress.
   const show = (plot) => {
     if (!shown.has(plot)) {
       shown.set(plot, drawFirst(plot));
@@ -153,7 +153,7 @@
       inView[isIntersecting ? "add" : "delete"](target);
     }
     await Promise.all([...inView].map(show));
-    // One that was drawn for paper while it was folded away has had no width yet.
+    // A chart drawn for paper while it was folded has had no width yet.
     [...inView].filter((plot) => isDrawn(plot) && drawnWidths.get(plot) === 0).forEach(draw);
     const drawn = plots.filter(isDrawn);
     if (!page.isPrinting) {

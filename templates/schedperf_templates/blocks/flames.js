@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 "use strict";
-// Draws the flame graphs of a page from their data, one figure a set of events.
-// Whatever it shows is untrusted text: it goes through textContent alone.
+// Draws the flame graphs of a page from their data, one figure per set of events.
+// All text is untrusted: it is only assigned to textContent.
 (() => {
   const ROW_PIXELS = 20;
-  // Narrower frames are not drawn until somebody zooms or finds them, unless they changed; a label
-  // needs some letters.
+  // Narrower frames are drawn only if they changed, or after a zoom or a search; a label needs some
+  // letters.
   const NARROWEST_PIXELS = 1.5;
   const LABEL_PIXELS = 28;
-  // Levels below the last one with a frame this wide wait for a zoom: they would be a third of the
-  // height for one sliver.
+  // Levels below the last one with a frame this wide need a zoom: they would take a third of the
+  // height for narrow frames.
   const DEEPEST_PIXELS = 16;
   // Elements of all graphs of a figure together: what Chromium lays out in about 50 ms.
   const MOST_ELEMENTS = 2400;
@@ -17,7 +17,7 @@
   // A click has whole pixels, other events of a pointer have parts of them.
   const pixelOf = ({ clientX, clientY }) => `${Math.floor(clientX)} ${Math.floor(clientY)}`;
 
-  // What only a comparison has is empty of one side alone.
+  // Drops fields that only a comparison has, if there is one side.
   const withoutEmpty = (event) => {
     const keepFilled = (extent) => Object.fromEntries(Object.entries(extent).filter(([, values]) => values.length));
     const keep = (measure) => ({
@@ -58,7 +58,7 @@
       this.graphs.addEventListener("keydown", (event) => this.onKey(event));
     }
 
-    // Shows what an address says.
+    // Shows the state in an address.
     open(text) {
       const event = FlameState.read(text, this.usual, { event: this.events.map((_, place) => String(place)) }).event;
       const data = this.events[event];
@@ -85,7 +85,7 @@
       this.rebuild();
     }
 
-    // The tree of the part, without what is not wanted; the zoom stays as far as it has its path.
+    // Builds the tree of the selected part and filters; the zoom is kept as far as its path exists.
     rebuild() {
       const { wish } = this;
       const event = this.events[wish.event];
@@ -121,13 +121,13 @@
       this.graphs.scrollTop = this.wish.up ? this.graphs.scrollHeight : 0;
     }
 
-    // A function may be too small for a frame of its own and yet stand in a table of the section.
+    // A function may be too small for a frame and still be in a table of the section.
     saysFound() {
       const { matches, tree, figure } = this;
       const wanted = this.wish.find.trim().toLowerCase();
       const names = [...figure.closest("section").querySelectorAll(".table tbody th")];
       if (matches?.size === 0 && names.some((name) => name.textContent.toLowerCase().includes(wanted))) {
-        return "0 frames of its own: it is in smaller frames; the tables of this section have it";
+        return "0 frames: too small to be drawn, but listed in the tables of this section";
       }
       return matches ? tree.saysFound(matches) : "";
     }
@@ -145,10 +145,10 @@
     }
 
     widthsOf(view) {
-      return { base: this.tree.data.labels[0], new: this.tree.data.labels[1], diff: "half base, half new" }[view];
+      return { base: this.tree.data.labels[0], new: this.tree.data.labels[1], diff: "the mean of base and new" }[view];
     }
 
-    // Each graph says whose widths it has by letter, shape and name.
+    // The title of a graph names the side of its widths, with the badge.
     drawTitle(view) {
       const { make } = page;
       const title = make("p", { class: "flame-title" });
@@ -233,15 +233,15 @@
       const name = frame === 0 ? `${data.event}, all samples` : this.tree.name(frame);
       const several = data.counts.length > 1 || data.counts[0] > 1;
       const runs = `n = ${data.counts.join(" + ")} ${several ? data.independent : data.independent.replace(/s$/, "")}`;
-      // Of all time nothing can be more or less; of a part of it, or of costs, it can.
+      // All time is 100% on both sides; parts of it and costs can change.
       const { base, new: other } = this.tree.measure.inclusive;
       const isWhole = frame === 0 && this.tree.isShare && [base, other ?? base].every(([all]) => Math.abs(all - 100) < 1e-6);
       const isUnsure = this.tree.sides > 1 && !this.tree.hasIntervals;
       const parts = isWhole
-        ? [`${other ? "base 100.00%, new 100.00%" : "100%"}: all other frames are shares of it${isUnsure ? "; no CI of a change" : ""}`]
+        ? [`${other ? "base 100.00%, new 100.00%" : "100%"}; all percentages of the graph refer to this total${isUnsure ? "; changes have no CI" : ""}`]
         : [this.tree.says(frame, "inclusive"), `self: ${this.tree.says(frame, "self")}`];
       if (this.tree.changedNames.has(data.name[frame])) {
-        parts.push(`self, on all paths: ${this.tree.says(data.name[frame], "functions")}`);
+        parts.push(`self, on all call paths: ${this.tree.says(data.name[frame], "functions")}`);
       }
       const kind = data.names[data.name[frame]]?.class;
       const { make } = page;
@@ -273,7 +273,7 @@
     }
 
     onPointer(event) {
-      // A frame that slides under a pointer at rest is not pointed at.
+      // Ignore a frame that moves under a resting pointer.
       if (this.resting === pixelOf(event)) {
         return;
       }
@@ -302,7 +302,7 @@
       } else {
         return;
       }
-      // A key that means something here means nothing else on the page.
+      // Keys handled here must not act on the page as well.
       event.preventDefault();
       event.stopPropagation();
     }
@@ -332,7 +332,7 @@
 
   const graphs = [];
 
-  // Keys of the page act on the graph that has the focus, else on the first that is in view.
+  // Keys of the page act on the graph with the focus, or on the first one in view.
   const isInView = ({ figure }) => {
     const { top, bottom } = figure.getBoundingClientRect();
     return bottom > 0 && top < innerHeight;
@@ -348,16 +348,16 @@
   };
   const go = () => {
     const graph = inView() ?? graphs[0];
-    // Its choices stay in view.
+    // Keeps the controls in view.
     graph?.figure.scrollIntoView({ block: "start" });
     graph?.graphs.querySelector(".flame-graph").focus({ preventScroll: true });
     return Boolean(graph);
   };
   const addKeys = () => {
     Object.entries(FlameControls.VIEWS).forEach(([view, title], place) => {
-      page.press(String(place + 1), `flame graph in view: ${title.toLowerCase()}`, () => showView(view));
+      page.press(String(place + 1), `flame graph: show ${title.toLowerCase()}`, () => showView(view));
     });
-    page.press("f", "flame graph: go there; arrows walk, Enter zooms, Backspace goes back, Escape shows all, / finds", go);
+    page.press("f", "go to the flame graph; there: arrows move, Enter zooms, Backspace zooms out one level, Escape shows all, / searches", go);
   };
 
   page.attach((main) => {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 "use strict";
-// Where in a flame graph the reader is: the frames that lead there, and around its function those
-// that call it and those that it calls, on all paths together.
+// The zoom of a flame graph: the path to its frame, and the callers and callees of its function on
+// all paths together.
 const FlameAround = (() => {
   const MOST_ROWS = 12;
   const { make, makeButton } = page;
 
-  // One button a caller; the last is where the reader is.
+  // One button per caller; the last one is the current frame.
   const drawPath = (element, tree, focus, zoom) => {
     const frames = [0, ...tree.callersOf(focus)];
     element.hidden = focus === 0;
@@ -32,13 +32,13 @@ const FlameAround = (() => {
     const columns = tree.sides > 1 ? ["base", "new", `change, ${tree.changeUnit}`] : [tree.unit];
     head.append(make("th", { scope: "col" }, "function"), ...columns.map((text) => make("th", { scope: "col", class: "number" }, text)));
     const shown = groups.slice(0, MOST_ROWS);
-    const more = groups.length > shown.length ? `; ${groups.length - shown.length} smaller ones are left out` : "";
+    const more = groups.length > shown.length ? `; ${groups.length - shown.length} smaller functions not shown` : "";
     table.createCaption().append(make("span", {}, `${words}${groups.length ? more : ": none"}`));
     table.createTBody().append(...shown.map((group) => drawRow(tree, group, zoom)));
     return table;
   };
 
-  // Two small tables of the function of a frame; nothing of the whole graph or of small frames.
+  // Two small tables for the function of a frame; none for the root and for merged frames.
   const drawTables = (element, tree, frame, zoom) => {
     const name = tree.data.name[frame];
     element.hidden = name < 0;
@@ -47,10 +47,10 @@ const FlameAround = (() => {
       return;
     }
     const { callers, callees } = tree.around(name);
-    const sums = `${tree.unit}, sums over all paths without CIs`;
+    const sums = `${tree.unit}, summed over all call paths, no CIs`;
     element.replaceChildren(
-      drawTable(tree, `What calls ${tree.name(frame)}: ${sums}`, callers, zoom),
-      drawTable(tree, `What ${tree.name(frame)} calls: ${sums}`, callees, zoom),
+      drawTable(tree, `Callers of ${tree.name(frame)}: ${sums}`, callers, zoom),
+      drawTable(tree, `Callees of ${tree.name(frame)}: ${sums}`, callees, zoom),
     );
   };
 

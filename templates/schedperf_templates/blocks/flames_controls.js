@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 "use strict";
-// The controls above a flame graph. They hold no state: what is chosen is told to whoever asked,
-// and shown again when that says so.
+// The controls above a flame graph. They are stateless: choices go to a callback, and show() displays
+// the current state.
 const FlameControls = (() => {
   const VIEWS = { diff: "Difference", base: "Base", new: "New", all: "All three" };
   const FLAGS = {
-    kernel: ["Kernel only", "without the frames of programs and libraries; a function that several of them call is one frame"],
-    busy: ["Hide idle", "without the time in which a CPU waits for work"],
-    up: ["Callers below", "a flame that grows upwards, not an icicle"],
+    kernel: ["Kernel only", "hide user-space frames; kernel frames with different user-space callers are merged"],
+    busy: ["Hide idle", "hide the time of idle CPUs"],
+    up: ["Callers below", "callers at the bottom (flame graph) instead of at the top (icicle graph)"],
   };
   const KINDS = { node: "NUMA nodes", cpu: "CPUs", comm: "commands" };
   const { make, makeButton } = page;
 
   class Controls {
-    // choose({name: value, …}) is called with what somebody chose, save(format) for a download.
+    // choose({name: value, …}) is called with a choice, save(format) for a download.
     constructor(element, saves, choose, save) {
       this.element = element;
       this.saves = saves;
@@ -49,7 +49,7 @@ const FlameControls = (() => {
       return input;
     }
 
-    // One possibility needs no control.
+    // A single choice needs no control.
     addSelect(name, title, choices) {
       if (choices.length > 1) {
         const select = this.addLabelled(title, make("select"));
@@ -100,14 +100,14 @@ const FlameControls = (() => {
       this.all.addEventListener("change", () => this.choose({ all: this.all.checked }));
     }
 
-    // The data has no smaller frames than these, which the command's own export has.
+    // The page has merged smaller frames; the export of the command has them all.
     addDownloads(event) {
       const least = +(100 * event.least_share).toPrecision(3);
       this.saves.replaceChildren("Download call stacks");
       for (const [format, title] of [["folded", "folded"], ["speedscope", "for speedscope"]]) {
         this.saves.append(makeButton(title, () => this.save(format)));
       }
-      this.saves.append(make("span", {}, `frames below ${least}% of all time are merged into one per caller; schedperf profile --export writes all`));
+      this.saves.append(make("span", {}, `frames below ${least}% of all time are merged into one per caller (all frames: schedperf profile --export)`));
       this.saves.hidden = false;
     }
 

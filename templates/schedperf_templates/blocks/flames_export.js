@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 "use strict";
 // The call stacks of a flame graph as files for other viewers, in the formats of
-// schedperf profile --export: with what is drawn, so small frames are one frame of their caller.
+// schedperf profile --export. Small frames are merged as in the graph.
 const FlameExport = (() => {
   const REST = "[smaller frames]";
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 "use strict";
-// The numbers of a part of the samples: of one node, one CPU, one command. They come without what
-// follows from others: times with all that was called, and both ends of each interval.
+// The numbers of a part of the samples: one node, CPU or command. Derived numbers, that is times with
+// callees and the bounds of intervals, are computed here.
 const FlameParts = (() => {
-  // What a frame takes with all that it called; a frame comes after its caller.
+  // The time of each frame with its callees; a frame comes after its caller.
   const sumCalled = (parent, own) => {
     const sums = own.map((value) => value ?? 0);
     for (let frame = sums.length - 1; frame > 0; frame -= 1) {
@@ -29,7 +29,7 @@ const FlameParts = (() => {
   const nameOf = ({ kind, name }) => ({ node: `node ${name}`, cpu: `CPU ${name}`, comm: name })[kind];
   const keyOf = ({ kind, name }) => `${kind}:${name}`;
 
-  // The same tree with the numbers of a part; itself where there is no such part.
+  // The same tree with the numbers of a part; unchanged if there is no such part.
   const choose = (event, key) => {
     const part = (event.parts ?? []).find((one) => keyOf(one) === key);
     const measures = part?.measures.map((measure) => restore(event.parent, measure));

@@ -17,7 +17,7 @@ const FlameReduce = (() => {
     const kind = (frame) => data.names[data.name[frame]];
     const isUser = (frame) => !(kind(frame)?.dso ?? "").startsWith("[");
     const isGone = (frame) => (wish.busy && kind(frame)?.class === "idle")
-      // Nobody knows which of the small frames below user code are the kernel's.
+      // It is unknown which of the merged frames below user code belong to the kernel.
       || (wish.kernel && data.name[frame] === REMAINDER && isUser(data.parent[frame]));
     data.parent.forEach((parent, frame) => {
       if (frame === 0) {
@@ -37,7 +37,7 @@ const FlameReduce = (() => {
     return tree;
   };
 
-  // What lost some of its time has no interval any more.
+  // A frame that lost part of its time has no interval.
   const markPartial = (tree, frame) => {
     for (let one = frame; one >= 0 && !tree.partial.has(one); one = tree.parent[one]) {
       tree.partial.add(one);
@@ -68,7 +68,7 @@ const FlameReduce = (() => {
     return sums;
   };
 
-  // Intervals stay where a frame is what it was.
+  // Intervals are kept for frames that did not change.
   const keepDecided = (tree, extent) => {
     const isSame = (place) => tree.members[place].length === 1 && !tree.partial.has(place);
     const kept = DECIDED.filter((name) => extent[name]).map((name) => [

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 "use strict";
-// The numbers of a flame graph: the tree of one event, what its frames take, and how that is said.
-// flames.js draws it. Names are untrusted text: nothing here or there makes markup of them.
+// The numbers of a flame graph: the tree of one event, the times of its frames, and their texts.
+// flames.js draws it. Names are untrusted text and never become markup.
 const FlameTree = (() => {
   const ROOT = -1;
   const REMAINDER = -2;
-  // How much colour the smallest and the largest change get, in per cent; with more of it the letters
-  // would have less than 4.5:1 of contrast in the dark (WCAG 2, 1.4.3).
+  // Strength of the colour of the smallest and the largest change, in percent; with more, text would
+  // have a contrast below 4.5:1 in dark colours (WCAG 2, 1.4.3).
   const FAINTEST = 20;
   const STRONGEST = 48;
 
@@ -59,8 +59,8 @@ const FlameTree = (() => {
       this.hasIntervals = (measure.inclusive.low ?? []).some((low) => low !== null);
     }
 
-    // What an address calls each frame among those of its caller: its name, and where several have
-    // that, which of them it is.
+    // The key of each frame among the callees of its caller, for addresses: its name, with a number
+    // if it is not unique.
     makeKeys() {
       const seen = new Map();
       return this.data.parent.map((parent, frame) => {
@@ -102,8 +102,8 @@ const FlameTree = (() => {
       return other && base[frame] !== null && other[frame] !== null ? other[frame] - base[frame] : null;
     }
 
-    // The change that gives a frame its colour, null inside of noise: the frame's with what it
-    // calls, or, where its function changed on all paths together, its part of that.
+    // The change that colours a frame, null if not significant: that of the frame with its callees,
+    // or, if its function changed on all paths together, the frame's part of that change.
     shownChange(frame, shownAll) {
       if (shownAll || this.changed.has(frame)) {
         return this.change(frame);
@@ -118,7 +118,7 @@ const FlameTree = (() => {
       return [...this.data.parent.keys()].filter((frame) => this.shownChange(frame, false));
     }
 
-    // How much colour a change gets, in per cent; the largest one gets the most.
+    // The strength of the colour of a change, in percent; the largest change has the most.
     heat(change) {
       const size = (one) => Math.abs(this.change(one) ?? 0);
       this.largest ??= this.data.parent.reduce((most, _, one) => Math.max(most, size(one)), 0) || 1;
@@ -145,7 +145,7 @@ const FlameTree = (() => {
       return this.data.names[this.data.name[frame]]?.dso ?? "";
     }
 
-    // The numbers of one frame, or of one name on all paths, as a sentence.
+    // The numbers of one frame, or of one function on all paths, as text.
     says(frame, extent) {
       const { base, new: other } = this.measure[extent];
       if (!other) {
@@ -210,8 +210,8 @@ const FlameTree = (() => {
       });
     }
 
-    // Who calls a function and what it calls, on all paths together, largest first. Where it calls
-    // itself the inner calls are no callers, and no callees.
+    // Callers and callees of a function, on all paths together, largest first. Recursive calls count
+    // as neither.
     around(name) {
       const own = new Set([...this.data.parent.keys()].filter((frame) => this.data.name[frame] === name));
       const callers = this.outermost(own).map((frame) => [this.data.parent[frame], frame]);

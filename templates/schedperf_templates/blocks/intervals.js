@@ -15,7 +15,7 @@
 
   const follow = (figure, table, lines) => {
     const list = figure.querySelector(".lines");
-    // What a row opens to may hold tables, which tell of their own rows.
+    // The details of a row may contain tables, which have events of their own.
     table.addEventListener("rows", ({ target, detail }) => {
       if (target !== table) {
         return;
@@ -45,7 +45,7 @@
     row?.classList.toggle("pointed", on);
   };
 
-  // Lines that are picked limit the table, and with it the plot, until all are asked for again.
+  // Selected lines limit the table and the plot until all are shown again.
   const makePicker = (figure, table) => {
     const note = figure.querySelector(".limited");
     const shown = () => [...figure.querySelectorAll(".lines > li:not([hidden])")];
@@ -54,8 +54,8 @@
     };
     const limit = (picked) => {
       mark([]);
-      const few = picked.length === 1 ? "1 picked line" : `${picked.length} picked lines`;
-      note.querySelector("[role=status]").textContent = picked.length ? `Only ${few}, in the table too.` : "";
+      const few = picked.length === 1 ? "1 selected line" : `${picked.length} selected lines`;
+      note.querySelector("[role=status]").textContent = picked.length ? `Showing only ${few}, here and in the table.` : "";
       note.hidden = picked.length === 0;
       note.dataset.picked = picked.length;
       const order = picked.length ? picked.map(numberOf) : null;
@@ -70,7 +70,7 @@
     return { shown, mark, limit, between };
   };
 
-  // What ends the drag that is under way, wherever the pointer is then.
+  // Ends the current drag, wherever the pointer is.
   let finish = null;
   addEventListener("pointerup", () => finish?.(true));
   addEventListener("pointercancel", () => finish?.(false));
@@ -135,7 +135,7 @@
         step(event, line);
       }
     });
-    // Letting Shift go says that these are all.
+    // Releasing Shift completes the selection.
     list.addEventListener("keyup", (event) => {
       if (event.key === "Shift" && picked.length) {
         picker.limit(picked);

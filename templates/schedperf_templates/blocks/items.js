@@ -3,14 +3,13 @@
 
 /* Copies the commands of an item. */
 const items = (() => {
-  /* For how long a button says what happened, in ms. */
+  /* How long a button shows the result, in ms. */
   const SAID = 2000;
 
-  /* Where the browser lets no page copy the commands are selected, and the reader's own key copies
-     them. */
+  /* If the browser does not allow copying, the commands are selected, for the reader to copy. */
   async function copy(button, block) {
     const commands = [...block.children].map((one) => one.textContent);
-    if (await page.copy(commands.join("\n"), "The commands are copied.")) {
+    if (await page.copy(commands.join("\n"), "Commands copied.")) {
       say(button, "Copied");
     } else {
       getSelection().selectAllChildren(block);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 "use strict";
-// Reads the numbers of a shaded cell: the one below the pointer, or where the arrow keys went.
+// Shows the numbers of a shaded cell: the one under the pointer, or selected with the arrow keys.
 const matrices = (() => {
   const moves = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
 
   const within = (place, count) => Math.min(Math.max(place, 0), count - 1);
 
-  // What a cell says: with a number in it, its title; else the page has it as data, line by line.
+  // The text of a cell: its title if it shows a number; otherwise from the data of the page.
   const reader = (figure, rows, onArrival) => {
     let said = null;
     if (!figure.classList.contains("written")) {
@@ -23,7 +23,7 @@ const matrices = (() => {
       .map((row) => [...row.querySelectorAll("td")]);
     const status = figure.querySelector(".matrix-said");
     const region = figure.querySelector(".scroll");
-    const hint = figure.classList.contains("written") ? "" : "A cell below the pointer, or where the arrow keys go, is read out here.";
+    const hint = figure.classList.contains("written") ? "" : "Point at a cell, or move with the arrow keys, to show its value here.";
     let here = null;
     const read = reader(figure, rows, () => here && show(here.row, here.column));
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 "use strict";
-// Makes each table answer: order, search, rows that open, its state in the address. What it shows is
-// told to whoever listens: "rows" after each change, "row" for what is pointed at; it heeds "limit",
-// "choose" and "reveal".
+// Makes tables interactive: order, search, rows that open, state in the address. Dispatches "rows"
+// after each change and "row" for the row under the pointer; handles "limit", "choose" and "reveal".
 const Tables = (() => {
-  // Fewer rows are seen at a glance.
+  // Fewer rows need no tools.
   const MOST_ROWS_WITHOUT_TOOLS = 7;
   // Browsers stop a page that writes its address with every letter.
   const ADDRESS_DELAY_MS = 200;
@@ -47,7 +46,7 @@ const Tables = (() => {
         this.tools = new TableTools.Tools(this.rows, { id: element.id, title, quietWord, acts });
         this.scroll.before(this.tools.element);
         if (this.table.caption) {
-          // The title stays over the tools; whoever hears the page has it from the table itself.
+          // The title stays above the tools; screen readers read it from the table itself.
           this.tools.element.before(page.make("div", { class: "table-title", "aria-hidden": "true" }, this.title));
           this.table.caption.classList.add("unseen");
         }
@@ -79,7 +78,7 @@ const Tables = (() => {
       this.table.addEventListener("limit", (event) => this.limit(event.detail.order));
     }
 
-    // What is about to be written is newer than the address; an equal address changes nothing.
+    // A pending change is newer than the address; an equal address changes nothing.
     restore(text, isFirst = false) {
       if (isFirst || (!this.writing && text !== TableAddress.pack(this.rows))) {
         TableAddress.unpack(this.rows, text);
@@ -87,7 +86,7 @@ const Tables = (() => {
       }
     }
 
-    // Whoever filters again has seen what a link named.
+    // A new filter ends the exception for the rows named by a link.
     filter(act) {
       this.rows.named.clear();
       this.change(act);
@@ -133,7 +132,7 @@ const Tables = (() => {
       }
     }
 
-    // First the more telling end: the largest numbers, the first words; then the other; then none.
+    // Numbers are first sorted downwards, words upwards; then the reverse; then unsorted.
     sortBy(column) {
       const { rows } = this;
       const isFirstDown = rows.keys(column).isNumeric;
@@ -165,7 +164,7 @@ const Tables = (() => {
       }
     }
 
-    // The current row has a mark of its own, and is where the keyboard comes back to.
+    // The current row is marked, and takes the focus of the Tab key.
     mark(item) {
       this.current?.row.removeAttribute("aria-current");
       this.current?.row.setAttribute("tabindex", "-1");
@@ -189,7 +188,7 @@ const Tables = (() => {
       }
     }
 
-    // A row that a link gave the focus is where the arrow keys go on from.
+    // The arrow keys continue from a row that a link focused.
     onFocus(event, item) {
       this.point(item);
       if (event.target === item?.row && item !== this.current) {
@@ -212,7 +211,7 @@ const Tables = (() => {
       }
     }
 
-    // The next row that is shown; at first the one at the top of what is seen.
+    // The next visible row; initially the first one in view.
     step(by) {
       const { shown } = this.rows;
       const at = shown.indexOf(this.current);
@@ -228,7 +227,7 @@ const Tables = (() => {
       this.rows.named.delete(item.number);
       this.change(() => this.rows.hidden.add(item.number));
       this.focus(this.rows.shown[Math.min(place, this.rows.shown.length - 1)]);
-      // Where none is left, the next thing to do is to get them back.
+      // If no row is left, the focus goes to the button that restores them.
       this.nothing?.querySelector("button")?.focus();
     }
 
@@ -240,7 +239,7 @@ const Tables = (() => {
       const type = { csv: "text/csv;charset=utf-8", json: "application/json" }[format];
       const name = `schedperf-${this.element.dataset.state.slice(2)}.${format}`;
       page.save(this.write(format), name, type);
-      page.say(`${name} is written`);
+      page.say(`${name} saved`);
     }
   }
 

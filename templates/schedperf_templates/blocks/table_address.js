@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 "use strict";
-// What a reader did to a table as a few letters of the address.
+// The state of a table as a few letters in the address.
 const TableAddress = (() => {
   // "s3d.a.o4-7.x2.l4-5.qwords": sorted by column 3 downwards, quiet rows shown, rows 4 and 7 open,
-  // row 2 put away, rows 4 and 5 chosen in a chart, and the search, which is last because it may
-  // hold anything.
+  // row 2 hidden, rows 4 and 5 chosen in a chart, and the search, which is last because it may
+  // contain anything.
   const pack = (rows) => {
     const numbers = (some) => [...some].sort((a, b) => a - b).join("-");
     const open = rows.all.filter((item) => item.isOpen).map((item) => item.number);
@@ -19,7 +19,7 @@ const TableAddress = (() => {
     return parts.filter(Boolean).join(".") || null;
   };
 
-  // An address may be anybody's: what does not fit this table is left out.
+  // Addresses are untrusted: settings that do not fit this table are ignored.
   const unpack = (rows, text) => {
     const [, settings, search] = /^([^q]*)(?:q(.*))?$/s.exec(text ?? "");
     const items = (numbers) => numbers.split("-").map((one) => rows.byNumber.get(Number(one || NaN))).filter(Boolean);
@@ -31,7 +31,7 @@ const TableAddress = (() => {
       a: () => { rows.showsQuiet = true; },
       o: (rest) => items(rest).forEach((item) => { item.isOpen = item.opened !== null; }),
       x: (rest) => items(rest).filter((item) => !item.isHeading).forEach((item) => rows.hidden.add(item.number)),
-      // Of rows that this table does not have nobody chose any.
+      // Rows that this table does not have are ignored.
       l: (rest) => {
         const chosen = items(rest).map((item) => item.number);
         rows.limit = chosen.length ? new Set(chosen) : null;

@@ -4,13 +4,13 @@
 const TableCopy = (() => {
   // A line of a mail that is quoted twice still has 80 columns.
   const MAIL_COLUMNS = 78;
-  // A name of this length or less is never cut; then rather the mail is too wide.
+  // Names up to this length are never cut, even if the mail becomes too wide.
   const LONGEST_WHOLE_WORD = 36;
   const PLAIN_NUMBER = /^[+-]?\d+(?:\.\d+)?(?:e[+-]?\d+)?$/i;
 
   const sides = () => [...document.querySelectorAll(".top .side")].map((side) => side.textContent.trim().replace(/\s+/g, " "));
 
-  // What is copied: rows as they are shown; once they are sorted each says its group itself.
+  // What is copied: rows as they are shown; sorted rows include the name of their group.
   const read = (rows, caption, items = rows.shown) => {
     const lines = [];
     let heading = null;
@@ -45,8 +45,7 @@ const TableCopy = (() => {
     return [head.join("  \n"), "", row(columns.map((column) => column.title)), rule, ...drawn, ""].join("\n");
   };
 
-  // Letters as a terminal draws them: marks sit on the letter before, Chinese ones and pictures take
-  // two columns.
+  // Letters as a terminal draws them: combining marks take no column, wide letters and emoji two.
   const WIDE = /[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{20000}-\u{3fffd}]|\p{Emoji_Presentation}/u;
   const PLAIN = /^[ -~]*$/;
   const letters = new Intl.Segmenter("en");
@@ -55,7 +54,7 @@ const TableCopy = (() => {
     ? text.length
     : lettersOf(text).reduce((sum, letter) => sum + (WIDE.test(letter) ? 2 : 1), 0));
 
-  // A word in pieces that each have room in a width.
+  // Splits a word into pieces that fit a width.
   const cut = (word, width) => {
     if (widthOf(word) <= width) {
       return [word];
@@ -70,7 +69,7 @@ const TableCopy = (() => {
     return pieces;
   };
 
-  // Words in lines of a width; a word that is longer is cut where it must be.
+  // Wraps words to a width; longer words are cut.
   const wrap = (text, width) => {
     const lines = [""];
     for (const word of text.split(/\s+/).filter(Boolean).flatMap((one) => cut(one, width))) {
@@ -86,7 +85,7 @@ const TableCopy = (() => {
 
   const longestWord = (text) => Math.max(...text.split(/\s+/).map(widthOf));
 
-  // Numbers are never broken; the widest text gives way until a mail has room for the row.
+  // Numbers are never wrapped; the widest text column shrinks until a row fits into a mail.
   const columnWidths = (columns, rows) => {
     const widest = (measure, place) => rows.reduce((most, cells) => Math.max(most, measure(cells[place])), 0);
     const titles = columns.map((column) => longestWord(column.title));
@@ -125,7 +124,7 @@ const TableCopy = (() => {
     return [...head, "", ...row(titles), ...lines.flatMap((line) => draw[line.kind](line)), ""].join("\n");
   };
 
-  // A spreadsheet takes what begins so for a formula, unless it is a number.
+  // A spreadsheet takes such text for a formula, unless it is a number.
   const disarm = (text) => (/^[=+\-@\t\r]/.test(text) && !/^[+-]?[\d.,]+(?:e[+-]?\d+)?(?: ?%)?$/i.test(text) ? `'${text}` : text);
 
   const quote = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
@@ -144,7 +143,7 @@ const TableCopy = (() => {
     return [head, ...body, ""].join("\r\n");
   };
 
-  // Titles as keys; a second one of the same words gets a number.
+  // Titles as keys; repeated titles get a number.
   const keysOf = (columns) => {
     const seen = new Map([["group", 1], ["notes", 1]]);
     return columns.map(({ title }) => {

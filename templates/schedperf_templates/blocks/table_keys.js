@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 "use strict";
-// The keys of tables: they act on one table, and on its current row.
+// Keys that act on one table and its current row.
 (() => {
-  // The table that has the focus, else the first in view, else the next below.
+  // The table with the focus, or the first one in view, or the next one below.
   const current = (isWanted = () => true) => {
     const focused = Tables.of(document.activeElement?.closest(".table"));
     const found = [...document.querySelectorAll("main .table")].map(Tables.of);
@@ -10,7 +10,7 @@
     return [focused, ...found.filter(isAhead)].find((table) => table && isWanted(table));
   };
 
-  // A key that no table can act on is left to whoever else wants it.
+  // A key that no table handles is left to other handlers.
   const onTable = (act, isWanted) => () => {
     const table = current(isWanted);
     return table ? act(table) : false;
@@ -18,12 +18,12 @@
   const hasRows = (table) => table.rows.shown.length > 0;
   const onRow = (act) => onTable((table) => act(table, table.current), (table) => table.rows.shown.includes(table.current));
 
-  page.press("j", "next row of a table", onTable((table) => table.step(1), hasRows));
-  page.press("k", "row above", onTable((table) => table.step(-1), hasRows));
+  page.press("j", "next row of the table", onTable((table) => table.step(1), hasRows));
+  page.press("k", "previous row of the table", onTable((table) => table.step(-1), hasRows));
   page.press("Enter", "open or close the row", onRow((table, item) => (
     item.opened && document.activeElement === item.row ? table.open(item, !item.isOpen) : false
   )));
   page.press("c", "copy the row", onRow((table, item) => { page.copy(table.write("plain", [item]), "row copied"); }));
   page.press("x", "hide the row", onRow((table, item) => table.hide(item)));
-  page.press("/", "search in a table", onTable((table) => table.tools.search.focus(), (table) => table.tools));
+  page.press("/", "search in the table", onTable((table) => table.tools.search.focus(), (table) => table.tools));
 })();

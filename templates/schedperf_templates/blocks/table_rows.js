@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 "use strict";
 // The rows of one table as a reader sees them: which of them, and in which order.
-// Their texts are strangers': they are compared and moved, and never made markup.
+// Their texts are untrusted: they are compared and moved, and never become markup.
 const TableRows = (() => {
-  // How the report writes what it does not know.
+  // How the report writes missing values.
   const MISSING = new Set(["", "-", "?"]);
   const NUMBER = /^[<>~\u2248]?\s*([+\-\u2212]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:e[+-]?\d+)?)(.*)$/is;
-  // Behind a number stands its unit, the other end of an interval, or more words; in a version,
-  // a list of CPUs or an address something else goes on at once.
+  // A number is followed by its unit, the other end of an interval, or more words; versions, lists of
+  // CPUs and addresses continue without a blank.
   const BEHIND = /^(?:$|[\s%\u00b1]|\.\.[^.]|\/?[a-z\u00b5\u03bc]+(?![\w.:-]))/i;
   const PREFIX = /^\s*(?:([nu\u00b5\u03bcm])(?:s|J|W)|([kKMGT]i?)(?:B|Hz|J|W)?)(?![\w])/;
   const FACTORS = {
@@ -16,7 +16,7 @@ const TableRows = (() => {
   };
   const collator = new Intl.Collator("en", { numeric: true });
 
-  // The number that a text begins with, without its unit's prefix: of "1.6 ms" 0.0016; else null.
+  // The number at the start of a text, scaled by the prefix of its unit: 0.0016 for "1.6 ms"; or null.
   const parseNumber = (text) => {
     const [, digits, rest] = NUMBER.exec(text) ?? [];
     if (digits === undefined || !BEHIND.test(rest)) {
@@ -26,7 +26,7 @@ const TableRows = (() => {
     return Number(digits.replaceAll(",", "").replace("\u2212", "-")) * (FACTORS[small ?? large] ?? 1);
   };
 
-  // Words, "several words" as one, and -word for what must not be there.
+  // Words, "several words" as a phrase, and -word to exclude rows.
   const parseSearch = (text) => {
     const found = [...text.toLowerCase().matchAll(/(-?)(?:"([^"]*)"?|(\S+))/g)];
     const terms = found.map(([, minus, phrase, word]) => ({ isExcluded: minus === "-", text: phrase ?? word }));
@@ -35,12 +35,12 @@ const TableRows = (() => {
 
   const textOf = (cell) => (cell.querySelector(":scope > span") ?? cell).textContent.trim();
 
-  // One row with what belongs to it: its notes, and the row that it opens to.
+  // One row with its notes and its details.
   class Item {
     constructor(row, heading) {
       this.row = row;
       this.number = Number(row.dataset.row);
-      // A note on nothing stands for itself, as a heading does.
+      // A note without a row is treated as a heading.
       this.isHeading = row.matches(".heading, .note");
       this.isQuiet = row.matches(".quiet");
       this.isOpen = false;
@@ -75,7 +75,7 @@ const TableRows = (() => {
       return this.readSearched;
     }
 
-    // What its section says that a cell is sorted by; null where it leaves that to the text.
+    // The sort key of a cell from the report; null: sort by the text.
     said(column) {
       const { sort } = this.row.cells[column].dataset;
       return sort === undefined ? null : Number(sort.replace("inf", "Infinity"));
@@ -125,7 +125,7 @@ const TableRows = (() => {
       this.reset();
     }
 
-    // What the report shows before anybody asks for something else.
+    // The initial state.
     reset() {
       this.sorted = null;
       this.showsQuiet = false;
@@ -142,14 +142,14 @@ const TableRows = (() => {
       this.terms = parseSearch(text);
     }
 
-    // A column is one of numbers when each cell that says something says a number.
+    // A column is numeric if all cells with a value have a number.
     keys(column) {
       const keys = this.items.map((item) => item.key(column));
       const said = keys.filter((key) => !key.isMissing);
       return { keys, isNumeric: said.length > 0 && said.every((key) => key.number !== null) };
     }
 
-    // Missing ones are last in either direction; equal ones keep the order of the report.
+    // Missing values are last in either direction; equal values keep the order of the report.
     inOrder() {
       if (!this.sorted) {
         return this.all;
@@ -176,7 +176,7 @@ const TableRows = (() => {
       return this.named.has(item.number) || (isWanted && !this.hidden.has(item.number) && this.fitsSearch(item));
     }
 
-    // Hidden rows stay in the table, because paper shows them all.
+    // Hidden rows stay in the table, because they are printed on paper.
     draw() {
       const ordered = this.inOrder();
       this.shown = ordered.filter((item) => !item.isHeading && this.fits(item));
@@ -191,7 +191,7 @@ const TableRows = (() => {
       }
     }
 
-    // Rows that move outside of the page cost a third; the focus does not survive that by itself.
+    // Moving rows outside of the page takes a third of the time, but loses the focus.
     place(ordered) {
       const focused = this.body.contains(document.activeElement) ? document.activeElement : null;
       this.body.remove();
@@ -205,7 +205,7 @@ const TableRows = (() => {
       if (item.opened) {
         item.opened.hidden = !isShown || !item.isOpen;
       }
-      // Sorted rows leave their heading, so each says it before its name.
+      // Sorted rows are not below their heading, so each shows it before its name.
       if (this.sorted && item.heading) {
         item.row.cells[0].querySelector(":scope > span").dataset.group = item.group;
       }

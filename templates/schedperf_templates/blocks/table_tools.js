@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 "use strict";
-// What stands over a table: the search, what is hidden and how it comes back, the menu that copies
-// it, and the titles that sort it.
+// The tools above a table: search, buttons that show hidden rows, the menu to copy it, and titles
+// that sort it.
 const TableTools = (() => {
   const COPIES = [
     ["markdown", "Copy as Markdown"],
@@ -61,18 +61,18 @@ const TableTools = (() => {
       } else if (this.list.hidden) {
         return;
       }
-      // Letters in a menu are not the page's keys.
+      // Keys pressed in a menu must not act on the page.
       event.stopPropagation();
     }
   }
 
-  // Acts are what the table does for its tools: find, enter (go from the search to the first row),
-  // toggleQuiet, unhide, unlimit, copy and save.
+  // acts: functions of the table: find, enter (go from the search to the first row), toggleQuiet,
+  // unhide, unlimit, copy and save.
   class Tools {
     constructor(rows, { id, title, quietWord, acts }) {
       Object.assign(this, { rows, quietWord });
       this.search = make("input", {
-        type: "search", "aria-label": `Search in: ${title}`, placeholder: "Search, -word leaves out",
+        type: "search", "aria-label": `Search in: ${title}`, placeholder: "Search, -word excludes",
         autocomplete: "off", spellcheck: "false",
       });
       this.search.addEventListener("input", () => acts.find(this.search.value));
@@ -91,9 +91,9 @@ const TableTools = (() => {
         ...FILES.map(([format, words]) => [words, () => acts.save(format)]),
       ];
       this.menu = new Menu(`${id}-menu`, `Copy: ${title}`, entries);
-      this.element = make("div", { class: "table-tools", role: "group", "aria-label": `Tools of: ${title}` },
+      this.element = make("div", { class: "table-tools", role: "group", "aria-label": `Tools for: ${title}` },
         this.search, this.quiet, this.hidden, this.limit, this.allQuiet, this.count, this.menu.element);
-      this.allQuiet.textContent = rows.quiet.length === 1 ? `the only row is ${quietWord}` : `all ${rows.quiet.length} ${quietWord}`;
+      this.allQuiet.textContent = rows.quiet.length === 1 ? `the only row is ${quietWord}` : `all ${rows.quiet.length} rows ${quietWord}`;
       this.allQuiet.hidden = !rows.isAllQuiet;
     }
 
@@ -105,17 +105,17 @@ const TableTools = (() => {
       const quiet = rows.quiet.length;
       this.quiet.hidden = quiet === 0 || rows.isAllQuiet || rows.limit !== null;
       this.quiet.setAttribute("aria-pressed", String(rows.showsQuiet));
-      this.quiet.textContent = rows.showsQuiet ? `${quiet} ${this.quietWord} shown: hide` : `${quiet} hidden as ${this.quietWord}: show`;
+      this.quiet.textContent = rows.showsQuiet ? `${say(quiet, "row")} shown (${this.quietWord}): hide` : `${say(quiet, "row")} hidden (${this.quietWord}): show`;
       this.hidden.hidden = rows.hidden.size === 0;
       this.hidden.textContent = `${say(rows.hidden.size, "row")} hidden by you: show`;
       this.limit.hidden = rows.limit === null;
-      this.limit.textContent = `${say(rows.limit?.size ?? 0, "row")} chosen in the chart: show all`;
+      this.limit.textContent = `${say(rows.limit?.size ?? 0, "row")} selected in the chart: show all`;
       const all = rows.items.length;
       this.count.textContent = rows.shown.length === all ? say(all, "row") : `${rows.shown.length} of ${say(all, "row")}`;
     }
   }
 
-  // The titles of columns as buttons. A corner without a title is not a header, and sorts nothing.
+  // The titles of columns as buttons. A corner cell without a title has no button.
   class Titles {
     constructor(head, sortBy) {
       this.cells = [...head.querySelectorAll("th")];
@@ -132,19 +132,19 @@ const TableTools = (() => {
     }
   }
 
-  // What stands in the place of the rows when none fits: why, and the way back.
+  // The row shown if no row matches: the reason, and buttons to show rows again.
   const makeNothing = (rows, quietWord, acts) => {
     const fitting = rows.items.filter((item) => rows.isPutAway(item) && rows.fitsSearch(item)).length;
     const parts = [];
     if (rows.terms.length) {
-      parts.push(make("span", {}, `nothing fits \u201c${rows.search.trim()}\u201d`), makeButton("Clear the search", () => acts.find("")));
+      parts.push(make("span", {}, `no row matches \u201c${rows.search.trim()}\u201d`), makeButton("Clear the search", () => acts.find("")));
     } else {
       parts.push(make("span", {}, "all rows are hidden"));
     }
     if (fitting && !rows.limit) {
-      parts.push(makeButton(`Show ${fitting} hidden as ${quietWord}`, acts.toggleQuiet));
+      parts.push(makeButton(`Show ${fitting} hidden (${quietWord})`, acts.toggleQuiet));
     }
-    parts.push(makeButton("Show the table as it was", acts.reset));
+    parts.push(makeButton("Reset the table", acts.reset));
     return make("tr", {}, make("td", { colspan: rows.columns.length }, make("div", {}, ...parts)));
   };
 

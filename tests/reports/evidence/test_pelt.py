@@ -144,8 +144,9 @@ def describe(comparison: Callable[..., Comparison], to_blocks: Callable[..., Any
 def test_both_sides_say_how_they_saw_and_what_the_probe_costs(describe: Describe) -> None:
     assert describe(ROW).texts()[1] == (
         "base and new: 5 runs; fentry/fexit on update_cfs_group; breakpoint on update_load_avg; "
-        "to a call an empty probe adds 30 ns [28, 32], the one that takes the time 90 ns and "
-        "reads 40 ns [0, 50] itself (brackets span the 95% CIs of all runs)"
+        "probe overhead per call: 30 ns [28, 32] (empty probe), 90 ns (timing probe), of which "
+        "40 ns [0, 50] are included in the measured time (brackets: union of the 95% CIs of all "
+        "runs)"
     )
     sampled = pelt_side(sampling=(64,), probe=None, missing={"fork": "inlined"})
     assert describe(ROW, sides=[sampled]).texts()[1].endswith(
@@ -165,7 +166,7 @@ def test_calls_open_to_their_chance_and_their_rate_a_second(
     [[chance, twins]] = table.details
     assert isinstance(chance, Text)
     assert chance.text == (
-        "q = 1e-05 (p = 1e-06, corrected over all rows of calls that are shares, means and rates "
+        "q = 1e-05 (p = 1e-06, corrected for all rows of calls that are shares, means and rates "
         "per wakeup)"
     )
     assert isinstance(twins, Table)
@@ -309,8 +310,11 @@ def test_second_counts_notes_and_missing_sides_are_said(describe: Describe) -> N
         notes=[f"{side}: note {number}" for number in range(7) for side in ("base", "new")],
         missing=[MissingSide(side="new2", reason="no run of new2 was recorded with bpf_pelt")],
     ).texts()
-    assert "f of base: 100 calls, 90 by breakpoint" in texts
-    assert "f of new: 100 calls, 90 by breakpoint; one of the two missed calls" in texts
+    assert "f in base: 100 calls counted by the probe, 90 by a breakpoint" in texts
+    assert (
+        "f in new: 100 calls counted by the probe, 90 by a breakpoint; "
+        "one of the two probes missed calls" in texts
+    )
     assert "no run of new2 was recorded with bpf_pelt" in texts
     assert "base and new: note 0" in texts
     assert "3 more notes" in texts
@@ -331,4 +335,4 @@ def test_changes_are_counted_among_what_may_be_compared(describe: Describe) -> N
     assert told[0].startswith("1 of 1 row changed significantly; ")
     told = describe(invalid).texts()
     assert not any("significant:" in text for text in told)
-    assert told[-1].startswith("calls of the whole machine; means over runs are geometric")
+    assert told[-1].startswith("calls on all CPUs; means over runs are geometric")

@@ -106,7 +106,7 @@ def test_the_same_event_a_second_is_what_its_row_opens_to(describe: Describe) ->
     [[chance, twins]] = table.details
     assert isinstance(chance, Text)
     assert chance.text == (
-        "q = 0.002 (p = 0.001, corrected over all rows of the machine that are rates per operation)"
+        "q = 0.002 (p = 0.001, corrected for all machine-wide rows that are rates per operation)"
     )
     assert isinstance(twins, Table)
     assert twins.anchors == ("s",)
@@ -117,8 +117,8 @@ def test_what_was_zero_and_sides_without_counts_are_named(describe: Describe) ->
     missing = (MissingSide(side="new2", reason="perf is not permitted"),)
     blocks = describe(row(), zeros=["alignment-faults", "cgroup-switches"], missing=missing)
     assert said(blocks)[3:] == [
-        "0 in all runs: alignment-faults, cgroup-switches",
-        "nothing counted in new2: perf is not permitted",
+        "events with a count of 0 in all runs: alignment-faults, cgroup-switches",
+        "no counters in new2: perf is not permitted",
     ]
 
 

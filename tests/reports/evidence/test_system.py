@@ -51,14 +51,14 @@ def test_the_mark_of_a_change_has_its_rule_and_what_misses_it_says_why(describe:
     tlb = replace(ROW, **few, row="new-1", group="interrupts", subject="TLB", changed=False)
     blocks = describe(ROW, tlb)
     assert (
-        "* changed significantly: q < 0.05 and a change of 1% or more, where a side "
-        "has at least 100 events in a run, or a share of 1%"
+        "*: significant: q < 0.05 and a change of 1% or more, and in base or new at least "
+        "100 events per run, or a share of 1%"
     ) in texts(blocks)
     _, chance, why, *_ = table_of(blocks).details[1]
     assert isinstance(chance, Text)
     assert "all rows of interrupts and softirqs that are rates over time" in chance.text
     assert isinstance(why, Text)
-    assert why.text == "not marked as significant: fewer than 100 events in a run, on both sides"
+    assert why.text == "not marked as significant: fewer than 100 events per run on both sides"
     assert not any(text.startswith("* ") for text in texts(describe(tlb)))
 
 
@@ -73,10 +73,12 @@ def texts(blocks: list[Block]) -> list[str]:
 
 def test_lost_ticks_are_a_warning_before_the_shares(describe: Describe) -> None:
     lost = (system_side(accounted=0.397), system_side(side="new", accounted=0.95))
-    told = [text for text in texts(describe(ROW, sides=lost)) if "accounted" in text]
+    told = [text for text in texts(describe(ROW, sides=lost)) if "lost ticks" in text]
     assert len(told) == 1
-    assert told[0].startswith("base: accounted time is 39.7% of the wall time of 4 CPUs: ticks")
-    assert not [text for text in texts(describe(ROW)) if "accounted" in text]
+    assert told[0].startswith(
+        "base: /proc/stat accounts for 39.7% of the wall time of 4 CPUs (lost ticks"
+    )
+    assert not [text for text in texts(describe(ROW)) if "lost ticks" in text]
 
 
 def test_a_row_has_values_change_interval_and_its_function(describe: Describe) -> None:
@@ -88,7 +90,7 @@ def test_a_row_has_values_change_interval_and_its_function(describe: Describe) -
         "[+90.0%, +120.0%]", "5+4 runs", "share of periods: sched_cfs_period_timer()",
     ]  # fmt: skip
     assert table.anchors == ("new-0",)
-    assert texts(blocks)[1] == "base: 5 clean runs; new: 1 clean run, tasks of 2 runs"
+    assert texts(blocks)[1] == "base: 5 clean runs; new: 1 clean run, per-task data of 2 runs"
 
 
 def test_captions_name_what_was_run_where_there_is_something_to_tell_apart(
@@ -212,11 +214,11 @@ def test_settings_that_differ_stand_before_the_counts(describe: Describe) -> Non
     first, second = [
         block for block in describe(ROW, settings=settings) if isinstance(block, Table)
     ]
-    assert first.caption == "settings of the scheduler that differ, new vs base"
+    assert first.caption == "scheduler settings that differ, new vs base"
     assert [[cell.text for cell in row] for row in first.rows] == [
         ["nr_migrate", "32", "8"],
-        ["domains/domain0/flags", "SD_SHARE_LLC A", "not there"],
-        ["llc_balancing/enabled", "not there", "empty"],
+        ["domains/domain0/flags", "SD_SHARE_LLC A", "not present"],
+        ["llc_balancing/enabled", "not present", "empty"],
     ]
     assert second.caption == CHANGED
 

@@ -39,7 +39,7 @@ def test_the_tables_say_what_the_colours_say(make_trees: MakeTrees) -> None:
     changed = re.search(r"^update_cfs_group (.*)$", said, re.MULTILINE)
     assert changed
     assert changed[1].endswith("write < main [kernel]")
-    assert "1 call path that only base has (in 0 of 4 runs of new)" in said
+    assert "1 call path only in base (in 0 of 4 runs of new)" in said
     assert re.search(r"^old_lock 8\.\d\d 4 of 4 read < main", said, re.MULTILINE)
     assert "(rest)" not in said
 
@@ -233,7 +233,7 @@ def test_a_frame_is_coloured_where_its_function_changed_on_all_paths(
     opened = visit_flames([tree])
     assert "\u25b2 update_cfs_group" in opened.frames(".more")
     opened.page.get_by_role("treeitem", name="update_cfs_group,").hover()
-    assert "self, on all paths: base" in opened.detail()
+    assert "self, on all call paths: base" in opened.detail()
     plain = with_measure(tree, functions=replace(measure.functions, changed=()))
     assert not any("update_cfs_group" in name for name in visit_flames([plain]).frames(".more"))
 

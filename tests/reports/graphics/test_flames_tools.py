@@ -115,7 +115,7 @@ def test_who_calls_and_what_is_called_stands_below_a_zoomed_graph(
     opened.page.get_by_role("treeitem", name="write,").click()
     tables = opened.page.locator(".flame-around table")
     callers, callees = (tables.nth(number).inner_text() for number in (0, 1))
-    assert "What calls write: %, sums over all paths without CIs" in callers
+    assert "Callers of write: %, summed over all call paths, no CIs" in callers
     assert re.search(r"main\s+3\d\.\d+\s+[345]\d\.\d+\s+\+1\d\.\d+", callers)
     assert re.search(r"update_cfs_group\s+\d+\.\d+\s+2\d\.\d+\s+\+1\d\.\d+", callees)
     tables.nth(1).get_by_role("button", name="update_cfs_group").click()

@@ -135,12 +135,12 @@ def test_only_what_is_outside_noise_is_shaded_and_has_a_sign(
 
 def test_the_caption_states_what_changed(matrix: Callable[..., Matrix]) -> None:
     assert matrix(entries()).caption == (
-        "CPU by CPU, in topology order: 2 of 16 numbers changed significantly (5+5 runs), "
-        "most of them ttwu_count of CPU 4"
+        "per CPU, in topology order: 2 of 16 values changed significantly (5+5 runs), "
+        "most often ttwu_count on CPU 4"
     )
     wakeups = [one for one in entries() if one.measure == "ttwu_count"]
     assert matrix(wakeups).caption.endswith(
-        "1 of 8 numbers changed significantly (5+5 runs), ttwu_count of CPU 4"
+        "1 of 8 values changed significantly (5+5 runs), ttwu_count on CPU 4"
     )
     still = [one for one in entries(more=0.0) if one.measure == "ttwu_count"]
     assert matrix(still).caption.endswith("no significant change (5+5 runs)")
@@ -182,9 +182,11 @@ def test_few_points_are_drawn_those_with_the_most_changes(
     *drawn, left = cpu_maps(compared(found), found)
     assert len(drawn) == MOST_MAPS
     assert isinstance(drawn[0], Matrix)
-    assert drawn[0].caption.startswith("hackbench at groups=4: CPU by CPU")
+    assert drawn[0].caption.startswith("hackbench at groups=4: per CPU")
     assert isinstance(left, Text)
-    assert left.text.startswith("CPU by CPU, 2 other points changed less and are in the JSON")
+    assert left.text.startswith(
+        "2 heat maps not drawn (fewest significant changes); --json FILE writes the per-CPU values"
+    )
 
 
 def test_a_shade_is_none_only_where_there_is_nothing() -> None:

@@ -104,7 +104,7 @@ def test_without_scripting_the_report_is_whole(visit: Visit, make_comparison: Ma
     opened = visit(make_comparison(), java_script_enabled=False)
     text = opened.page.locator("body").inner_text()
     assert "+37.2% [+35.0%, +39.5%]" in text
-    assert "The chart is drawn by a script; its numbers are in the tables" in text
+    assert "This chart needs JavaScript; its numbers are in the tables" in text
     assert not opened.page.locator("#theme").is_visible()
     plots = opened.page.locator(".plot")
     assert all(box["height"] < 100 for box in (one.bounding_box() for one in plots.all()))

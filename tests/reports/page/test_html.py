@@ -15,8 +15,8 @@ from urllib.parse import unquote
 
 import pytest
 
-from schedperf.compare.json import to_json
 from schedperf.model.comparison import Comparison, Row
+from schedperf.model.json_text import to_json
 from schedperf_reports.blocks import (
     Block,
     Cell,

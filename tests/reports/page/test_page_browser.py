@@ -57,7 +57,7 @@ def test_the_question_mark_lists_all_keys(visit_report: Any) -> None:
     opened.page.locator("#theme").focus()
     opened.press("?")
     listed = opened.page.locator("#keys").inner_text()
-    for words in ("go to Verdict", "light or dark", "print all"):
+    for words in ("go to Verdict", "light or dark", "print the whole page"):
         assert words in listed
     # The dialog keeps the focus, and gives it back.
     for _ in range(3):
@@ -261,7 +261,7 @@ def test_the_command_of_the_other_base_is_in_sight_and_can_be_copied(
     assert "patched as base:" in " ".join(menu.inner_text().split())
     assert menu.locator("code").inner_text() == OTHER_BASE
     menu.get_by_role("button", name="Copy").click()
-    opened.wait_for("document.getElementById('said').textContent === 'The command is copied.'")
+    opened.wait_for("document.getElementById('said').textContent === 'Command copied.'")
     assert opened.ask("navigator.clipboard.readText()") == OTHER_BASE
     assert not menu.locator("code").is_visible()
     assert (opened.console, opened.errors) == ([], [])

@@ -29,5 +29,5 @@ def test_the_shared_library_is_written_once_and_named_by_what_it_is(tmp_path: Pa
 
 def test_a_directory_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
-    with pytest.raises(InputError, match=r"taken: .* cannot be written: .*; choose another"):
+    with pytest.raises(InputError, match=r"taken: cannot write .*: .*; choose another"):
         share_plotly(tmp_path / "taken", tmp_path / "report.html")

@@ -130,7 +130,7 @@ def test_an_interval_that_spans_everything_is_no_number_and_says_why() -> None:
     wide = named_row(ci_low=0.0, ci_high=23900.0)
     assert interval_of(wide) == "too wide"
     [text] = explain_gaps([RATE, wide])
-    assert text.text.endswith(": too few runs or boots for their noise")
+    assert text.text.endswith(" (record more runs or boots)")
     assert list(explain_gaps([RATE])) == []
 
 
@@ -139,7 +139,8 @@ def test_a_change_from_nothing_says_why_it_has_no_number() -> None:
     assert change_of(none) == interval_of(none) == "-"
     [text] = explain_gaps([none])
     assert text.text.startswith(
-        "no change: ratio undefined: at least one run or boot has the value 0"
+        "change not available: the ratio is undefined, because at least one run or boot has "
+        "the value 0"
     )
 
 
@@ -152,4 +153,4 @@ def test_what_is_not_compared_or_alone_needs_no_reason() -> None:
 def test_zeros_are_a_number_on_a_terminal_and_names_on_the_page() -> None:
     assert list(zeros_table([])) == []
     [table] = zeros_table(["execs", "forks"])
-    assert table.caption == "0 in all runs: 2 counts"
+    assert table.caption == "2 counts with the value 0 in all runs"

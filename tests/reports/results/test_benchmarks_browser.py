@@ -42,7 +42,7 @@ def comparison(make_comparison: Make, make_row: Callable[..., Row]) -> Compariso
 
 
 def show_all(opened: Any) -> None:
-    opened.page.get_by_role("button", name="hidden as unchanged: show").click()
+    opened.page.get_by_role("button", name="hidden (unchanged): show").click()
 
 
 def line(opened: Any, name: str) -> Any:
@@ -56,7 +56,7 @@ def row(opened: Any, name: str) -> Any:
 def test_the_plot_shows_the_rows_that_the_table_shows(visit: Visit, comparison: Comparison) -> None:
     opened = visit(comparison)
     changed = [f"bench{n} time" for n in range(RESULTS) if n % 3]
-    mean = f"geomean of all {RESULTS}"
+    mean = f"geomean of all {RESULTS} results"
     assert opened.ask(LINES) == opened.ask(ROWS) == [*changed, mean]
     show_all(opened)
     assert opened.ask(LINES) == opened.ask(ROWS)
@@ -113,7 +113,7 @@ def test_dragging_over_lines_limits_the_table_until_all_are_asked_for(
     mouse.up()
     assert opened.ask(LINES) == opened.ask(ROWS) == ["bench2 time", "bench4 time", "bench5 time"]
     note = opened.page.locator("#benchmarks .limited").first
-    assert "Only 3 picked lines, in the table too." in note.inner_text()
+    assert "Showing only 3 selected lines, here and in the table." in note.inner_text()
     # No line's link was followed, and the address says which lines were picked.
     opened.wait_for("location.hash !== ''")
     address = opened.ask("location.hash")

@@ -70,11 +70,12 @@ def test_nobody_orders_runs_whose_place_in_time_is_not_known(
         table.caption
         for row in (ordered, unordered)
         for table in details_of(make_comparison(rows=(row,)))
-        if isinstance(table, Table) and table.caption.startswith("each run of")
+        if isinstance(table, Table)
+        and table.caption.endswith(("in time order", "time order not recorded"))
     ]
     assert [caption.rpartition(", ")[2] for caption in captions] == [
-        "in order of time",
-        "order in time not recorded",
+        "in time order",
+        "time order not recorded",
     ]
 
 
@@ -91,7 +92,7 @@ def test_runs_are_told_boot_by_boot_in_the_order_of_time(
         ["base", "1", "600", "600", "6"],
     ]
     # As the results' own mean, which no reader has to guess.
-    assert tables[0].columns[2].explains == "geometric, of all runs of this side and boot"
+    assert tables[0].columns[2].explains == "geometric mean of all runs of the side in this boot"
 
 
 def test_the_mean_of_runs_with_a_zero_is_arithmetic_and_says_so(
@@ -101,7 +102,7 @@ def test_the_mean_of_runs_with_a_zero_is_arithmetic_and_says_so(
     row = make_row(values_base=runs, values_new=runs[1:])
     tables = [one for one in details_of(make_comparison(rows=(row,))) if isinstance(one, Table)]
     assert [line[2] for line in cells(tables[0])] == ["400", "600"]
-    assert tables[0].columns[2].explains == "arithmetic, of all runs of this side and boot"
+    assert tables[0].columns[2].explains == "arithmetic mean of all runs of the side in this boot"
 
 
 def test_boots_and_more_runs_are_told_where_they_are_known(
@@ -113,10 +114,10 @@ def test_boots_and_more_runs_are_told_where_they_are_known(
     assert list(told) == [
         "test",
         "equivalence margin",
-        "more per side would decide it",
+        "additional sample size for a verdict",
         "boots",
     ]
-    assert told["more per side would decide it"] == "3 runs"
+    assert told["additional sample size for a verdict"] == "3 runs per side"
     assert told["boots"] == "53.4% of the variance is between boots (ICC), design effect 2.00"
 
 

@@ -54,7 +54,7 @@ def test_where_directions_differ_no_end_is_better(make_comparison: Make, make_ro
     rows = (make_row(), make_row(metric="operations", unit="1/s", better="higher"))
     [plot] = plots_of(make_comparison(rows=rows, sweeps=()))
     assert plot.directions == ("", "")
-    assert "each row says which direction is better" in plot.caption
+    assert "each row states which direction is better" in plot.caption
     assert [line.mark for line in plot.lines] == ["lower is better", "higher is better"]
 
 
@@ -177,7 +177,8 @@ def test_runs_are_drawn_as_boxes_shares_and_order_in_the_shapes_of_their_sides(
 def test_the_caption_of_runs_states_medians_pairs_and_trend(make_row: MakeRow) -> None:
     assert draw_runs(make_row()).caption == (
         "median base 612 ms (5 runs), new 839.7 ms (5 runs); new is above base in 5 of 5 "
-        "pairs; mean over time, no CI: base +1.2% (last 2 of 5 runs vs first 2, 1 boot); "
+        "interleaved pairs; drift of the mean (no CI): "
+        "base +1.2% (last 2 of 5 runs vs first 2, 1 boot); "
         "new +1.2% (last 2 of 5 runs vs first 2, 1 boot)"
     )
 
@@ -191,7 +192,7 @@ def test_sides_that_took_no_turns_are_told_by_pairs_of_runs(make_row: MakeRow) -
         for values in ((1.0, 2.0), (1.5, 3.0))
     )
     caption = draw_runs(make_row(values_base=base, values_new=new)).caption
-    assert "new is above base in 75% of pairs of runs" in caption
+    assert "new is above base in 75% of all pairs (one run of each side)" in caption
 
 
 def test_runs_of_another_boot_are_another_line(make_row: MakeRow) -> None:
@@ -206,7 +207,7 @@ def test_runs_of_another_boot_are_another_line(make_row: MakeRow) -> None:
     assert data[4]["text"] == ["boot 0"] * 3 + [""] + ["boot 1"] * 3
     assert "text" not in data[5]
     assert "base -14.3% (2 boots)" not in figure.caption
-    assert figure.caption.endswith("a line joins the runs of one boot")
+    assert figure.caption.endswith("lines connect runs of the same boot")
 
 
 def test_two_modes_are_parted_where_the_statistics_part_them(make_row: MakeRow) -> None:
@@ -224,7 +225,7 @@ def test_two_modes_are_parted_where_the_statistics_part_them(make_row: MakeRow) 
     figure = draw_runs(row)
     layout: Any = figure.figure["layout"]
     assert layout["shapes"][0]["x0"] == pytest.approx((1.02 + 1.3) / 2)
-    assert "the dotted line separates the two modes" in figure.caption
+    assert "dotted line: boundary between the two modes of the distribution" in figure.caption
     counted_boots = caveat("modes", base="1 of 2", new="1 of 2", p=0.5, side="new", within="0%")
     other: Any = draw_runs(
         make_row(values_base=row.values_base, values_new=row.values_new, caveats=(counted_boots,))

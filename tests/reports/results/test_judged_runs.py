@@ -78,7 +78,9 @@ def test_a_sweep_says_how_the_change_goes_with_the_load(
 ) -> None:
     comparison = compare_frame(sweep(logarithmic))
     label, *rest = results(comparison)[-1]
-    found = re.fullmatch(r"  all points: (.+); first at (.+); p = (\S+)", label)
+    found = re.fullmatch(
+        r"  all parameter values: (.+); first significant change at (.+); p = (\S+)", label
+    )
     assert found is not None
     assert found.groups()[:2] == ("grows with groups", "groups=4")
     assert 0.0 < float(found[3]) < 1e-6
@@ -87,7 +89,7 @@ def test_a_sweep_says_how_the_change_goes_with_the_load(
 
 def test_a_sweep_that_did_not_change_has_no_shape(compare_frame: Make, results: Results) -> None:
     comparison = compare_frame(sweep(unchanged))
-    assert re.fullmatch(r"  all points: p = 0\.\d+", results(comparison)[-1][0])
+    assert re.fullmatch(r"  all parameter values: p = 0\.\d+", results(comparison)[-1][0])
 
 
 @pytest.mark.parametrize(
@@ -131,7 +133,10 @@ def test_published_means_say_that_their_number_is_unknown(
     )
     comparison = compare_frame(published)
     assert results(comparison)[0][4:8] == ["-10.0%", "-", "unknown", "inconclusive"]
-    assert results(comparison)[1][0] == "    the source states -8%, its own numbers give -10.0%"
+    assert (
+        results(comparison)[1][0]
+        == "    the source states a change of -8%, but its numbers yield -10.0%"
+    )
     details = of_kind(comparison, Table)[0].details[0]
     assert not any(isinstance(block, Figure) for block in details)
     assert [one.caption for one in details if isinstance(one, Table)] == [
@@ -275,8 +280,8 @@ def test_results_on_one_side_only_are_listed_at_the_end_with_why(
     failed = caveat("failed-runs", failed=2, total=6, side="new")
     comparison = compare_frame(pd.concat([both, lost]), caveats=(failed,))
     table = of_kind(comparison, Table)[-1]
-    assert table.caption == "1 result on one side only"
+    assert table.caption == "1 result missing in base or new"
     assert [cell.text for cell in table.rows[0]][:2] == ["gone time", "new"]
     assert table.rows[0][3].text == failed.text
     untold = of_kind(compare_frame(pd.concat([both, lost])), Table)[-1]
-    assert untold.rows[0][3].text == "no run of that side printed it"
+    assert untold.rows[0][3].text == "no value in the output of any run of new"

@@ -160,10 +160,12 @@ def test_many_tails_are_cut_and_the_cut_is_said(make_comparison: Make, make_row:
     comparison = make_comparison(rows=rows)
     assert len(blocks_of(comparison, Figure)) == MOST_DRAWN
     [text] = blocks_of(comparison, Text)
-    assert text.text == f"figures of the first {MOST_DRAWN} of {MOST_DRAWN + 2} tails"
+    assert text.text == f"first {MOST_DRAWN} of {MOST_DRAWN + 2} distributions plotted"
 
 
 def test_without_latencies_one_line_says_what_records_some(make_comparison: Make) -> None:
     [only] = latency(make_comparison())
     assert isinstance(only, Text)
-    assert only.text.startswith("no benchmark reported latencies; record one that does, such as")
+    assert only.text.startswith(
+        "the recorded benchmarks report no latencies; record a latency benchmark, e.g."
+    )

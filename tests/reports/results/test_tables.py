@@ -62,9 +62,12 @@ def test_points_of_a_metric_stand_below_its_name_and_their_mean_below_them(
             "smallest detectable change 7.2% (80% power)"
         ),
         "  geomean",
-        "  all points: grows with groups; first at groups=4; p = 2.3e-06",
+        (
+            "  all parameter values: grows with groups; "
+            "first significant change at groups=4; p = 2.3e-06"
+        ),
         "sched/pipe time per operation",
-        "geomean of all 4",
+        "geomean of all 4 results",
     ]
     assert cells(table)[2] == [
         "  groups=4", "ms", "612", "839.7", "+37.2%", "[+35.0%, +39.5%]", "5+5", "regression",
@@ -96,8 +99,8 @@ def test_only_undecided_rows_need_a_reason(
     (items,) = of_kind(make_comparison(), Items)
     assert len(items.items) == 1
     assert items.items[0].text == (
-        "hackbench time at groups=16: inconclusive: not significant, and not shown equivalent "
-        "within +-3%"
+        "hackbench time at groups=16: inconclusive: not significant, "
+        "equivalence within +-3% not shown"
     )
     invalid = make_row(verdict="invalid", reason="no value in new", ratio=None, base=None)
     (items,) = of_kind(make_comparison(rows=(invalid,)), Items)
@@ -142,8 +145,10 @@ def test_commands_tell_equal_metrics_apart(
     )
     names = [row[0] for row in cells(of_kind(make_comparison(rows=rows, sweeps=()), Table)[0])]
     assert names[::3] == [
-        "hackbench time (hackbench -p)", "hackbench time (hackbench -T)", "geomean of all 4",
-    ]  # fmt: skip
+        "hackbench time (hackbench -p)",
+        "hackbench time (hackbench -T)",
+        "geomean of all 4 results",
+    ]
 
 
 def test_a_reason_that_is_the_headline_is_not_said_again(
@@ -192,7 +197,7 @@ def test_results_of_many_commands_have_a_mean_with_an_interval(
     mean = math.prod(row.ratio or 0.0 for row in rows) ** (1 / 3)
     half = math.log(1.1) / math.sqrt(3)
     cells = table.rows[-1]
-    assert cells[0].text == "geomean of all 3"
+    assert cells[0].text == "geomean of all 3 results"
     assert cells[4].sort == pytest.approx(mean)
     assert cells[5].sort == pytest.approx(mean * math.exp(-half))
 
@@ -205,7 +210,10 @@ def test_each_direction_has_a_mean_of_its_own(
         for n in range(4)
     )
     names = [row[0] for row in cells(of_kind(make_comparison(rows=rows, sweeps=()), Table)[0])]
-    assert names[4:] == ["geomean of all 2, higher is better", "geomean of all 2, lower is better"]
+    assert names[4:] == [
+        "geomean of all 2 results, higher is better",
+        "geomean of all 2 results, lower is better",
+    ]
 
 
 def test_results_of_one_run_do_not_narrow_their_mean(make_row: MakeRow) -> None:
@@ -225,5 +233,5 @@ def test_what_cannot_be_compared_is_not_in_a_mean(
         make_row(workload="other", point="", verdict="invalid", reason="cpu.model differs"),
     )
     table = of_kind(make_comparison(rows=rows, sweeps=()), Table)[0]
-    assert table.rows[-1][0].text == "geomean of 2 of 3"
+    assert table.rows[-1][0].text == "geomean of 2 of 3 results"
     assert geomean_of(rows[1:]) is None

@@ -73,7 +73,7 @@ def test_the_word_of_a_verdict_stays_whole_where_columns_go(
     last_words = [line.split()[-1] for line in told.splitlines()]
     verdicts = ("no-change", "regression", "inconclusive", "improvement")
     assert [word for word in last_words if word in verdicts] == list(verdicts)
-    assert " ".join(told.split()).partition("left out at this width: ")[2] == missed
+    assert " ".join(told.split()).partition("columns not shown at this width: ")[2] == missed
 
 
 def test_base_and_new_stay_where_all_rows_share_unit_and_n(
@@ -87,7 +87,7 @@ def test_base_and_new_stay_where_all_rows_share_unit_and_n(
     caption, _, table = told.partition("  result")
     assert "in all rows: unit ms, n 5+5" in " ".join(caption.split())
     assert table.splitlines()[0].split()[:3] == ["base", "new", "change"]
-    assert "left out at this width" not in told
+    assert "columns not shown at this width" not in told
 
 
 def test_everything_has_each_finding_once_in_full(make_comparison: Make) -> None:
@@ -155,7 +155,7 @@ def test_the_first_screen_of_a_large_comparison_is_one_screen(
     lines = draw(make_comparison(rows=rows, sweeps=())).splitlines()
     assert len(lines) <= 45
     assert any("59 more unchanged (list: --all)" in line for line in lines)
-    assert lines[-2] == "everything: --all; as a page with charts: --html FILE"
+    assert lines[-2] == "full report: --all; HTML page with charts: --html FILE"
     everything = draw(make_comparison(rows=rows, sweeps=()), everything=True)
     assert len(everything.splitlines()) > len(lines)
     assert "test 33 time" in everything
@@ -166,7 +166,7 @@ def test_everything_cuts_nothing_and_names_what_a_text_has_not(make_comparison: 
     drawn = draw(make_comparison(), everything=True)
     assert " more, see " not in drawn
     assert drawn.splitlines()[-2] == (
-        "left out here: charts, long tables, some columns; see --html FILE"
+        "not shown: charts, long tables and some columns; see --html FILE"
     )
 
 

@@ -129,7 +129,7 @@ def test_a_side_without_a_machine_beside_others_is_named(
     comparison = make_comparison(
         comparability=differing(make_difference("noted", "host.json", None, None))
     )
-    noted = item(comparison, "other differences, allowed: ")
+    noted = item(comparison, "other differences (allowed): ")
     assert noted.text.endswith(": host.json (unknown)")
 
 
@@ -151,10 +151,13 @@ def test_a_blocking_difference_says_what_to_do(make_comparison: Make, item: Item
 def test_of_many_blocking_differences_some_are_named(make_comparison: Make, item: ItemOf) -> None:
     found = differing(*(make_difference("blocking", f"cpu.x{n}") for n in range(9)))
     more = item(make_comparison(comparability=found), "5 more")
-    assert (more.text, more.tone) == ("5 more blocking fields", "bad")
+    assert (more.text, more.tone) == ("5 more fields with blocking differences", "bad")
     assert more.evidence == ("environment",)
     found = differing(*(make_difference("blocking", f"cpu.x{n}") for n in range(5)))
-    assert item(make_comparison(comparability=found), "1 more").text == "1 more blocking field"
+    assert (
+        item(make_comparison(comparability=found), "1 more").text
+        == "1 more field with blocking differences"
+    )
 
 
 def test_the_fields_that_are_not_named_are_found(make_comparison: Make) -> None:
@@ -164,9 +167,11 @@ def test_the_fields_that_are_not_named_are_found(make_comparison: Make) -> None:
         overall=overall_of("invalid", "cpu.x0 differs", 4),
     )
     options = Options(width=78, colour=False)
-    assert "  - 5 more blocking fields (see --all)\n" in text(comparison, options)
+    assert "  - 5 more fields with blocking differences (see --all)\n" in text(comparison, options)
     page = html(comparison, options)
-    assert re.search(r'>5 more blocking fields</span><a [^>]*href="#environment"', page)
+    assert re.search(
+        r'>5 more fields with blocking differences</span><a [^>]*href="#environment"', page
+    )
     assert 'id="environment"' in page
     assert all(one.path in page for one in differences)
 
@@ -185,7 +190,7 @@ def test_what_was_meant_to_differ_is_named_with_short_values(
         "new differs from base: cgroup.depth 0 → 8, kernel.version; workloads hackbench -l "
     )
     assert texts[0].endswith(", 5 runs per side")
-    assert item(comparison, "other differences, allowed: tools.x - → 1").text
+    assert item(comparison, "other differences (allowed): tools.x - → 1").text
 
 
 def test_another_kernel_is_named_once_and_sides_by_their_labels(
@@ -203,21 +208,27 @@ def test_another_kernel_is_named_once_and_sides_by_their_labels(
     third = make_side("new2", label="numa", digest="f" * 64)
     row = make_row(family="primary")
     several = make_comparison(comparability=found, sides=(*sides, third), rows=(row,))
-    assert headline(several).text.startswith("cluster: hackbench time")
+    assert headline(several).text.startswith("cluster (new): hackbench time")
 
 
 def test_what_is_equal_is_listed_by_group(make_comparison: Make, tables: TablesOf) -> None:
-    equal = tables(make_comparison())[2]
-    groups = {row[0]: row for row in equal}
-    assert groups["cpu"][1:] == ["3", "model, count_online, microcode"]
-    assert "hostname" not in str(groups.get("system"))
+    equal = ("cpu.model", "kernel.cmdline.quiet", "cpu.microcode")
+    comparability = Comparability(comparable=True, compared=3, differences=(), equal=equal)
+    rows = tables(make_comparison(comparability=comparability))[-1]
+    assert [list(row) for row in rows] == [
+        ["cpu", "2", "model, microcode"],
+        ["kernel", "1", "cmdline.quiet"],
+    ]
 
 
 def test_nothing_that_was_meant_to_differ_is_a_warning(
     make_comparison: Make, item: ItemOf, tables: TablesOf
 ) -> None:
     comparison = make_comparison(comparability=differing())
-    assert item(comparison, "same kernel and no declared difference (A/A)").tone == "warning"
+    assert (
+        item(comparison, "A/A comparison: same kernel, no intended difference declared").tone
+        == "warning"
+    )
     panel = comparable(comparison)
     assert (panel.caption, panel.tone) == ("comparable: yes", "plain")
     assert panel.aside == "60 fields compared; differences: none"
@@ -249,5 +260,5 @@ def test_options_of_the_kernel_that_differ_are_named(make_comparison: Make, item
         OptionDifference(side="new", name=f"CONFIG_{name}", base=None, new="y") for name in "ABCDE"
     )
     found = Comparability(comparable=True, compared=1, differences=(), options=options)
-    text = item(make_comparison(comparability=found), "5 kernel config options: ").text
+    text = item(make_comparison(comparability=found), "5 kernel config options differ: ").text
     assert text.endswith(": CONFIG_A n → y, CONFIG_B n → y, CONFIG_C n → y, CONFIG_D n → y, 1 more")

@@ -46,7 +46,7 @@ def test_caveats_of_single_rows_stand_beside_the_rows(
         caveat("one-boot", side="base"),
         caveat("coarse", step=1, unit="s", percent=2),
     )
-    pointer = Text(text="caveats of single results are listed with them, under Benchmarks")
+    pointer = Text(text="caveats of single results: see Benchmarks")
     rows = (make_row(caveats=(general, special)),)
     items, *others = caveats(make_comparison(rows=rows, caveats=(general,)))
     assert isinstance(items, Items)
@@ -69,7 +69,8 @@ def test_methods_name_every_unit_and_every_test_once(
     assert isinstance(values, Text)
     assert isinstance(tests, Text)
     assert values.text == (
-        "unit of replication: boot (its mean) and interleaved pair of runs (10 clean runs in all); "
+        "unit of replication: boot (mean of its runs) and interleaved pair of runs "
+        "(10 clean runs in all); "
         "no-change: the 90% CI lies within the equivalence margin of +-3%"
     )
     assert tests.text == "tests: Welch t on logs; paired t on logs"

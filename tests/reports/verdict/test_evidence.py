@@ -30,7 +30,7 @@ def test_how_sure_it_is_counts_values_order_boots_builds_and_tests(
     assert item(comparison, "5 runs per side").evidence == ("benchmarks",)
     assert item(comparison, "recorded one side after the other").tone == "warning"
     assert item(comparison, "one boot per side").tone == "warning"
-    assert "another build" not in " ".join(one.text for one in items(comparison))
+    assert "one build per kernel" not in " ".join(one.text for one in items(comparison))
     assert item(comparison, "4 results tested by Welch t on logs").text.endswith(
         "; at most 0.1 false positives expected (FDR 5%)"
     )
@@ -61,13 +61,16 @@ def test_of_a_build_id_that_is_not_text_nothing_is_said(
     [
         (
             {"replication": "rounds", "n_base": 6, "n_new": 6},
-            "6 interleaved pairs: each pair ran both sides",
+            "6 interleaved pairs: each pair has one run per side",
         ),
         (
             {"replication": "boots", "n_base": 2, "n_new": 4},
             "2 to 4 boots per side: too few to estimate",
         ),
-        ({"replication": "runs", "n_base": 1, "n_new": 1}, "1 run per side: each run is one value"),
+        (
+            {"replication": "runs", "n_base": 1, "n_new": 1},
+            "1 run per side: runs are treated as independent",
+        ),
         ({"replication": "runs", "n_base": None, "n_new": None}, "number of runs not recorded"),
     ],
 )
@@ -89,7 +92,7 @@ def test_numbers_of_boots_are_said_or_not_known(
 ) -> None:
     sides = (make_side(boots=3), make_side("new", boots=4))
     assert item(
-        make_comparison(sides=sides), "3+4 boots: boot-to-boot variance is part of the CI"
+        make_comparison(sides=sides), "3+4 boots: the CI includes boot-to-boot variance"
     ).text
     unknown = make_comparison(sides=(make_side(boots=None), make_side("new", boots=None)))
     assert item(unknown, "number of boots not recorded").tone == "warning"
@@ -100,7 +103,7 @@ def test_nothing_tested_promises_nothing(make_comparison: Make, items: ItemsOf) 
         family="primary", side="new", rows=4, tested=0, expected_false=0.0, verdicts={}
     )
     texts = [one.text for one in items(make_comparison(families=(family,)))]
-    assert not any("tested" in text or "chance" in text for text in texts)
+    assert not any("tested" in text or "false positives" in text for text in texts)
 
 
 def test_weaknesses_beyond_the_first_are_counted(
@@ -109,8 +112,8 @@ def test_weaknesses_beyond_the_first_are_counted(
     caveats = [caveat("failed-runs", failed=n, total=9, side="new") for n in range(1, 6)]
     comparison = make_comparison(caveats=tuple(caveats))
     texts = [one.text for one in items(comparison)]
-    assert "3 of 9 runs of new failed and are left out" in texts
-    assert "4 of 9 runs of new failed and are left out" not in texts
+    assert "3 of 9 runs of new failed (excluded)" in texts
+    assert "4 of 9 runs of new failed (excluded)" not in texts
     assert item(comparison, "2 more caveats").evidence == ("caveats",)
 
 
@@ -142,8 +145,8 @@ def test_methods_are_named_once_with_what_confirmed_some_results(
     methods = ("Welch t on logs", "Welch t on logs, and ranks", "paired t on logs, and permutation")
     rows = tuple(make_row(method=method) for method in methods)
     assert item(make_comparison(rows=rows), "4 results tested by").text.startswith(
-        "4 results tested by Welch t on logs (some also by ranks), "
-        "paired t on logs (also by permutation); "
+        "4 results tested by Welch t on logs (some confirmed by ranks), "
+        "paired t on logs (confirmed by permutation); "
     )
 
 

@@ -59,7 +59,7 @@ def test_reasons_are_numbered_and_followed_by_how_far_they_explain(make_comparis
         ("correlated; counted by an emulator: no time", "1 build per side"),
         (
             "measured: tbench lost 9%; a mail: June 2022; correlated",
-            "measured elsewhere: tbench lost 9%; 1 build per side",
+            "published measurement: tbench lost 9%; 1 build per side",
         ),
     ],
 )
@@ -105,7 +105,7 @@ def test_what_went_the_other_way_and_what_was_unseen_are_no_reasons(
     assert not any(block.ordered for block in blocks if isinstance(block, Items))
     assert "no finding explains the result" in texts(blocks)
     assert [[item.text for item in items] for items in lists(blocks)] == [["fewer"], ["blind"]]
-    assert "changed in the opposite direction" in texts(blocks)
+    assert "changes in the direction opposite to the verdict" in texts(blocks)
     assert lists(blocks)[1][0].tone == "warning"
 
 
@@ -130,7 +130,7 @@ def test_of_several_sides_each_reason_names_its_side(
 def test_steps_are_counted_beyond_the_first(make_comparison: Make) -> None:
     blocks = list(next_steps(make_comparison(next_steps=(STEP,) * 7)))
     assert len(lists(blocks)[0]) == MOST_STEPS
-    assert texts(blocks) == ["2 further steps in the JSON, under next_steps"]
+    assert texts(blocks) == ["2 further steps in the JSON field `next_steps`"]
 
 
 def test_a_step_has_its_reason_and_its_commands(make_comparison: Make) -> None:

@@ -17,7 +17,7 @@ from schedperf.model.comparison import (
     Row,
     SideSummary,
 )
-from schedperf.stats.verdicts import undecided
+from schedperf.model.verdict import undecided
 from schedperf_reports.blocks import Block, Headline, Item, Items, Text
 from schedperf_reports.verdict.findings import findings
 from schedperf_reports.words.sentences import describe_informational, judge_sides
@@ -143,7 +143,7 @@ def test_each_new_side_has_its_sentence(
     assert headline(comparison).text.startswith("new2: hackbench time at groups=4 +20.0% [")
     texts = [one.text for one in items(comparison)]
     assert texts[0].startswith("new: improvement: hackbench time at groups=4 -10.0% [")
-    assert texts[1] == "new3: inconclusive: none of its results can decide"
+    assert texts[1] == "new3: inconclusive: no primary result recorded for new3"
     assert [one.verdict for one in judge_sides(comparison)] == [
         "improvement", "regression", "inconclusive",
     ]  # fmt: skip

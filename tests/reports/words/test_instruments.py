@@ -30,7 +30,7 @@ MakeRow = Callable[..., Row]
 Probed = Callable[..., Comparison]
 
 # Of clean and of instrumented runs.
-N = "8 and 5 pairs"
+N = "n = 8 clean and 5 instrumented pairs"
 
 BETWEEN = ProbedChangeRow(
     side="new",
@@ -92,7 +92,9 @@ def probed(make_comparison: Make) -> Probed:
         section = Section(
             schema="schedperf/section/probe_effect/3",
             status=status,  # type: ignore[arg-type]
-            reason=None if status == "ok" else "no metric has both clean and instrumented runs",
+            reason=None
+            if status == "ok"
+            else "no metric was measured in both clean and instrumented runs",
             data=effects if status == "ok" else None,
         )
         return make_comparison(rows=tuple(results), sections={"probe_effect": section})
@@ -110,8 +112,8 @@ def test_a_change_that_instrumented_runs_do_not_show_is_a_doubt_with_its_numbers
     comparison = probed([make_row()], between=[between(1.066, 0.965, 1.177)])
     [doubt] = list_doubts(comparison)
     assert doubt.text == (
-        "instrumented runs, at +6.6% [-3.5%, +17.7%], do not show the change: "
-        "their captures may not explain it"
+        "instrumented runs do not show the change, but +6.6% [-3.5%, +17.7%]: "
+        "captures may not explain the change"
     )
     assert (doubt.tone, doubt.evidence) == ("warning", ("probe_effect",))
     assert say_agreement(pairs_of(comparison)) is None
@@ -123,7 +125,7 @@ def test_the_same_direction_beyond_noise_shows_the_change(
     comparison = probed([make_row()], between=[between(1.3, 1.2, 1.4)])
     assert not list(list_doubts(comparison))
     assert say_agreement(pairs_of(comparison)) == (
-        "the instrumented runs show the change too: +30.0% [+20.0%, +40.0%]"
+        "the instrumented runs also show the change: +30.0% [+20.0%, +40.0%]"
     )
 
 
@@ -159,8 +161,8 @@ def test_a_change_of_instrumented_runs_alone_is_a_doubt(
     comparison = probed([make_row(verdict=verdict)], between=[between(1.5, 1.2, 1.9)])
     [doubt] = list_doubts(comparison)
     assert doubt.text == (
-        "instrumented runs show a change, +50.0% [+20.0%, +90.0%], that clean runs "
-        "do not: their captures may explain the collectors instead"
+        "the instrumented runs show a change (+50.0% [+20.0%, +90.0%]) that the clean runs do not "
+        "show: captures may reflect collector overhead"
     )
 
 
@@ -178,11 +180,11 @@ def test_of_several_results_the_clearest_is_named_and_the_others_are_counted(
     comparison = probed(rows, between=pairs)
     [doubt] = texts(list_doubts(comparison))
     assert doubt.startswith(
-        "instrumented runs, at +0.0% [-10.0%, +10.0%], do not show the change of "
-        "hackbench time at groups=16 and 1 more: "
+        "instrumented runs do not show the change of hackbench time at groups=16 and 1 more"
+        ", but +0.0% [-10.0%, +10.0%]: "
     )
     assert say_agreement(pairs_of(comparison)) == (
-        "the instrumented runs show 1 of 3 changes of the clean runs too"
+        "the instrumented runs also show 1 of 3 changes that the clean runs show"
     )
 
 
@@ -198,28 +200,28 @@ def test_results_are_matched_by_all_that_tells_them_apart(
     [
         (
             [effect(3.084, "base"), effect(5.798)],
-            f"runs took 3.1 (95% CI [2.6, 3.7], {N}) to 5.8 (95% CI [4.8, 7.0], {N})",
+            f"runs by a factor of 3.1 (95% CI [2.6, 3.7], {N}) to 5.8 (95% CI [4.8, 7.0], {N})",
         ),
         (
             [effect(1.03, "base"), effect(1.63)],
-            f"runs of new took 1.6 (95% CI [1.4, 2.0], {N}) times as long: ",
+            f"runs of new by a factor of 1.6 (95% CI [1.4, 2.0], {N}): ",
         ),
         (
             [effect(1.0, "base"), effect(0.25, better="higher")],
-            f"runs of new took 4.0 (95% CI [3.3, 4.8], {N}) times as long: ",
+            f"runs of new by a factor of 4.0 (95% CI [3.3, 4.8], {N}): ",
         ),
         (
             [effect(1.0, "base"), effect(1.63, width=3.6)],
-            f"runs of new took 1.6 (95% CI [0.5, 5.9], {N}) times as long (not significant)",
+            f"runs of new by a factor of 1.6 (95% CI [0.5, 5.9], {N}) (not significant)",
         ),
         (
             [effect(1.63, width=None)],
-            f"runs of new took 1.6 (no CI, {N}) times as long (not significant): ",
+            f"runs of new by a factor of 1.6 (no CI, {N}) (not significant): ",
         ),
         # What is shown is said, and what may be noise is not mixed with it.
         (
             [effect(9.0, "base", width=100.0), effect(2.0)],
-            f"runs of new took 2.0 (95% CI [1.7, 2.4], {N}) times as long: ",
+            f"runs of new by a factor of 2.0 (95% CI [1.7, 2.4], {N}): ",
         ),
     ],
 )
@@ -227,7 +229,7 @@ def test_collectors_that_slow_runs_down_are_a_doubt(
     probed: Probed, rows: list[Any], told: str
 ) -> None:
     [cost] = list_costs(probed(rows=rows, runs=[run("bpf_pelt", "perf_stat")]))
-    assert cost.text.startswith(f"with collectors, {told}")
+    assert cost.text.startswith(f"collectors slowed {told}")
     assert cost.text.endswith("may contain collector overhead (bpf_pelt, perf_stat)")
     assert (cost.tone, cost.evidence) == ("warning", ("probe_effect",))
 
@@ -244,7 +246,7 @@ def test_the_evidence_has_doubts_before_other_weaknesses_and_costs_after_them(
     found = texts(list_evidence(comparison))
     [doubt] = [place for place, text in enumerate(found) if "do not show" in text]
     [weakness] = [place for place, text in enumerate(found) if "runs of new failed" in text]
-    [cost] = [place for place, text in enumerate(found) if "times as long" in text]
+    [cost] = [place for place, text in enumerate(found) if "collectors slowed" in text]
     assert doubt < weakness < cost
     assert not any("instrumented" in text for text in texts(list_evidence(probed([make_row()]))))
 

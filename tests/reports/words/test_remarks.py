@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from schedperf.model.comparison import Comparison, Row
-from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE
+from schedperf.model.verdict import FALSE_DISCOVERY_RATE
 from schedperf_reports.blocks import Text
 from schedperf_reports.results.benchmarks import benchmarks
 from schedperf_reports.words.remarks import explain_correction
@@ -14,8 +14,8 @@ from schedperf_reports.words.remarks import explain_correction
 MakeRow = Callable[..., Row]
 
 BEGIN = (
-    "CIs are per row; significance is corrected for multiple testing; worth a look, with a CI "
-    "that excludes 0: "
+    "CIs are per row, significance is corrected for multiple testing; not significant, but "
+    "the CI excludes 0: "
 )
 
 

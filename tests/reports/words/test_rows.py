@@ -30,8 +30,8 @@ def test_changes_are_counted_where_runs_can_tell_them(rows: list[NamedRow], word
 
 def test_differences_that_may_be_drift_are_counted_apart() -> None:
     said = (
-        "2 more differ, but drift may explain them: the sides were recorded one after the other "
-        "with less than 10 runs each"
+        "2 more differ, but drift may be the cause: the sides were recorded one after the other "
+        "with fewer than 10 runs each"
     )
     assert count_changes([CHANGED, SAME, DRIFTED, DRIFTED]) == (
         f"1 of 4 rows changed significantly; {said}"

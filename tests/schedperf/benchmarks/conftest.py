@@ -72,7 +72,7 @@ def parse_values(
 class Server:
     """A PostgreSQL server that only this test run can reach.
 
-    :param socket: folder of its socket
+    :param socket: directory of its socket
     """
 
     socket: str
@@ -92,7 +92,7 @@ def need(program: str) -> None:
 
 
 def server_program(name: str) -> str:
-    """Find a program of the server: Debian keeps those of each version in a folder of its own."""
+    """Find a program of the server: Debian keeps those of each version in its own directory."""
     folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
     found = shutil.which(name, path=os.pathsep.join([*map(str, folders), os.environ["PATH"]]))
     if found is None:
@@ -118,7 +118,7 @@ def as_server_user(*command: str) -> None:
 def server() -> Iterator[Server]:
     """Start a server with a socket and no port."""
     initdb, pg_ctl = server_program("initdb"), server_program("pg_ctl")
-    # pytest's own folders are closed to other users, and a socket's path must be short.
+    # pytest's own directories are closed to other users, and a socket's path must be short.
     with tempfile.TemporaryDirectory(prefix="schedperf-") as folder:
         data, log = f"{folder}/data", f"{folder}/log"
         if os.geteuid() == 0:

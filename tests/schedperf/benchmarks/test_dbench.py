@@ -105,7 +105,7 @@ class TestRealPrograms:
         [problem] = [
             item.problem for item in parse_text("dbench", done.stdout) if isinstance(item, BadLine)
         ]
-        assert problem.endswith("the run was too short; give it more seconds with -t")
+        assert problem.endswith("(the run was too short); use a larger -t")
 
 
 class TestRecordings:
@@ -194,10 +194,10 @@ class TestTexts:
     @pytest.mark.parametrize(
         ("damage", "problem"),
         [
-            (("207.726", "nan"), "stdout:2: dbench throughput is not a number: 'nan'"),
-            (("207.726", "-1"), "stdout:2: dbench throughput is -1: the run was too short"),
-            (("216.785", "x"), "stdout:2: dbench latency max is not a number: 'x'"),
-            (("clients", "clones"), "stdout:2: dbench throughput: the line is not complete"),
+            (("207.726", "nan"), "stdout:2: dbench throughput: invalid number 'nan'"),
+            (("207.726", "-1"), "stdout:2: dbench throughput is -1 (the run was too short)"),
+            (("216.785", "x"), "stdout:2: dbench latency max: invalid number 'x'"),
+            (("clients", "clones"), "stdout:2: dbench throughput: incomplete result line"),
         ],
     )
     def test_damage_is_a_value_that_says_where(

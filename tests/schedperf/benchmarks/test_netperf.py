@@ -292,8 +292,8 @@ class TestTexts:
             "netperf TCP_RR transactions"
         ]
         assert problems(found)[-1] == (
-            "stdout: netperf TCP_STREAM: 1 of 2 clients printed a result that can be read; "
-            "a sum without the others would mislead"
+            "stdout: netperf TCP_STREAM: 1 of 2 clients printed a valid result "
+            "(the sum over all clients would be too low); record again"
         )
 
     def test_a_sum_without_a_client_that_reached_nobody_is_none(
@@ -302,8 +302,8 @@ class TestTexts:
         found = parse_text("netperf", STREAM + NOT_CONNECTED)
         assert found == [
             BadLine(
-                problem="stdout: 1 netperf could not reach their netserver; "
-                "a sum without them would mislead"
+                problem="stdout: netperf clients that could not connect to netserver: 1 "
+                "(the sum over all clients would be too low); record again"
             )
         ]
 
@@ -318,7 +318,7 @@ class TestTexts:
         found = parse_text("netperf", f"OMNI Send{FROM}THROUGHPUT=1.5\n")
         assert problems(found)[0] == (
             "stdout:2: netperf OMNI_SEND: no throughput with a known unit; "
-            "select THROUGHPUT,THROUGHPUT_UNITS"
+            "add THROUGHPUT,THROUGHPUT_UNITS to -o or -k"
         )
 
     @pytest.mark.parametrize("unit", ["Usec/s", "", "10^6bits\x1b", "furlongs/s"])
@@ -341,9 +341,11 @@ class TestTexts:
     def test_a_bad_number_says_where(self, parse_text: ParseText) -> None:
         found = parse_text("netperf", STREAM.replace("8000.00", "inf"))
         assert problems(found)[0] == (
-            "stdout:7: netperf TCP_STREAM throughput is not a number: 'inf'"
+            "stdout:7: netperf TCP_STREAM throughput: invalid number 'inf'"
         )
 
     def test_sums_stay_in_the_range_of_a_number(self, parse_text: ParseText) -> None:
         found = parse_text("netperf", STREAM.replace("8000.00", "1e144") * 100)
-        assert problems(found) == ["stdout: netperf TCP_STREAM throughput: no machine is that fast"]
+        assert problems(found) == [
+            "stdout: netperf TCP_STREAM throughput is too large (expected at most 1e+150)"
+        ]

@@ -123,16 +123,16 @@ class TestTexts:
     @pytest.mark.parametrize(
         ("text", "problem"),
         [
-            (f"{HACKBENCH}Time: x\n", "stdout:2: hackbench time is not a number: 'x'"),
-            (f"{HACKBENCH}Time: nan\n", "stdout:2: hackbench time is not a number: 'nan'"),
-            (f"{HACKBENCH}Time: 1_0\n", "stdout:2: hackbench time is not a number: '1_0'"),
-            (f"{HACKBENCH}Time: 1e999\n", "stdout:2: hackbench time is not a number: '1e999'"),
-            (f"{HACKBENCH}Time:\n", "stdout:2: hackbench time is not a number: ''"),
+            (f"{HACKBENCH}Time: x\n", "stdout:2: hackbench time: invalid number 'x'"),
+            (f"{HACKBENCH}Time: nan\n", "stdout:2: hackbench time: invalid number 'nan'"),
+            (f"{HACKBENCH}Time: 1_0\n", "stdout:2: hackbench time: invalid number '1_0'"),
+            (f"{HACKBENCH}Time: 1e999\n", "stdout:2: hackbench time: invalid number '1e999'"),
+            (f"{HACKBENCH}Time:\n", "stdout:2: hackbench time: invalid number ''"),
             (
                 f"{MESSAGING}  Total time: \x1b[31m [sec]\n",
-                "stdout:2: sched/messaging time is not a number: '\\x1b[31m'",
+                "stdout:2: sched/messaging time: invalid number '\\x1b[31m'",
             ),
-            (f"{PIPE}  - ops/sec\n", "stdout:2: sched/pipe operations is not a number: '-'"),
+            (f"{PIPE}  - ops/sec\n", "stdout:2: sched/pipe operations: invalid number '-'"),
         ],
     )
     def test_a_bad_number_is_a_value_that_says_where(self, text: str, problem: str) -> None:

@@ -169,7 +169,7 @@ class TestTexts:
     ) -> None:
         [found] = parse_text("pgbench", HEADER + TPS.replace("100.500000", printed))
         assert isinstance(found, BadLine)
-        assert found.problem.startswith("stdout:3: pgbench transactions is not a number: '")
+        assert found.problem.startswith("stdout:3: pgbench transactions: invalid number '")
 
     @pytest.mark.parametrize(
         "text", ["", TPS, "progress: 1.0 s, 3686.9 tps, lat 0.539 ms stddev 0.143, 0 failed\n"]

@@ -99,7 +99,7 @@ class TestRecordings:
     ) -> None:
         [found] = parse_text("schbench", recorded_text("schbench-zeroed.txt"))
         assert isinstance(found, BadLine)
-        assert found.problem.endswith("the samples were zeroed during the run; record without -z")
+        assert found.problem.endswith("samples were reset during the run; run schbench without -z")
 
     def test_two_at_once_that_end_one_by_one_are_two_measurements(
         self, measured: Measured, recorded_text: Text
@@ -121,7 +121,7 @@ class TestRecordings:
         for length in range(1, end):
             [found] = parse_text("schbench", "\n".join(lines[:length]))
             assert isinstance(found, BadLine)
-            assert "did not come to its end" in found.problem
+            assert "schbench ended early" in found.problem
 
     @pytest.mark.system
     def test_the_real_program(self, measured: Measured) -> None:
@@ -199,7 +199,7 @@ class TestTexts:
             found = parse_text("schbench", "\n".join([*lines, END]))
             assert len(found) == 1
             assert isinstance(found[0], BadLine)
-            assert "that ran at once are mixed" in found[0].problem
+            assert "concurrent schbench instances is mixed" in found[0].problem
 
     def test_a_remainder_of_another_instance_is_no_result(self, parse_text: ParseText) -> None:
         rest = wakeup().replace("Wakeup", "Request")
@@ -217,7 +217,7 @@ class TestTexts:
         found = parse_text("schbench", text)
         assert [type(item) for item in found] == [Measurement, BadLine, Measurement, Measurement]
         assert isinstance(found[1], BadLine)
-        assert found[1].problem.startswith("stdout:3: schbench wakeup latency p99 is not a number")
+        assert found[1].problem.startswith("stdout:3: schbench wakeup latency p99: invalid number")
 
     @pytest.mark.parametrize("text", ["", "average rps: 1\n", "Latency percentiles\n", END])
     def test_other_texts_are_not_claimed(self, text: str) -> None:

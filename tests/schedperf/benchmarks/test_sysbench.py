@@ -16,6 +16,7 @@ ParseText = Callable[[str, str], list[Measurement | BadLine]]
 Text = Callable[[str], str]
 Measured = Callable[[str], dict[str, float]]
 
+SHORT = "(not positive, or too short to compute events per second)"
 HEADER = "sysbench 1.0.20 (using system LuaJIT 2.1.0-beta3)\n"
 TOTALS = "General statistics:\n    total time:  2.0000s\n    total number of events:  100\n"
 
@@ -172,7 +173,7 @@ class TestRecordings:
     ) -> None:
         assert parse_text("sysbench", recorded_text("sysbench-checkpoints.txt")) == [
             BadLine(
-                problem="stdout:13: a checkpoint report, after which sysbench counts anew; "
+                problem="stdout:13: sysbench resets its counts at each checkpoint report; "
                 "record without --report-checkpoints"
             )
         ]
@@ -257,12 +258,12 @@ class TestTexts:
     @pytest.mark.parametrize(
         ("printed", "damaged", "problem"),
         [
-            ("2.0000s", "xs", "stdout:3: sysbench events is not a number: 'x'"),
-            ("2.0000s", "nans", "stdout:3: sysbench events is not a number: 'nan'"),
-            ("2.0000s", "0.0000s", "stdout:3: invalid total time '0.0000s'"),
-            ("2.0000s", "-1.0s", "stdout:3: invalid total time '-1.0s'"),
-            ("2.0000s", "1e-300s", "stdout:3: invalid total time '1e-300s'"),
-            ("100", "1e999", "stdout:4: sysbench events is not a number: '1e999'"),
+            ("2.0000s", "xs", "stdout:3: sysbench events: invalid number 'x'"),
+            ("2.0000s", "nans", "stdout:3: sysbench events: invalid number 'nan'"),
+            ("2.0000s", "0.0000s", f"stdout:3: invalid total time '0.0000s' {SHORT}"),
+            ("2.0000s", "-1.0s", f"stdout:3: invalid total time '-1.0s' {SHORT}"),
+            ("2.0000s", "1e-300s", f"stdout:3: invalid total time '1e-300s' {SHORT}"),
+            ("100", "1e999", "stdout:4: sysbench events: invalid number '1e999'"),
         ],
     )
     def test_damaged_totals_are_a_bad_line(
@@ -279,7 +280,7 @@ class TestTexts:
     def test_damaged_transfers_are_a_bad_line(self, parse_text: ParseText) -> None:
         text = HEADER + TOTALS + "  read, MiB/s:  x\n  written, MiB/s:  1.00\n"
         [found] = parse_text("sysbench", text)
-        assert found == BadLine(problem="stdout:5: sysbench fileio throughput is not a number: 'x'")
+        assert found == BadLine(problem="stdout:5: sysbench fileio throughput: invalid number 'x'")
 
     def test_a_rate_that_is_cut_off_is_no_number_of_transactions(
         self, parse_text: ParseText

@@ -95,13 +95,13 @@ class TestTexts:
     @pytest.mark.parametrize(
         ("row", "problem"),
         [
-            ("2,-1,0.0,-1,0.0,0", "will-it-scale processes=2 is -1: the test failed"),
-            ("2,1e999,0.0,6,0.0,0", "will-it-scale processes=2 is not a number: '1e999'"),
-            ("2,,0.0,6,0.0,0", "will-it-scale processes=2 is not a number: ''"),
-            ("2,12003", "not a row of 'tasks,processes,"),
-            ("2,1,0.0,6,0.0,0,9", "not a row of 'tasks,processes,"),
-            ("-2,1,0.0,6,0.0,0", "not a row of 'tasks,processes,"),
-            (f"{'9' * 5000},1,0.0,6,0.0,0", "not a row of 'tasks,processes,"),
+            ("2,-1,0.0,-1,0.0,0", "will-it-scale processes=2 is -1 (the test failed)"),
+            ("2,1e999,0.0,6,0.0,0", "will-it-scale processes=2: invalid number '1e999'"),
+            ("2,,0.0,6,0.0,0", "will-it-scale processes=2: invalid number ''"),
+            ("2,12003", "invalid row (expected tasks,processes,"),
+            ("2,1,0.0,6,0.0,0,9", "invalid row (expected tasks,processes,"),
+            ("-2,1,0.0,6,0.0,0", "invalid row (expected tasks,processes,"),
+            (f"{'9' * 5000},1,0.0,6,0.0,0", "invalid row (expected tasks,processes,"),
         ],
     )
     def test_a_damaged_row_says_where(self, row: str, problem: str, parse_text: ParseText) -> None:
@@ -113,10 +113,12 @@ class TestTexts:
     def test_a_name_that_no_test_has_is_refused(self, name: str, parse_text: ParseText) -> None:
         text = f"{PROGRAM.replace('sched_yield', name)}average:7\n"
         assert parse_text("will-it-scale", text) == [
-            BadLine(problem="stdout:1: the test's name cannot be read")
+            BadLine(
+                problem="stdout:1: invalid test name (expected at most 100 printable characters)"
+            )
         ]
 
     def test_an_average_that_is_no_number_says_where(self, parse_text: ParseText) -> None:
         assert parse_text("will-it-scale", f"{PROGRAM}average:inf\n") == [
-            BadLine(problem="stdout:5: will-it-scale sched_yield is not a number: 'inf'")
+            BadLine(problem="stdout:5: will-it-scale sched_yield: invalid number 'inf'")
         ]

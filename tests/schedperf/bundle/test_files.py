@@ -19,7 +19,7 @@ def test_a_file_is_read_whole_up_to_its_limit(tmp_path: Path) -> None:
     path.write_bytes(b"12345678")
 
     assert read_regular(path, 8, "shorten it") == b"12345678"
-    with pytest.raises(InputError, match="file: is larger than 7 bytes; shorten it"):
+    with pytest.raises(InputError, match="file: larger than 7 bytes; shorten it"):
         read_regular(path, 7, "shorten it")
 
 

@@ -182,7 +182,7 @@ class TestVersions:
         path = make_bundle(tmp_path / "b.tar", manifest={"format": "sosreport"})
         with pytest.raises(
             BundleError,
-            match='format is "sosreport" \\(expected "schedperf-bundle"\\); use a schedperf',
+            match='format is "sosreport" \\(expected "schedperf-bundle"\\); use a version of',
         ):
             open_bundle(path)
 
@@ -223,7 +223,7 @@ class TestMissingManifest:
         self, tmp_path: Path, make_tar: MakeTar
     ) -> None:
         path = make_tar(tmp_path / "b.tar", [("vmlinux", b"x")])
-        with pytest.raises(BundleError, match="not a bundle"):
+        with pytest.raises(BundleError, match="invalid bundle"):
             open_bundle(path)
 
     def test_an_empty_tar_is_no_bundle(self, tmp_path: Path, make_tar: MakeTar) -> None:

@@ -52,8 +52,8 @@ REFUSED = {
     "a newline": (header(member("boots/a\nb")), "control characters"),
     "a right-to-left override": (header(member("boots/\u202egnp.x")), "control characters"),
     "a NUL by pax": (pax({"path": "boots/0/x\0/y"}), "control characters"),
-    "a parent folder by pax": (pax({"path": "../x"}), "leaves the bundle"),
-    "a parent folder by GNU long name": (
+    "a parent directory by pax": (pax({"path": "../x"}), "leaves the bundle"),
+    "a parent directory by GNU long name": (
         header(member("a/" * 60 + "../../x")),
         "leaves the bundle",
     ),
@@ -66,9 +66,9 @@ REFUSED = {
     "a GNU sparse member": (header(member(type=tarfile.GNUTYPE_SPARSE)), "is a sparse file"),
     "a pax sparse member": (pax({"GNU.sparse.size": "10000000000"}), "sparse file"),
     "an unknown type": (header(member(type=b"Z")), "is of type b'Z'"),
-    "a folder with contents": (
+    "a directory with contents": (
         header(member("boots", type=tarfile.DIRTYPE, size=512)),
-        "folder with contents",
+        "directory boots has 512 bytes",
     ),
     "a member of 10 GB": (header(member(size=10**10)), "has 10000000000 bytes"),
     "a member of 10 GB by pax": (pax({"size": str(10**10)}), "has 10000000000 bytes"),
@@ -105,13 +105,13 @@ def test_a_name_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "b.tar"
     info = member("boots/\udcff")
     path.write_bytes(info.tobuf(tarfile.GNU_FORMAT, "utf-8", "surrogateescape") + END)
-    with pytest.raises(BundleError, match="name is not UTF-8"):
+    with pytest.raises(BundleError, match="invalid UTF-8 in the member name"):
         Archive(path, salvage=True)
 
 
 def test_two_members_of_one_name_are_refused(tmp_path: Path, make_tar: MakeTar) -> None:
     path = make_tar(tmp_path / "b.tar", [("a", b"1"), ("./a", b"2")])
-    with pytest.raises(BundleError, match="has a twice"):
+    with pytest.raises(BundleError, match="duplicate member a;"):
         Archive(path, salvage=False)
 
 
@@ -124,7 +124,7 @@ def test_members_of_too_many_bytes_together_are_refused(tmp_path: Path) -> None:
             file.seek(place * step)
             file.write(header(member(f"m{place}", size=MAX_MEMBER_BYTES)))
         file.truncate(count * step)
-    with pytest.raises(BundleError, match="more than 8 GiB"):
+    with pytest.raises(BundleError, match="total size exceeds 8 GiB"):
         Archive(path, salvage=False)
 
 
@@ -132,7 +132,7 @@ def test_too_many_members_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "b.tar.gz"
     folder = header(member("boots", type=tarfile.DIRTYPE))
     path.write_bytes(gzip.compress(folder * (MAX_HEADERS + 1), 1))
-    with pytest.raises(BundleError, match=f"more than {MAX_HEADERS} members"):
+    with pytest.raises(BundleError, match=f"too many members .expected at most {MAX_HEADERS}."):
         Archive(path, salvage=False)
 
 
@@ -150,7 +150,7 @@ def test_a_decompressor_that_wants_much_memory_is_refused(tmp_path: Path) -> Non
     settings = zstandard.ZstdCompressionParameters(window_log=28, strategy=1)
     stream = zstandard.ZstdCompressor(compression_params=settings).compressobj()
     path.write_bytes(stream.compress(header(member()) + END) + stream.flush())
-    with pytest.raises(BundleError, match="its zst data cannot be decompressed"):
+    with pytest.raises(BundleError, match="zst data cannot be decompressed"):
         Archive(path, salvage=False)
 
 
@@ -217,7 +217,7 @@ def test_a_flipped_bit_in_compressed_data_is_found(
     content = bytearray(COMPRESSORS[kind](path.read_bytes()))
     content[len(content) // 2] ^= 0x10
     path.write_bytes(content)
-    with pytest.raises(BundleError, match=f"its {kind} data cannot be decompressed"):
+    with pytest.raises(BundleError, match=f"{kind} data cannot be decompressed"):
         Archive(path, salvage=False)
 
 
@@ -234,16 +234,22 @@ def test_a_damaged_header_is_no_end_of_the_archive(tmp_path: Path, make_tar: Mak
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (b"", "is empty"),
-        (b"short", "is not a tar"),
-        (b'{"schema": "schedperf/compare/1"}', r"is a result \(schedperf/compare/1\), not a"),
-        (b'{\n "schema": "schedperf/compare/2",\n' + b" " * 999, r"\(schedperf/compare/2\), not a"),
-        (b'{"schema": "other/compare/1"}' + b" " * 999, "is not a tar"),
-        (b"\x7fELF" + b"x" * 4096, "is not a tar"),
+        (b"", "empty file"),
+        (b"short", "invalid tar archive"),
+        (
+            b'{"schema": "schedperf/compare/1"}',
+            r"result of a comparison \(schedperf/compare/1; expected a bundle\)",
+        ),
+        (
+            b'{\n "schema": "schedperf/compare/2",\n' + b" " * 999,
+            r"\(schedperf/compare/2; expected a bundle\)",
+        ),
+        (b'{"schema": "other/compare/1"}' + b" " * 999, "invalid tar archive"),
+        (b"\x7fELF" + b"x" * 4096, "invalid tar archive"),
         (b"\x1f\x8b", "before the first member"),
-        (b"\xfd7zXZ\x00" + b"x" * 4096, "its xz data cannot be decompressed"),
-        (b"\x28\xb5\x2f\xfd" + b"x" * 4096, "its zst data cannot be decompressed"),
-        (gzip.compress(b"x" * 4096, mtime=0), "is not a tar"),
+        (b"\xfd7zXZ\x00" + b"x" * 4096, "xz data cannot be decompressed"),
+        (b"\x28\xb5\x2f\xfd" + b"x" * 4096, "zst data cannot be decompressed"),
+        (gzip.compress(b"x" * 4096, mtime=0), "invalid tar archive"),
     ],
 )
 def test_what_is_no_tar_is_refused(content: bytes, problem: str, tmp_path: Path) -> None:
@@ -256,7 +262,11 @@ def test_what_is_no_tar_is_refused(content: bytes, problem: str, tmp_path: Path)
 def test_what_is_no_regular_file_is_refused_without_waiting(tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
-    cases = {tmp_path: "is a directory", fifo: "is not a regular file", tmp_path / "no": "no such"}
+    cases = {
+        tmp_path: "a directory .expected",
+        fifo: "not a regular file",
+        tmp_path / "no": "no such",
+    }
     for path, problem in cases.items():
         with pytest.raises(BundleError, match=problem):
             Archive(path, salvage=True)
@@ -274,5 +284,5 @@ def test_a_file_that_becomes_shorter_while_it_is_read_is_an_error(
     path = make_tar(tmp_path / "b.tar", [("a", bytes(100_000))])
     archive = Archive(path, salvage=False)
     os.truncate(path, 1024)
-    with pytest.raises(BundleError, match="became shorter"):
+    with pytest.raises(BundleError, match="truncated while it was read"):
         archive.read(archive.members["a"])

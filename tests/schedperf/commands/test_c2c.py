@@ -27,7 +27,7 @@ def percpu_json(run: MemoryRun) -> str:
 
 @pytest.fixture
 def recorded(tmp_path: Path) -> Path:
-    """Return a folder with base.data, new.data, arm.data and what names them."""
+    """Return a directory with base.data, new.data, arm.data and what names them."""
     runs = {
         "base": scheduler_run("base", numa=NUMA),
         "new": scheduler_run("new", numa=NUMA),
@@ -57,7 +57,7 @@ def data_of(capsys: Capture, *arguments: object) -> Any:
 def test_without_units_and_layout_that_is_said(recorded: Path, capsys: Capture) -> None:
     _, out, _ = run(capsys, recorded / "base.data", "--symbols", recorded / "kallsyms")
     words = " ".join(out.split())
-    assert "data have no names: no kernel layout given" in words
+    assert "variables are not named: no kernel layout given" in words
     assert "copies of per-CPU lines are not merged: no per-CPU offsets given" in words
 
 
@@ -65,7 +65,7 @@ def test_sizes_of_units_alone_fold_too(recorded: Path, capsys: Capture) -> None:
     data = data_of(capsys, recorded / "base.data", "--units", recorded / "percpu.txt")
     (side,) = data["sides"]
     assert any(line["copies"] == 16 for line in side["lines"])
-    assert any("alignment alone" in note for note in side["notes"])
+    assert any("alignment only" in note for note in side["notes"])
 
 
 def test_json_has_all_lines_in_the_order_asked_for(recorded: Path, capsys: Capture) -> None:
@@ -104,9 +104,9 @@ def test_of_a_variable_whose_fields_are_unknown_bytes_are_told_apart(
 def test_different_observables_stand_alone(recorded: Path, capsys: Capture) -> None:
     _, out, _ = run(capsys, recorded / "base.data", recorded / "arm.data")
     words = " ".join(out.split())
-    assert "rates not compared: observables differ between runs: hitm in base, peer in new" in words
-    assert words.count("readers and writers by byte of") > 2
-    assert "not a HITM" in words
+    assert "rates not compared: kinds of contended loads differ between runs: hitm in base" in words
+    assert words.count(": readers and writers by byte") > 2
+    assert "not comparable with HITM" in words
 
 
 def report_of(recorded: Path, name: str) -> Path:
@@ -164,10 +164,10 @@ def test_two_texts_have_one_true_reason_and_no_zeros(recorded: Path, capsys: Cap
     paths = [report_of(recorded, name) for name in ("base", "new")]
     _, out, _ = run(capsys, *paths)
     words = " ".join(out.split())
-    assert words.count("does not record the sampling period") == 1
+    assert words.count("does not contain the sampling period") == 1
     assert "period is not fixed" not in words
-    assert "0xffff88814a2c8500 2600+1400 - nothing" in words
-    assert "0xffff88814a2c8500#2 - 390+210 nothing" in words
+    assert "0xffff88814a2c8500 2600+1400 - not compared" in words
+    assert "0xffff88814a2c8500#2 - 390+210 not compared" in words
     lines = data_of(capsys, *paths)["comparison"]["lines"]
     assert all(None in line["remote"]["samples"].values() for line in lines)
 
@@ -177,10 +177,12 @@ def test_a_text_without_its_table_is_not_none_seen(recorded: Path, capsys: Captu
     text = path.read_text()
     path.write_text(text[: text.index("Shared Data Cache Line Table")].rsplit("\n", 2)[0])
     _, out, _ = run(capsys, path)
-    assert "the totals have 4424 HITMs; this text has no table of lines" in " ".join(out.split())
-    assert "none seen" not in out
+    assert "4424 HITMs in the totals, but the input contains no table of cache lines" in " ".join(
+        out.split()
+    )
+    assert "no contended line sampled" not in out
     _, both, _ = run(capsys, path, path)
-    assert "nothing seen" not in both
+    assert "no contended line" not in both
     assert "no table of lines; give the report without --stats" in " ".join(both.split())
 
 
@@ -190,7 +192,7 @@ def test_a_line_is_compared_with_all_contended_loads(recorded: Path, capsys: Cap
     # perf prints a line in its table and again above its offsets.
     path.write_text("".join(row for row in rows if "0xffff88814a2c8500" not in row))
     _, out, _ = run(capsys, path)
-    assert "0xffffffff84606000 has 6.8% of all HITMs" in " ".join(out.split())
+    assert "6.8% of all HITMs are on 0xffffffff84606000" in " ".join(out.split())
 
 
 def test_the_text_of_perf_is_read_and_its_limits_are_said(recorded: Path, capsys: Capture) -> None:
@@ -233,7 +235,7 @@ def test_bundles_are_compared_by_operation(
     status, out, _ = run(capsys, base, new)
     assert status == 0
     words = " ".join(out.split())
-    assert "smallest detectable change (80% power), on the most sampled line: times" in words
+    assert "smallest detectable ratio (80% power) on the most sampled line: " in words
     assert "runqueues" in words
     assert all(len(line) <= 78 for line in out.splitlines())
 
@@ -257,7 +259,7 @@ def test_a_bundle_without_memory_samples_says_why(
         (
             ["base.data", "--sort", "peer"],
             (
-                "--sort peer: the samples of base.data show HITM, not peer snoops (expected rmt, "
+                "--sort peer: the samples of base.data record HITM, not peer snoops (expected rmt, "
                 "lcl or tot); "
                 "choose another order"
             ),
@@ -268,16 +270,16 @@ def test_a_bundle_without_memory_samples_says_why(
         ),
         (
             ["base.data", "--point", "groups=4"],
-            "--point: only for a bundle, and the input is perf.data",
+            "--point: requires a bundle, but the input is perf.data",
         ),
         (["base.data", "--units", "missing.json"], "missing.json: cannot be read"),
-        (["base.data", "--units", "kallsyms"], "no sizes of per-CPU units"),
+        (["base.data", "--units", "kallsyms"], "no valid per-CPU unit sizes"),
         (["base.data", "--layout", "base.data"], "base.data"),
         (
             ["percpu.json"],
             (
                 "percpu.json: text without cache lines (expected a bundle, perf.data with memory "
-                "samples, or the whole output of `perf c2c report --stdio`); give one of these"
+                "samples, or the whole output of `perf c2c report --stdio`)"
             ),
         ),
         (["missing.data"], "missing.data"),

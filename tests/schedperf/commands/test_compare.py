@@ -72,7 +72,7 @@ def test_the_margin_is_a_percentage_or_a_fraction(
         (["a.tar", "b.tar", "--json", "-", "--html", "-"], "formats requested (expected one of"),
         (
             ["a.tar", "b.tar", "--margin", "much"],
-            "'much' is not a percentage (expected e.g. 3% or 0.03",
+            "invalid margin 'much' (expected a percentage or a fraction, e.g. 3% or 0.03",
         ),
         (["a.tar", "b.tar", "--margin", "nan"], "'nan' is out of range (expected above 0%"),
         (["a.tar", "b.tar", "--margin", "0"], "'0' is out of range (expected above 0%"),
@@ -131,8 +131,8 @@ def test_one_screen_is_printed_unless_all_is_asked_for(
         printed.append(capsys.readouterr().out)
     assert len(printed[0].splitlines()) < len(printed[1].splitlines())
     assert printed[0].splitlines()[0] == printed[1].splitlines()[0]
-    assert ("everything: --all" in printed[0]) == (name == "text")
-    assert "everything: --all" not in printed[1]
+    assert ("full report: --all" in printed[0]) == (name == "text")
+    assert "full report: --all" not in printed[1]
 
 
 def test_text_is_the_default(

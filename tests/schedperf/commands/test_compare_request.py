@@ -103,5 +103,5 @@ def test_a_directory_that_cannot_be_written_leaves_no_page(
 ) -> None:
     page = tmp_path / "report.html"
     assert main(["compare", base, slower, "--html", str(page), "--assets", base]) == 2
-    assert "cannot be written" in capsys.readouterr().err
+    assert "cannot write the chart library" in capsys.readouterr().err
     assert not page.exists()

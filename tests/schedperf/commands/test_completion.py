@@ -41,7 +41,7 @@ def environment(folder: Path) -> dict[str, str]:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """Return a folder with the start-up files of all shells, and a file to complete."""
+    """Return a directory with the start-up files of all shells, and a file to complete."""
     for name, text in START_UP.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)

@@ -67,7 +67,7 @@ def test_files_are_written_beside_the_text(
     assert out.startswith("Cache lines\n")
     assert json.loads(record.read_text())["data"]["windows"]
     html = page.read_text()
-    assert "<title>cache lines: patch-1.map, against tip.map - schedperf</title>" in html
+    assert "<title>cache lines: patch-1.map vs tip.map - schedperf</title>" in html
     assert 'href="#layout"' in html
     assert "sd_llc_id" in html
 
@@ -76,7 +76,7 @@ def test_a_hot_set_of_two_kernels_is_counted_on_both(write_map: WriteMap, capsys
     hot = "root_cpuacct_cpuusage,sd_llc_id"
     _, out, _ = run(capsys, write_map("tip"), write_map("patch-1"), "--hot", hot)
     said = " ".join(out.split())
-    assert "hot set root_cpuacct_cpuusage, sd_llc_id: 1 line in base, 2 in new" in said
+    assert "hot variables root_cpuacct_cpuusage, sd_llc_id: 1 line in base, 2 in new" in said
 
 
 def test_the_length_of_a_line_can_be_given(write_map: WriteMap, capsys: Capture) -> None:
@@ -135,7 +135,7 @@ def test_a_bad_file_is_one_line_and_status_2(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--cacheline", "63"], "63 bytes; use a power of two"),
+        (["--cacheline", "63"], "invalid cache line size 63 (expected a power of two"),
         (["--hot", "nobody"], "'nobody'"),
         (
             ["--hot", ","],
@@ -162,7 +162,7 @@ def test_what_cannot_be_asked_for_is_one_line(
 def test_no_kernel_at_all_is_one_line(capsys: Capture) -> None:
     status, _, err = run(capsys)
     assert status == 2
-    assert "no kernel given (expected a bundle, a folder or a file, e.g. System.map" in err
+    assert "no kernel given (expected a bundle, a directory or a file, e.g. System.map" in err
 
 
 def test_an_input_is_never_overwritten(write_map: WriteMap, capsys: Capture) -> None:

@@ -116,7 +116,7 @@ def test_a_recording_whose_samples_cannot_be_read_says_why(
     status, out, err = run(capsys, str(path))
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert "cut.data: no readable samples: the record at offset" in err
-    assert "has an impossible size" in err
+    assert "has an invalid size" in err
     path.write_bytes(write_perf_data(profile(KERNEL, {})))
     _, _, err = run(capsys, str(path))
     assert "cut.data: no samples; record it again" in err
@@ -127,7 +127,7 @@ def test_the_interval_stays_in_a_narrow_terminal_and_what_is_cut_is_named(capsys
     _, out, _ = run(capsys, *paths, "--limit", "3", "--sort", "comm,dso,symbol")
     assert "95% CI" in out
     assert "more, see --limit or --json" in out
-    assert "left out at this width: " in out
+    assert "columns not shown at this width: " in out
     assert all(len(line) <= 78 for line in out.splitlines())
 
 
@@ -185,7 +185,7 @@ def test_filters_leave_the_shares_of_the_whole(write_data: WriteData, capsys: Ca
     assert rows_of(capsys, path, "--sort", "comm", "--comm", "hackbench")[0]["samples"] == 300
     status, _, err = run(capsys, path, "--comm", "nobody")
     assert (status, err.count("\n")) == (2, 1)
-    assert "no samples match --comm, --cpu and --node; leave them out to see which exist" in err
+    assert "no samples match --comm, --cpu and --node; leave these options out to show" in err
 
 
 def test_two_files_have_differences_and_no_interval(
@@ -271,7 +271,7 @@ def test_files_are_written_beside_the_text(
     assert status == 0
     assert out.startswith("Profile\n")
     assert "update_cfs_group" in page.read_text()
-    assert "<title>profile: new.data, against base.data - schedperf</title>" in page.read_text()
+    assert "<title>profile: new.data vs base.data - schedperf</title>" in page.read_text()
     assert json.loads(record.read_text())["tool_version"]
     assert all(len(line.split(" ")[-2:]) == 2 for line in folded.read_text().splitlines())
 
@@ -291,7 +291,7 @@ def test_bundles_have_intervals_and_say_what_the_event_cannot_see(capsys: Captur
     said = " ".join(out.split())
     assert status == 0
     assert "base: base, 5 runs of hackbench" in said
-    assert "cannot see code that runs with interrupts off, most of the scheduler" in said
+    assert "cannot see code that runs with interrupts off (most of the scheduler)" in said
     rows = rows_of(capsys, *paths, "--sort", "symbol")
     assert all(row["interval"] is not None for row in rows)
     assert rows[0]["cost"]["interval"] is not None
@@ -301,19 +301,19 @@ def test_a_point_that_no_bundle_has_is_one_line(capsys: Capture) -> None:
     path = str(EXAMPLES / "deep-cgroup/base.tar.xz")
     status, _, err = run(capsys, path, "--point", "groups=999")
     assert (status, err.count("\n")) == (2, 1)
-    assert "no profile at point 'groups=999'" in err
+    assert "no profile with parameters 'groups=999'" in err
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--sort", "dso,colour"], "unknown key 'colour' (expected some of event,cpu"),
+        (["--sort", "dso,colour"], "unknown key 'colour' (expected one or more of event,cpu"),
         (["--sort", ","], "--sort: empty list"),
         (["--cpu", "many"], "--cpu: invalid list 'many' (expected numbers and ranges, e.g. 0-3,8)"),
         (["--node", ""], "--node: invalid list '' (expected numbers and ranges"),
         (["--json", "-", "--export", "folded"], "formats requested (expected one of"),
         (["--limit", "0"], "--limit"),
-        (["--point", "groups=4"], "--point: perf.data has no points; leave it out"),
+        (["--point", "groups=4"], "--point: perf.data does not record parameters; leave it out"),
         (["--symbols", "/nonexistent"], "/nonexistent: cannot be read: no such file or directory"),
     ],
 )

@@ -100,6 +100,6 @@ def test_symbols_are_for_perf_data_alone(profiled: Any, make_pair: Any, capsys: 
     (path,) = make_pair(profiled.runs(10))
     assert main(["profile", path, "--symbols", path]) == 2
     assert (
-        "--symbols: only for perf.data, bundles carry their own; leave it out"
+        "--symbols: bundles contain their own symbols (expected perf.data); leave it out"
         in capsys.readouterr().err
     )

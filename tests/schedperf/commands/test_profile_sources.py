@@ -66,8 +66,8 @@ def test_packed_perf_data_is_to_be_decompressed_first(
     status, _, err = run(capsys, str(path))
     assert (status, err.count("\n")) == (2, 1)
     assert (
-        f"compressed with {compression}, and neither a bundle nor perf.data; decompress it first"
-        in err
+        f"unknown content, compressed with {compression} (expected a bundle or perf.data); "
+        "decompress it first" in err
     )
 
 
@@ -77,8 +77,8 @@ def test_what_is_neither_says_what_to_give(tmp_path: Path, capsys: Capture) -> N
     status, _, err = run(capsys, str(path))
     assert (status, err.count("\n")) == (2, 1)
     assert (
-        "unknown kind of file (expected a bundle or perf.data); give a file that schedperf "
-        "record or perf record wrote"
+        "unknown file type (expected a bundle or perf.data); give a file written by schedperf "
+        "record or perf record"
     ) in err
 
 
@@ -88,14 +88,14 @@ def test_one_part_of_a_folder_names_the_folder(tmp_path: Path, capsys: Capture) 
     part = next(path for path in sorted(folder.iterdir()) if path.name.startswith("data."))
     status, _, err = run(capsys, str(part))
     assert (status, err.count("\n")) == (2, 1)
-    assert f"one file of several that perf record --threads wrote; give the folder {folder}" in err
+    assert f"part of a recording of perf record --threads; pass the directory {folder}" in err
 
 
 def test_a_name_for_no_export_is_a_usage_error(tmp_path: Path, capsys: Capture) -> None:
     path = str(tmp_path / "out")
     status, _, err = run(capsys, *example("deep-cgroup", "base"), "-o", path)
     assert (status, err.count("\n")) == (2, 1)
-    assert "-o: names the file of --export; give both or neither" in err
+    assert "-o: only valid with --export; add --export" in err
 
 
 def test_a_workload_is_a_point_and_the_error_lists_what_can_be_typed(capsys: Capture) -> None:
@@ -140,8 +140,8 @@ def test_q_is_that_of_the_comparison_of_whole_bundles(capsys: Capture) -> None:
         assert mine["changed"] == row["changed"]
     assert not data_of(capsys, *paths)["cautions"]
     assert (
-        "q is corrected for the rows of this table; schedperf compare corrects for functions, "
-        "over all samples"
+        "q is corrected for the number of rows in this table; schedperf compare corrects for the "
+        "number of functions in all samples"
     ) in data_of(capsys, *paths, "--sort", "dso")["cautions"][0]
 
 
@@ -160,7 +160,7 @@ def test_sides_that_took_no_turns_are_marked(profiled: Any, capsys: Capture) -> 
     assert (data["took_turns"], data["cautions"]) == (False, [ONE_AFTER_THE_OTHER])
     _, out, _ = run(capsys, *paths)
     assert out.index(ONE_AFTER_THE_OTHER) < out.index("change, pp")
-    assert "* significant, or the machine drifted" in out
+    assert "* significant (drift not excluded)" in out
 
 
 def one_after_the_other(profiled: Any, *sides: Sequence[int]) -> list[str]:

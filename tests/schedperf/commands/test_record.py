@@ -122,8 +122,8 @@ def test_a_slower_workload_stops_early_with_a_regression(
     # One row that was recorded in two blocks needs ten runs, whatever they print.
     assert made == 10
     assert new.sequential.looks == tuple(range(3, made + 1))
-    assert f"look after {made} runs: decided: rate at x=1: regression, worse: -29.9%" in err
-    assert "look after 9 runs: undecided: rate at x=1 (1 of 1 rows)\n" in err
+    assert f"interim test after {made} runs: decided: rate at x=1: regression, worse: -29.9%" in err
+    assert "interim test after 9 runs: undecided: rate at x=1 (1 of 1 rows)\n" in err
     assert new.complete
     assert list((tmp_path / "tmp").iterdir()) == []
     # Whoever compares later finds what the look found.
@@ -148,7 +148,10 @@ def test_what_varies_too_much_ends_with_the_budget(
     prepare(sd=20.0)
     record_base(10)
     assert until_decided("-n", "10", "--max-runs", "12") == 0
-    text = "look after 12 runs: reached the budget of 12 runs; undecided: rate at x=1 (1 of 1 rows)"
+    text = (
+        "interim test after 12 runs: reached the budget of 12 runs; "
+        "undecided: rate at x=1 (1 of 1 rows)"
+    )
     assert text in capfd.readouterr().err
     assert len(open_bundle(Path("new.tar")).runs) == 12
 
@@ -177,7 +180,7 @@ def test_a_base_that_can_never_decide_is_warned_of_and_given_up(
     lines = capfd.readouterr().err.splitlines()
     assert lines[0].startswith("schedperf: warning: base.tar: base has 5 runs; sides recorded")
     assert lines[0].endswith("record at least 10 runs per side, or interleave with `schedperf ab`")
-    assert "look after 3 runs: more runs cannot decide: rate at x=1 (1 of 1 rows)" in lines
+    assert "interim test after 3 runs: more runs cannot decide: rate at x=1 (1 of 1 rows)" in lines
     assert len(open_bundle(Path("new.tar")).runs) == 3
 
 
@@ -195,7 +198,7 @@ def test_a_base_that_cannot_be_used_is_refused_before_the_first_run(
         assert err.count("\n") == 1
         assert not list(Path().glob("new.tar*"))
 
-    refused("recorded 'sh -c", script=SCRIPT + "; true")
+    refused("contains runs of 'sh -c", script=SCRIPT + "; true")
     refused("0 runs of rate at x=2 (expected at least 3); record", points=("--point", "x=1,2"))
     refused("recorded with a different --metric size", "--metric", "size[B,lower]=size: (.*)")
     Path("base.tar").write_bytes(whole[: len(whole) // 2])
@@ -204,18 +207,18 @@ def test_a_base_that_cannot_be_used_is_refused_before_the_first_run(
     Path("base.tar").write_bytes(whole[:stdout] + b"fate: " + whole[stdout + 6 :])
     refused("boots/0/runs/000/stdout does not match its checksum")
     Path("base.tar").write_bytes(b"\x00no tar\n" * 1000)
-    refused("is not a tar")
+    refused("invalid tar archive")
     Path("base.tar").unlink()
     refused("no such file")
     prepare()
     record_base(2)
-    refused("2 runs of rate at x=1 (expected at least 3); record 10 with the same command")
+    refused("2 runs of rate at x=1 (expected at least 3); record 10 runs with the same command")
     Path("values").write_text("done\n" * 9)
     Path("n").write_text("1\n")
     Path("base.tar").unlink()
     record_base(3)
     refused(
-        "no primary result in the output of its runs; record both sides with --metric, e.g. "
+        "no primary metric in the output of its runs; record both sides with --metric, e.g. "
         "'rate[1/s,higher]=rate: ([0-9.]+)'"
     )
 
@@ -227,7 +230,8 @@ def test_points_that_only_base_has_are_refused(
     record_base(3, ("--point", "x=1,2"))
     assert until_decided() == 2
     err = capfd.readouterr().err
-    assert "base.tar: has rate at x=2, which this command does not record; add that --point" in err
+    problem = "contains rate at x=2, which this command does not record; add this --point"
+    assert f"base.tar: {problem}" in err
 
 
 def test_another_machine_is_refused_before_the_first_run(
@@ -269,8 +273,8 @@ def test_a_base_that_breaks_meanwhile_ends_the_looks_and_not_the_recording(
     assert main(arguments("-q", "-o", "base.tar", "-n", "10", script=script)) == 0
     assert until_decided("--max-runs", "6", script=script) == 0
     err = capfd.readouterr().err
-    assert "look after 3 runs: undecided" in err
-    assert "schedperf: warning: no further looks: base.tar: " in err
+    assert "interim test after 3 runs: undecided" in err
+    assert "schedperf: warning: no further interim tests: base.tar: " in err
     assert "recording all 6 runs\n" in err
     new = open_bundle(Path("new.tar"))
     assert len(new.runs) == 6
@@ -285,7 +289,7 @@ def test_an_interrupt_keeps_every_finished_run(prepare: Prepare) -> None:
     ours, theirs = os.pipe()
     with start_until_decided(theirs) as process:
         os.close(theirs)
-        said = read_until(ours, "look after 4 runs: undecided")
+        said = read_until(ours, "interim test after 4 runs: undecided")
         process.send_signal(signal.SIGINT)
         said += read_rest(ours)
     os.close(ours)
@@ -305,13 +309,16 @@ def test_the_recorder_outlives_a_killed_parent(prepare: Prepare) -> None:
     ours, theirs = os.pipe()
     with start_until_decided(theirs) as process:
         os.close(theirs)
-        read_until(ours, "look after 4 runs: undecided")
+        read_until(ours, "interim test after 4 runs: undecided")
         process.kill()
         process.wait(LONGEST_WAIT_S)
         Path("hold").write_text("none\n")
         said = read_rest(ours)
     os.close(ours)
-    assert "warning: no further looks: the comparing process has ended; recording all 12" in said
+    assert (
+        "warning: no further interim tests: the comparison process has ended; recording all 12"
+        in said
+    )
     new = open_bundle(Path("new.tar"))
     assert len(new.runs) == 12
     assert new.complete
@@ -330,8 +337,8 @@ def test_a_terminal_shows_how_many_runs_there_can_be(prepare: Prepare) -> None:
     assert process.returncode == 0
     assert " of at most 12 " in drawn
     assert "at most " in drawn
-    assert "look after 3 runs: undecided: rate at x=1" in drawn
-    assert "look after 10 runs: decided: rate at x=1: regression" in drawn
+    assert "interim test after 3 runs: undecided: rate at x=1" in drawn
+    assert "interim test after 10 runs: decided: rate at x=1: regression" in drawn
 
 
 def test_hackbench_against_itself_ends_and_says_why(prepare: Prepare) -> None:

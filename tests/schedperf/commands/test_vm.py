@@ -31,7 +31,7 @@ def header(release: str) -> bytes:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """Give a folder with two kernels and programs that stand in for QEMU and virtme-ng."""
+    """Give a directory with two kernels and programs that stand in for QEMU and virtme-ng."""
     for name in ("tip", "new"):
         (tmp_path / name).write_bytes(header(f"6.1.0-{name}"))
     (tmp_path / "bin").mkdir()
@@ -110,19 +110,28 @@ WORK = ("--", "true")
         ),
         (
             (*TWO, "--kernel-files", "tip=", *WORK),
-            "tip=: path missing (expected NAME=PATH, e.g. tip=FOLDER",
+            "tip=: path missing (expected NAME=PATH, e.g. tip=DIRECTORY",
         ),
-        ((*TWO, "--kernel-files", "tip=none", *WORK), "none: no such folder; give the one with"),
+        (
+            (*TWO, "--kernel-files", "tip=none", *WORK),
+            "none: no such directory; give the directory with",
+        ),
         (
             ("--kernel", "tip=tip", "--kernel", "tip=new", *WORK),
             "--kernel tip: name given twice; use different names",
         ),
         (
             (*TWO, "--kernel-files", "old=.", *WORK),
-            "--kernel-files old: no --kernel of this name; add --kernel old=IMAGE",
+            "--kernel-files old: no --kernel with this name; add --kernel old=IMAGE",
         ),
-        (("--kernel", "tip=none", "--kernel", "new=new", *WORK), "none: no such file or directory"),
-        (("--kernel", "tip=bin", "--kernel", "new=new", *WORK), "bin: is a folder"),
+        (
+            ("--kernel", "tip=none", "--kernel", "new=new", *WORK),
+            "none: cannot be read: no such file or directory",
+        ),
+        (
+            ("--kernel", "tip=bin", "--kernel", "new=new", *WORK),
+            "bin: directory (expected a kernel image",
+        ),
         ((*TWO,), "no command given; put it at the end, after --"),
         ((*TWO, "--", "no-such-program-here"), "no-such-program-here: no such program"),
         ((*TWO, "--", "echo", "{groups}"), "command: {groups} has no values; add --point"),
@@ -136,11 +145,11 @@ WORK = ("--", "true")
         ((*TWO, "--cpus", "3", *WORK), "--cpus 3: cannot be divided evenly among --nodes 2"),
         (
             (*TWO, "--output", "none", *WORK),
-            "--output none: no such folder; create it, or give an existing folder",
+            "--output none: no such directory; create it, or give an existing directory",
         ),
         (
             (*TWO, "--output", "tip", *WORK),
-            "--output tip: not a folder; create it, or give an existing folder",
+            "--output tip: not a directory; create it, or give an existing directory",
         ),
         ((*TWO, "--accel", "kvm", *WORK), "--accel kvm: "),
     ],
@@ -182,7 +191,7 @@ def test_check_says_how_guests_run_here(place: Path) -> None:
     assert (status, err) == (0, "")
     assert re.fullmatch(
         r"guests are emulated \((QEMU cannot use )?/dev/kvm: .+\): timings are informational "
-        r"and give no verdict; counts and layouts are valid\n",
+        r"and not used for the verdict; counts and layouts are valid\n",
         out,
     )
 
@@ -212,7 +221,7 @@ def test_results_go_to_stdout_and_what_goes_on_to_stderr(
     assert out.splitlines() == ["tip.tar", "new.tar", "schedperf compare tip.tar new.tar"]
     lines = err.splitlines()
     assert lines[0].startswith("schedperf: guests are emulated (--accel tcg): ")
-    assert lines[1].startswith("schedperf: perf_profile is left out: ")
+    assert lines[1].startswith("schedperf: perf_profile is not recorded: ")
     assert lines[2:6] == [
         "boot 1/2 tip: booting",
         "boot 1/2 tip: bpf_pelt skipped: no bcc",
@@ -246,7 +255,7 @@ def test_an_emulated_guest_makes_one_instrumented_run_without_a_profile(
     chosen = names.split(",")
     assert {"bpf_pelt", "bpf_placement", "perf_stat", "schedstat"} <= set(chosen)
     assert not {"default", "perf_profile"} & set(chosen)
-    assert "perf_profile is left out" in err
+    assert "perf_profile is not recorded" in err
 
 
 @pytest.mark.parametrize(

@@ -138,8 +138,8 @@ class TestNotComparable:
         found = compared({"runs": [{"stdout": text}]}, {"runs": [{"stdout": text}] * 2})
         assert outcome(found) == ("invalid", 4)
         assert found.overall.reason == (
-            "no result: 1 lines of base could not be parsed; first: "
-            "boots/0/runs/000/stdout:2: hackbench time is not a number: 'soon'"
+            "no result: 1 line of base could not be parsed; first: "
+            "boots/0/runs/000/stdout:2: hackbench time: invalid number 'soon'"
         )
 
 
@@ -157,7 +157,7 @@ class TestEmulation:
     def test_emulated_against_real_is_not_comparable(self, compared: Compare) -> None:
         found = compared({"runs": runs(*TIMES)}, {"runs": slower(), "host": EMULATED})
         assert outcome(found) == ("invalid", 4)
-        assert "virtualisation.kind differs (and 1 more)" in found.overall.reason
+        assert "virtualisation.kind differs (and 1 more field)" in found.overall.reason
 
 
 class TestCaveats:
@@ -240,7 +240,7 @@ class TestFindings:
         findings, caveats = find_all([self.rule(crash), good], {})
         assert [one.value for one in findings] == [2.0]
         assert [one.text for one in caveats] == [
-            "the finding rule broken failed, so its findings are missing: KeyError: 'changed'"
+            "the finding rule `broken` failed, so its findings are missing: KeyError: 'changed'"
         ]
 
     def test_a_number_that_json_cannot_hold_is_a_crash(self) -> None:

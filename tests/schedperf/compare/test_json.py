@@ -11,9 +11,10 @@ import pytest
 
 from schedperf.bundle.open import open_bundle
 from schedperf.compare.bundles import compare_bundles
-from schedperf.compare.json import json_schema, to_json
+from schedperf.compare.json import json_schema
 from schedperf.evidence import all_sections
 from schedperf.model.comparison import Comparison
+from schedperf.model.json_text import to_json
 from schedperf.model.schema import to_plain
 
 PUBLISHED = Path(__file__).parents[3] / "docs" / "schema" / "compare-2.schema.json"

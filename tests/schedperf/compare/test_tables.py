@@ -162,7 +162,7 @@ class TestRecord:
         lines = [f"{line},ok" for line in runs(slower())]
         found = compared(base, write("new.csv", f"{HEADER},status", *lines, *failed))
         assert found.sides[1].runs_failed == 2
-        assert [one.text for one in found.caveats] == ["2 of 7 runs of new failed and are left out"]
+        assert [one.text for one in found.caveats] == ["2 of 7 runs of new failed (excluded)"]
         assert {row.metric: row.n_new for row in found.rows}["time"] == 5
 
     def test_a_table_without_a_primary_row_decides_nothing(self, write: Write) -> None:
@@ -172,7 +172,10 @@ class TestRecord:
         ]
         overall = compared(*sides).overall
         assert (overall.verdict, overall.exit_status) == ("inconclusive", 0)
-        assert overall.reason == "the tables have no primary row, so no verdict is given"
+        assert (
+            overall.reason
+            == "no row of the tables has `primary` in column `family`, so no verdict is given"
+        )
 
 
 class TestSummaries:
@@ -193,7 +196,7 @@ class TestSummaries:
 
 @pytest.fixture
 def folder(base: Path, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Go to a folder with base.csv, tip.csv and all.csv of one and two named sides, and bad.csv."""
+    """Go to a directory with base.csv, tip.csv and all.csv (one and two named sides), bad.csv."""
     write("tip.csv", f"side,{HEADER}", *runs(TIMES, side="tip"))
     write("all.csv", f"side,{HEADER}", *runs(TIMES, side="A"), *runs(TIMES, side="B"))
     write("bad.csv", HEADER.replace("workload", "wrkload"), *runs(TIMES))
@@ -209,8 +212,8 @@ class TestCommand:
         page = tmp_path / "page.html"
         assert main(["compare", path, "--strict", "--html", str(page)]) == 3
         printed = capsys.readouterr().out
-        assert "the source states ~-8%" in printed
-        assert "the source states ~-8%" in page.read_text()
+        assert "the source states a change of ~-8%" in printed
+        assert "the source states a change of ~-8%" in page.read_text()
         assert "None" not in printed
 
     def test_one_table_with_a_chosen_base(self, write: Write, capsys: Capture) -> None:
@@ -247,12 +250,21 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            (["base.csv"], "base.csv: holds one side; name a second table, or add a column side"),
-            (["tip.csv"], "tip.csv: holds only the side tip; name a second table"),
-            (["base.csv", "x.tar"], "x.tar: is a bundle, and "),
-            (["x.tar", "base.csv"], "x.tar: is a bundle, and "),
-            (["base.csv", "all.csv"], "all.csv: holds 2 sides (A, B); compare it alone"),
-            (["all.csv", "--base", "C"], "all.csv: holds no side C; there is A, B"),
+            (
+                ["base.csv"],
+                "base.csv: contains one side (expected at least 2); give a second table, or add a ",
+            ),
+            (
+                ["tip.csv"],
+                "tip.csv: contains only the side 'tip' (expected at least 2); give a second table",
+            ),
+            (["base.csv", "x.tar"], "x.tar: bundle compared with a table, "),
+            (["x.tar", "base.csv"], "x.tar: bundle compared with a table, "),
+            (
+                ["base.csv", "all.csv"],
+                "all.csv: contains 2 sides (A, B; expected 1 per table); compare it alone",
+            ),
+            (["all.csv", "--base", "C"], "all.csv: unknown side 'C' (expected one of A, B)"),
             (["base.csv", "base.csv", "--base", "A"], "--base: only for a single table"),
             (["x.tar", "y.tar", "--base", "A"], "--base: only for a single table"),
             (["all.csv", "--allow", "cpu.smt"], "--allow: tables have no fields of host.json"),

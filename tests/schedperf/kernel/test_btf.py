@@ -57,20 +57,23 @@ def patched(data: bytes, offset: int, value: int) -> bytes:
 @pytest.mark.parametrize(
     ("damage", "problem"),
     [
-        (lambda _: b"", "0 bytes are too few for BTF"),
-        (lambda data: data[:23], "23 bytes are too few"),
-        (lambda _: b"\x7fELF" * 10, "starts with 7f45, not with BTF's magic number"),
-        (lambda data: data[:2] + b"\x02" + data[3:], "version 2 is not known"),
-        (lambda data: data[:-1], "strings reach to byte"),
-        (lambda data: patched(data, 4, 0), "header makes no sense"),
-        (lambda data: patched(data, 8, 2**32 - 1), "types reach to byte"),
-        (lambda data: patched(data, 12, 2**32 - 1), "types reach to byte"),
-        (lambda data: patched(data, 12, 6), "header makes no sense"),
-        (lambda data: patched(data, 12, 4), "type 1 is of unknown kind 0"),
-        (lambda data: patched(data, 28, 31 << 24), "type 1 is of unknown kind 31"),
-        (lambda data: patched(data, 28, 4 << 24 | 0xFFFF), "type 1 reaches beyond the types"),
-        (lambda data: patched(data, 20, data[20] - 1), "name at .* does not end within 512 bytes"),
-        (lambda data: patched(data, 20, 0), "name at .* of 0 bytes of strings"),
+        (lambda _: b"", "truncated BTF header .0 bytes, expected 24."),
+        (lambda data: data[:23], "truncated BTF header .23 bytes"),
+        (lambda _: b"\x7fELF" * 10, "invalid BTF: starts with 7f45 .expected eb9f."),
+        (lambda data: data[:2] + b"\x02" + data[3:], "unknown BTF version 2 "),
+        (lambda data: data[:-1], "strings end at byte"),
+        (lambda data: patched(data, 4, 0), "invalid BTF header"),
+        (lambda data: patched(data, 8, 2**32 - 1), "types end at byte"),
+        (lambda data: patched(data, 12, 2**32 - 1), "types end at byte"),
+        (lambda data: patched(data, 12, 6), "invalid BTF header"),
+        (lambda data: patched(data, 12, 4), "type 1 has unknown kind 0"),
+        (lambda data: patched(data, 28, 31 << 24), "type 1 has unknown kind 31"),
+        (lambda data: patched(data, 28, 4 << 24 | 0xFFFF), "type 1 ends after the type section"),
+        (
+            lambda data: patched(data, 20, data[20] - 1),
+            "name at offset .* is longer than 512 bytes",
+        ),
+        (lambda data: patched(data, 20, 0), "invalid name offset .* .expected less than 0."),
     ],
 )
 def test_damaged_files_get_one_clear_line(
@@ -84,9 +87,9 @@ def test_damaged_files_get_one_clear_line(
 @pytest.mark.parametrize(
     ("rows", "chosen", "problem"),
     [
-        ([], {"section": ".data"}, "no .data..percpu; the kernel is not SMP"),
-        ([("x" * 10_000, 0, 8, 0)], {}, "does not end within 512 bytes"),
-        ([("far", 4090, 8, 0)], {}, "a variable ends at byte 4098 of 4096"),
+        ([], {"section": ".data"}, "no .data..percpu section .the kernel is not SMP"),
+        ([("x" * 10_000, 0, 8, 0)], {}, "is longer than 512 bytes"),
+        ([("far", 4090, 8, 0)], {}, "ends at byte 4098 .expected at most 4096."),
         ([("huge", 2**32 - 1, 2**32 - 1, 0)], {}, "ends at byte 8589934590"),
         ([("odd", 0, 8, 7)], {}, "unknown linkage 7"),
     ],
@@ -103,7 +106,7 @@ def test_a_section_that_names_a_type_which_is_no_variable_is_refused(
 ) -> None:
     data = make_btf(ROWS)
     at = data.index(struct.pack("<III", 18, 0x38, 4))
-    with pytest.raises(InputError, match="names type 1, which is not a variable"):
+    with pytest.raises(InputError, match=r"contains type 1 \(expected a variable\)"):
         parse_percpu_section(patched(data, at, 1), "btf")
 
 
@@ -192,12 +195,12 @@ def test_sizes_go_through_arrays_and_typedefs(every_kind: Btf) -> None:
 
 @pytest.mark.parametrize("type_id", [8, 9, 10])
 def test_types_that_refer_to_themselves_are_refused(every_kind: Btf, type_id: int) -> None:
-    with pytest.raises(InputError, match="^btf: type [0-9]+ leads back to itself"):
+    with pytest.raises(InputError, match="^btf: type [0-9]+ is circular"):
         every_kind.size(type_id)
 
 
 def test_a_type_that_does_not_exist_is_refused(every_kind: Btf) -> None:
-    with pytest.raises(InputError, match="^btf: type 99 of 20 is named"):
+    with pytest.raises(InputError, match="^btf: unknown type id 99 .expected at most 20."):
         every_kind.name(99)
 
 
@@ -243,10 +246,10 @@ def test_split_btf_goes_on_where_its_base_ends(order: str) -> None:
 
 def test_split_btf_without_its_base_or_with_a_wrong_one_is_refused() -> None:
     module = blob([5, 4 << 24 | 1, 4, 13, 1, 0], b"nf_conn\0use\0")
-    with pytest.raises(InputError, match="^nf: is split BTF of a module; give the BTF"):
+    with pytest.raises(InputError, match="^nf: split BTF of a module; put the BTF"):
         parse_btf(module, "nf")
     foreign = parse_btf(blob(INT, b"\0int\0", order=">"), "vmlinux")
-    with pytest.raises(InputError, match="^nf: has another byte order than vmlinux"):
+    with pytest.raises(InputError, match="^nf: byte order differs from vmlinux"):
         parse_btf(module, "nf", foreign)
     assert not needs_base(b"damaged")
 
@@ -257,12 +260,12 @@ def test_kinds_of_the_future_are_skipped_where_the_file_has_their_lengths() -> N
     btf = parse_btf(blob([*future, *INT], b"\0int\0", more=table), "btf")
     assert btf.find("int", Kind.INT) == [2]
     assert btf.spell(1) == "?"
-    with pytest.raises(InputError, match="type 1 is of unknown kind 20"):
+    with pytest.raises(InputError, match="type 1 has unknown kind 20"):
         parse_btf(blob([*future, *INT], b"\0int\0"), "btf")
 
 
 def test_more_types_than_the_kernel_loads_are_refused() -> None:
-    with pytest.raises(InputError, match="1048576 types, more than 1048575"):
+    with pytest.raises(InputError, match="1048576 types .expected at most 1048575."):
         parse_btf(blob([0, 16 << 24, 4] * (1 << 20), b"\0"), "btf")
 
 

@@ -66,17 +66,17 @@ def test_sizes_that_are_not_known_are_none() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"stable": False}, "units moved while the run was recorded"),
+        ({"stable": False}, "units changed during the run"),
         ({"method": None, "units": None, "tried": {"kcore": "no /proc/kcore"}}, "kcore: no /proc"),
-        ({"method": None, "units": None, "tried": None}, "no reason is given"),
-        ({"units": None, "unit_bytes": None}, "no unit and no size of units"),
+        ({"method": None, "units": None, "tried": None}, "reason unknown"),
+        ({"units": None, "unit_bytes": None}, "no addresses and no size of per-CPU units"),
         ({"units": {"0": "here"}}, "expected str matching regex .*0x"),
         ({"units": {"0": 5}}, "expected str, got int"),
         ({"units": {"x": "0x0"}}, r"key in \$.units is invalid .expected int, got str"),
         ({"units": {"99999999": "0x0"}}, "expected int <= 8191"),
         ({"units": {"0": "0x1000", "00": "0x2000"}}, "expected int, got str"),
         ({"units": {"\u0663": "0x1000"}}, "expected int, got str"),
-        ({"units": {"0": "0x10", "1": "0x10"}}, "two CPUs have one unit"),
+        ({"units": {"0": "0x10", "1": "0x10"}}, "two CPUs have the same per-CPU unit"),
         (
             {"units": {str(cpu): hex(cpu) for cpu in range(8193)}},
             "of length <= 8192|expected int <= 8191",
@@ -103,7 +103,7 @@ def test_the_kernel_log_has_the_sizes_and_the_cpus() -> None:
     "text", ["", "percpu: nothing", "percpu: s1 r1 d1 u3", "percpu: s9 r9 d9 u16", "\0" * 99]
 )
 def test_a_log_without_usable_sizes_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match="no sizes of per-CPU units"):
+    with pytest.raises(InputError, match="no valid per-CPU unit sizes"):
         parse_percpu_log(text, "percpu.txt")
 
 

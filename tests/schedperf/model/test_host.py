@@ -3,7 +3,7 @@
 
 import pytest
 
-from schedperf.model.host import MOST_CPUS, Cpu, Host, Kernel, read_host
+from schedperf.model.host import MOST_CPUS, Cpu, Host, Kernel, has_other_kernel, read_host
 
 
 @pytest.mark.parametrize(
@@ -45,3 +45,30 @@ def test_cpus_without_a_number_are_left_out() -> None:
     assert topology.cpus == (Cpu(cpu=3, node=1), Cpu(cpu=5))
     assert topology.node_of_cpu() == {3: 1}
     assert topology.nodes == {"1": "3"}
+
+
+KERNEL = {"release": "6.12.0", "build_id": "3f1c5a"}
+
+
+@pytest.mark.parametrize(
+    ("kernel", "is_other"),
+    [
+        (KERNEL, False),
+        ({**KERNEL, "release": "6.13.0"}, True),
+        ({**KERNEL, "build_id": "ffff00"}, True),
+        ({"release": "6.13.0", "build_id": None}, True),
+        ({"release": "6.12.0", "build_id": None}, False),
+        ({}, False),
+        (None, False),
+        # A bundle is untrusted: a value that is not text is unknown.
+        ({**KERNEL, "build_id": ["3f1c5a", {}]}, False),
+        ("6.13.0", False),
+    ],
+)
+def test_another_kernel_is_another_release_or_another_build(
+    kernel: object, *, is_other: bool
+) -> None:
+    base, new = {"kernel": KERNEL}, {"kernel": kernel}
+    assert has_other_kernel(base, new) is is_other
+    assert has_other_kernel(new, base) is is_other
+    assert not has_other_kernel(base, base)

@@ -151,7 +151,7 @@ def test_files_of_other_machines_are_read(foreign_files: dict[str, bytes]) -> No
         except InputError as error:
             refused[name] = str(error)
         else:
-            expected = "has an impossible size" if "zero_size" in name else ""
+            expected = "has an invalid size" if "zero_size" in name else ""
             assert int(recording.samples.count.sum()) > 0 or expected, name
             assert expected in " ".join(recording.notes), name
             assert not recording.losses.unknown_ids, name

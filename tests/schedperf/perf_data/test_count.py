@@ -15,7 +15,7 @@ def rows_of(key: NDArray[np.uint64]) -> Rows:
         space=numbers,
         ip=key,
         chain_hash=words,
-        chain_place=np.arange(len(key)),
+        chain_offset=np.arange(len(key)),
         chain_length=numbers,
         count=np.ones(len(key), np.int64),
         period=np.arange(len(key)),
@@ -42,4 +42,4 @@ def test_equal_keys_become_one_row_in_the_order_of_their_first(
     assert merged.key.tolist() == list(expected)
     assert merged.count.tolist() == [len(rows) for rows in expected.values()]
     assert merged.period.tolist() == [sum(rows) for rows in expected.values()]
-    assert merged.chain_place.tolist() == [rows[0] for rows in expected.values()]
+    assert merged.chain_offset.tolist() == [rows[0] for rows in expected.values()]

@@ -39,10 +39,10 @@ def places(data: bytes | bytearray) -> tuple[int, int]:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "not perf.data: it starts with"),
-        (b"\x7fELF" + bytes(200), "not perf.data: it starts with"),
+        (b"", "invalid magic"),
+        (b"\x7fELF" + bytes(200), "invalid magic"),
         (b"PERFFILE" + bytes(200), "perf.data from before Linux 2.6.39 is not supported"),
-        (b"PERFILE2", "truncated: 8 bytes expected at offset 0x8, 0 left"),
+        (b"PERFILE2", "truncated: 8 bytes expected at offset 0x8, only 0 present"),
         (b"PERFILE2" + struct.pack("<Q", 16) + bytes(80), "no events"),
         (b"PERFILE2" + struct.pack("<Q", 104), "16 bytes, too short for a perf.data header"),
         (b"PERFILE2" + struct.pack("<Q", 104) + bytes(88), "attributes of 0 bytes"),
@@ -63,8 +63,8 @@ def test_behind_a_record_of_impossible_size_nothing_is_read(size: int) -> None:
     second = start + length // 3
     struct.pack_into("<H", data, second + 6, size)
     note = (
-        f"the record at offset {second:#x} has an impossible size, "
-        f"it and what follows is not read: {length * 2 // 3} bytes"
+        f"the record at offset {second:#x} has an invalid size; "
+        f"the {length * 2 // 3} bytes from there on were skipped"
     )
     assert samples_of(bytes(data)) == (1, (note,))
 
@@ -73,14 +73,14 @@ def test_an_endless_row_of_empty_records_ends() -> None:
     data = bytearray(write_perf_data_pipe(PerfData(events=EVENTS)) + bytes(1 << 20))
     count, notes = samples_of(bytes(data))
     assert count == 0
-    assert "has an impossible size" in notes[0]
+    assert "has an invalid size" in notes[0]
 
 
 @pytest.mark.parametrize("body", [8, 48])
 def test_samples_that_are_too_short_are_counted(body: int) -> None:
     records: list[Record] = [Sample(ip=IP), RawRecord(kind=9, body=b"\xff" * body), Sample(ip=IP)]
     data = write_perf_data(PerfData(events=EVENTS, records=records))
-    assert samples_of(data) == (2, ("samples with fields that do not fit or cannot be: 1",))
+    assert samples_of(data) == (2, ("samples with invalid or truncated fields: 1",))
 
 
 @pytest.mark.parametrize(("period", "kept"), [((1 << 63) - 1, 3), (1 << 63, 2), ((1 << 64) - 1, 2)])
@@ -98,7 +98,7 @@ def test_a_call_chain_that_is_longer_than_its_sample_costs_that_sample(length: i
     at = start + size // 3 - 3 * 8
     assert struct.unpack_from("<Q", data, at)[0] == 2
     struct.pack_into("<Q", data, at, length)
-    assert samples_of(bytes(data)) == (2, ("samples with fields that do not fit or cannot be: 1",))
+    assert samples_of(bytes(data)) == (2, ("samples with invalid or truncated fields: 1",))
 
 
 def test_a_file_of_a_killed_perf_is_read_to_its_end() -> None:
@@ -107,7 +107,7 @@ def test_a_file_of_a_killed_perf_is_read_to_its_end() -> None:
     killed = bytearray(whole[: start + size - 8])
     killed[48:56] = bytes(8)
     cut = "truncated: perf did not finish writing it, or the copy is partial"
-    partial = f"the last {size // 3 - 8} bytes are not a whole record"
+    partial = f"the last record is truncated: only its first {size // 3 - 8} bytes are present"
     assert samples_of(bytes(killed)) == (2, (cut, partial))
     assert samples_of(whole[: start + size - 8]) == (2, (cut, partial))
 
@@ -144,7 +144,7 @@ def test_a_little_that_claims_to_be_gigabytes_is_not_believed() -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert count == 1
-    assert any("goes on for more than 256 times its size" in note for note in notes)
+    assert any("expands to more than 256 times its size" in note for note in notes)
     assert peak < 32 << 20
 
 
@@ -162,7 +162,7 @@ def test_a_payload_that_is_longer_than_the_file_costs_what_follows(kind: int, le
         assert (count, notes) == (2, ())
     else:
         assert count == 1
-        assert "has an impossible size" in notes[0]
+        assert "has an invalid size" in notes[0]
 
 
 def test_enormous_numbers_of_events_and_ids_are_refused() -> None:
@@ -183,7 +183,7 @@ def test_a_link_in_a_folder_is_refused(tmp_path: Path, name: str) -> None:
     write_perf_data_folder(THREE, folder)
     moved = (folder / name).rename(tmp_path / "elsewhere")
     (folder / name).symlink_to(moved)
-    with pytest.raises(InputError, match=f"^perf.data: {name}: a link or a device"):
+    with pytest.raises(InputError, match=f"^perf.data: {name}: not a regular file"):
         read_perf_data(folder, "perf.data")
 
 
@@ -193,7 +193,10 @@ def test_a_gap_in_the_files_of_a_folder_is_said(tmp_path: Path) -> None:
     (folder / "data.0").rename(folder / "data.2")
     recording = read_perf_data(folder, "perf.data")
 
-    assert "1 of 3 files of the folder are missing, with their samples" in recording.notes
+    assert (
+        "1 of 3 data files in the directory are missing; their samples are unknown"
+        in recording.notes
+    )
 
 
 def test_other_files_of_a_folder_are_not_looked_at(tmp_path: Path) -> None:
@@ -206,7 +209,7 @@ def test_other_files_of_a_folder_are_not_looked_at(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_its_header_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="a folder without a file `data`"):
+    with pytest.raises(InputError, match="directory without a file `data`"):
         read_perf_data(tmp_path, "perf.data")
 
 
@@ -215,17 +218,17 @@ def test_one_file_of_a_folder_says_that_others_are_missing(tmp_path: Path) -> No
     write_perf_data_folder(THREE, folder)
     count, notes = samples_of(folder / "data")
     assert count == 0
-    assert "the samples in its other files are missing" in notes[0]
+    assert "samples of the other files are missing" in notes[0]
 
 
 def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="^perf.data: No such file or directory"):
+    with pytest.raises(InputError, match="^perf.data: cannot be read: no such file or directory"):
         read_perf_data(tmp_path / "nothing", "perf.data")
     (tmp_path / "empty").touch()
     with pytest.raises(InputError, match="^perf.data: empty"):
         read_perf_data(tmp_path / "empty", "perf.data")
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(InputError, match="^perf.data: no regular file"):
+    with pytest.raises(InputError, match="^perf.data: not a regular file"):
         read_perf_data(tmp_path / "pipe", "perf.data")
 
 
@@ -234,7 +237,7 @@ def test_many_damaged_records_of_a_pipes_header_are_a_few_notes() -> None:
     data = write_perf_data_pipe(PerfData(events=EVENTS, records=damaged))
     _, notes = samples_of(data)
     assert len(notes) == 11
-    assert notes[-1] == "further damaged records of the header: 990"
+    assert notes[-1] == "990 more header records are damaged"
 
 
 def test_millions_of_records_in_a_few_compressed_bytes_stay_numbers() -> None:

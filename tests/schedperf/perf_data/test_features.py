@@ -81,7 +81,7 @@ def test_what_perf_did_not_note_is_none() -> None:
         (14, struct.pack("<I", 1 << 31), f"{1 << 31} nodes"),
         (16, struct.pack("<I", 1 << 31), f"{1 << 31} PMUs"),
         (20, struct.pack("<2I", 1, 1 << 31), f"{1 << 31} caches"),
-        (20, struct.pack("<2I", 2, 0), "caches of version 2"),
+        (20, struct.pack("<2I", 2, 0), "unknown version 2 of the cache section"),
     ],
 )
 def test_a_damaged_section_costs_a_note_and_nothing_else(
@@ -110,7 +110,9 @@ def test_impossible_lists_of_cpus_cost_a_note(cpus: str) -> None:
 def test_nodes_that_share_cpus_cost_a_note() -> None:
     nodes = struct.pack("<I", 2) + node("0-3") + node("3", 1)
     recording = read(Machine(), features={14: nodes})
-    assert recording.notes[0].endswith("node 1 has another's CPUs; record it again")
+    assert recording.notes[0].endswith(
+        "a CPU of node 1 also belongs to another node; record it again"
+    )
 
 
 @pytest.mark.parametrize("options", [(), ("-z",), ("--threads",)])

@@ -66,9 +66,7 @@ def test_warm_up_has_no_row_and_a_failed_run_one_without_a_value(read: Read) -> 
         ["", None, 0, "failed"],
         ["hackbench time", 0.5, 1, "ok"],
     ]
-    assert [caveat.text for caveat in found.caveats] == [
-        "1 of 2 runs of base failed and are left out"
-    ]
+    assert [caveat.text for caveat in found.caveats] == ["1 of 2 runs of base failed (excluded)"]
 
 
 def test_a_program_that_runs_twice_in_one_run_is_one_observation(read: Read) -> None:
@@ -91,7 +89,7 @@ def test_a_source_names_its_stream_and_cuts_a_long_line(read: Read) -> None:
     assert (source.member, source.line) == ("boots/0/runs/000/stderr", 2)
     assert source.text == printed.splitlines()[1][: LONGEST_SOURCE - 1] + "…"
     assert table["definition"].tolist() == [
-        r"The last number in the output that --metric found with began\nrate (\d+)."
+        r"The last number in the output that matches --metric began\nrate (\d+)."
     ]
 
 
@@ -130,8 +128,8 @@ def test_what_cannot_be_read_is_counted_with_the_first_example(read: Read) -> No
     found = read(runs=[{"time_s": 0.5}, {"stdout": f"{HEADER}Time: soon\n"}, {"stdout": "?"}])
     assert [caveat.text for caveat in found.caveats] == [
         (
-            "1 lines of base could not be parsed; first: "
-            "boots/0/runs/001/stdout:2: hackbench time is not a number: 'soon'"
+            "1 line of base could not be parsed; first: "
+            "boots/0/runs/001/stdout:2: hackbench time: invalid number 'soon'"
         ),
         (
             "2 runs of base printed no number that a benchmark parser or a --metric rule reads; "
@@ -146,7 +144,7 @@ def test_a_run_of_more_metrics_than_any_benchmark_has_is_no_result(read: Read) -
     )
     found = read(runs=[{"stdout": table}])
     assert len(found.table) == 0
-    assert "2100 metrics, more than 2000" in found.caveats[0].text
+    assert "2100 metrics (expected at most 2000)" in found.caveats[0].text
 
 
 def test_bytes_that_are_no_text_do_no_harm(read: Read) -> None:

@@ -143,7 +143,7 @@ def test_uneven_sides_are_not_pooled() -> None:
 
 
 def test_different_columns_are_refused() -> None:
-    with pytest.raises(ValueError, match="^2 and 3 columns: they must be the same$"):
+    with pytest.raises(ValueError, match="^new has 3 columns \\(expected 2, as base has\\)$"):
         compare_columns([[1.0, 2.0]], [[1.0, 2.0, 3.0]])
 
 

@@ -56,12 +56,12 @@ class TestTables:
 
     def test_a_side_without_any_run_is_invalid_where_it_is_named(self, make_runs: MakeRuns) -> None:
         [row] = rows_of(compare_runs(make_runs({"base": BASE}), base="base", new=["new"]))
-        assert (row["verdict"], row["reason"]) == ("invalid", "new has no value")
+        assert (row["verdict"], row["reason"]) == ("invalid", "no value recorded in new")
         [row] = rows_of(compare_runs(make_runs({"new": BASE}), base="base", new=["new"]))
-        assert row["reason"] == "base has no value"
+        assert row["reason"] == "no value recorded in base"
 
     def test_a_base_that_is_not_there_is_refused(self, make_runs: MakeRuns) -> None:
-        with pytest.raises(InputError, match="no side bas; there is base, new"):
+        with pytest.raises(InputError, match="unknown side bas \\(expected one of base, new\\)"):
             compare_runs(make_runs({"base": BASE, "new": BASE}), base="bas")
 
     @pytest.mark.parametrize("margin", [0.0, 3.0, -0.1, math.nan])

@@ -191,12 +191,12 @@ def test_exposures_make_rates_of_counts() -> None:
 @pytest.mark.parametrize(
     ("base", "exposure", "words"),
     [
-        ([[1.0], [2.0]], [1.0, 0.0], "must be positive"),
-        ([[1.0], [2.0]], [1.0, np.nan], "must be positive"),
-        ([[-1.0], [2.0]], [1.0, 1.0], "must not be negative"),
+        ([[1.0], [2.0]], [1.0, 0.0], "invalid count or exposure"),
+        ([[1.0], [2.0]], [1.0, np.nan], "invalid count or exposure"),
+        ([[-1.0], [2.0]], [1.0, 1.0], "invalid count or exposure"),
         ([[1.0], [2.0]], [1.0], "shape"),
-        (np.zeros((0, 1)), [], "a run"),
-        ([[1.0, 2.0], [2.0, 2.0]], [1.0, 1.0], "same lines"),
+        (np.zeros((0, 1)), [], "at least 1 run"),
+        ([[1.0, 2.0], [2.0, 2.0]], [1.0, 1.0], "different numbers of lines"),
     ],
 )
 def test_what_is_no_count_is_refused(base: Any, exposure: Any, words: str) -> None:

@@ -89,7 +89,7 @@ class TestExact:
     def test_values_that_cancel_out_have_no_share(self, compare_values: Compare) -> None:
         row = compare_values([-1.0, 1.0], [-2.0, 2.0])
         assert row["verdict"] == "inconclusive"
-        assert "the mean of both sides is 0" in row["reason"]
+        assert "the means of both sides are 0" in row["reason"]
 
     def test_the_variance_of_equal_numbers_is_0_to_the_last_digit(self) -> None:
         values = np.array([[0.1] * 3, [0.1, 0.1, 0.2]])
@@ -126,7 +126,7 @@ class TestResolution:
         row = compare_values([0.056] * 4, [0.056 + 0.001 * steps] * 4, resolution=0.001)
         assert row["q"] < 0.05
         assert row["verdict"] == verdict
-        assert ("less than two steps" in row["reason"]) == (steps == 1)
+        assert ("less than two rounding steps" in row["reason"]) == (steps == 1)
 
     def test_the_floor_is_that_of_a_pair_as_well(self, compare_values: Compare) -> None:
         row = compare_values([0.5] * 4, [0.5] * 4, resolution=0.01, round=[0, 1, 2, 3])
@@ -213,12 +213,12 @@ class TestSummaries:
     def test_without_a_spread_nothing_can_be_said(self, make_runs: MakeRuns) -> None:
         row = self.compare(make_runs, n=5)
         assert (row["verdict"], row["more_runs"]) == ("inconclusive", None)
-        assert "no standard deviation recorded, so the significance is unknown" in row["reason"]
+        assert "standard deviation not recorded: significance unknown" in row["reason"]
         assert row["ratio"] == pytest.approx(1.1)
 
     def test_without_both_that_is_said(self, make_runs: MakeRuns) -> None:
         row = self.compare(make_runs)
-        assert "neither the number of runs nor a standard deviation" in row["reason"]
+        assert "number of runs and standard deviation" in row["reason"]
 
     def test_no_spread_at_all_is_exact(self, make_runs: MakeRuns) -> None:
         row = self.compare(make_runs, cv=0.0, n=3)

@@ -53,7 +53,7 @@ def test_levels_fall_with_the_budget_and_cover_every_budget_that_can_be_recorded
     assert nominal_level(MAX_RUNS) == dict(NOMINAL_LEVELS)[MAX_RUNS]
     assert nominal_level(26) == nominal_level(30)
     assert 0.0 < equality_level(3) < 0.05
-    with pytest.raises(ValueError, match="levels are known up to 100"):
+    with pytest.raises(ValueError, match="too many .expected at most 100"):
         nominal_level(MOST_BUDGETED + 1)
 
 
@@ -115,7 +115,7 @@ def test_what_can_never_be_decided_ends_it() -> None:
     assert decide_look([make_row("invalid", n_base=0)]).is_over
     assert decide_look([make_row("invalid")]).is_over
     assert not decide_look([make_row("invalid", n_new=0)]).is_over
-    assert decide_look([]).text == "no decision possible: no primary metric on both sides"
+    assert decide_look([]).text == "no verdict possible: there is no primary result to compare"
     assert decide_look([make_row("regression", family="secondary")]).is_over
 
 
@@ -153,13 +153,13 @@ def test_the_manifest_tells_of_the_looks() -> None:
     ("change", "complaint"),
     [
         ({"max_runs": 10**9}, ".max_runs is 1000000000 (expected int <= 100)"),
-        ({"max_runs": 2}, ": first is 3 (expected max_runs, 2, or less)"),
+        ({"max_runs": 2}, ': "first" is 3 (expected at most "max_runs", which is 2)'),
         ({"first": 0}, ".first is 0 (expected int >= 1)"),
         ({"first": "3"}, '.first is "3" (expected int, got str)'),
         ({"max_runs": True}, ".max_runs is true (expected int, got bool)"),
-        ({"looks": [3, 3]}, ": invalid looks (expected rising numbers up to 30)"),
+        ({"looks": [3, 3]}, ': invalid "looks" (expected increasing numbers of runs, at most 30)'),
         ({"looks": [0]}, ".looks[0] is 0 (expected int >= 1)"),
-        ({"looks": [31]}, ": invalid looks (expected rising numbers up to 30)"),
+        ({"looks": [31]}, ': invalid "looks" (expected increasing numbers of runs, at most 30)'),
         ({"looks": [True]}, ".looks[0] is true (expected int, got bool)"),
         ({"looks": 3}, ".looks is 3 (expected array | null, got int)"),
         ({"against": 1}, ".against is 1 (expected str | null, got int)"),

@@ -215,7 +215,7 @@ class TestVerdicts:
         assert row["ratio"] == pytest.approx(np.exp(0.03))
         # The mean over both modes shows nothing: its interval is as wide as they are apart.
         assert stats.ttest_ind(new, base, equal_var=False).pvalue > 0.3
-        assert row["method"] == "two modes: occupancy exact, t within on logs"
+        assert row["method"] == "bimodal: exact test of runs per mode, within-mode t on logs"
         [modes] = [w for w in row["caveats"] if w.code == "modes"]
         assert modes.numbers["p"] == pytest.approx(1.0)
 

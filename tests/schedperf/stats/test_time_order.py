@@ -41,7 +41,7 @@ class TestOneRow:
         assert row["q"] < 0.05
         assert row["verdict"] == "inconclusive"
         assert "all runs of new were recorded after those of base" in row["reason"]
-        assert "5 runs per side of one point cannot separate a change from drift" in row["reason"]
+        assert "5 runs per side are too few to separate a change from drift" in row["reason"]
         assert RECIPE in row["reason"]
         assert row["more_runs"] is None
 
@@ -126,7 +126,7 @@ class TestSweep:
         significant = [row for row in as_dicts(result.rows) if row["q"] < 0.05]
         assert significant
         assert all(
-            "a drift within the uncertainty of these runs explains it" in r["reason"]
+            "drift within the uncertainty of these runs can explain the change" in r["reason"]
             for r in significant
         )
 

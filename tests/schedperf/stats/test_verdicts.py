@@ -7,17 +7,9 @@ from typing import Any
 import pytest
 
 from schedperf.model.comparison import Difference, Family, Row, Verdict
-from schedperf.stats.verdicts import (
-    MARGIN,
-    SMALLEST_EFFECT,
-    Evidence,
-    Reason,
-    decide,
-    decide_overall,
-    percent,
-    reason_of,
-    signed,
-)
+from schedperf.model.units import percent, signed
+from schedperf.model.verdict import MARGIN, SMALLEST_EFFECT, Reason, decide_overall, reason_of
+from schedperf.stats.verdicts import Evidence, decide
 
 ABSENCE: tuple[Verdict, Reason] = ("inconclusive", reason_of("no results"))
 
@@ -86,7 +78,7 @@ class TestDecide:
 
     def test_the_side_without_values_is_named(self) -> None:
         found = said(evidence(n_new=0), side="new3")
-        assert found == ("invalid", "new3 has no value")
+        assert found == ("invalid", "no value recorded in new3")
 
     def test_an_obstacle_outranks_every_number_but_a_missing_one(self) -> None:
         assert verdict_of(obstacle=reason_of("the machine drifts")) == "inconclusive"
@@ -146,12 +138,12 @@ class TestDecide:
             "12 runs per side would decide it"
         )
         found = said(evidence(**bare))
-        assert "neither the number of runs nor a standard deviation recorded" in found[1]
+        assert "number of runs and standard deviation not recorded" in found[1]
 
     def test_a_share_of_nothing_is_no_share(self) -> None:
         found = said(evidence(effect=None))
         assert found[0] == "inconclusive"
-        assert found[1] == "the mean of both sides is 0, so a relative change is undefined"
+        assert found[1] == "the means of both sides are 0, so a relative change is undefined"
 
     def test_an_enormous_interval_is_still_a_text(self) -> None:
         found = said(evidence(ci=(-1e9, 1e9), q=0.5))
@@ -179,7 +171,7 @@ class TestOverall:
         found = decide_overall([], blocking=(BLOCKING, BLOCKING), absence=ABSENCE)
         assert (found.verdict, found.exit_status) == ("invalid", 4)
         assert found.reason == (
-            "cpu.microcode differs (and 1 more): '0x1' in base, '0x2' in new; other CPU"
+            "cpu.microcode differs (and 1 more field): '0x1' in base, '0x2' in new; other CPU"
         )
 
     @pytest.mark.parametrize(

@@ -105,8 +105,8 @@ def test_another_boot_of_the_kernel_names_all_but_modules(
 @pytest.mark.parametrize(
     ("notes", "kallsyms", "said"),
     [
-        (NOTES[:-1] + b"\xff", "ffffffff81000000 T _text\n", "the running one has build id 0001"),
-        (b"", "ffffffff81000000 T _text\n", "does not say its own (/sys/kernel/notes: no"),
+        (NOTES[:-1] + b"\xff", "ffffffff81000000 T _text\n", "of the running kernel 0001"),
+        (b"", "ffffffff81000000 T _text\n", "of the running kernel unknown (/sys/kernel/notes: no"),
         (NOTES, "0000000000000000 T _text\n", "addresses are hidden; run as root"),
     ],
 )  # fmt: skip
@@ -141,10 +141,10 @@ def test_a_given_symbol_table_is_moved_to_the_recorded_address(
 
 def test_a_given_table_that_is_none_is_refused(recording: Recording, tmp_path: Path) -> None:
     path = tmp_path / "System.map"
-    with pytest.raises(InputError, match="no such file or directory; name a System.map"):
+    with pytest.raises(InputError, match="no such file or directory; give a System.map"):
         symbols_for_file(recording, path, print)
     path.write_bytes(b"\x7fELF" + bytes(99))
-    with pytest.raises(InputError, match="not a symbol"):
+    with pytest.raises(InputError, match="invalid symbol"):
         symbols_for_file(recording, path, print)
 
 
@@ -165,7 +165,7 @@ def test_a_local_file_is_believed_by_its_build_id_alone(recording: Recording) ->
     assert of_file(MappedFile(path, "00" * 20)) is None
     assert of_file(MappedFile("/no/such/file", "00" * 20)) is None
     assert len(heard) == 1
-    assert heard[0].startswith("[vdso]: not the file that was recorded; ")
+    assert heard[0].startswith("[vdso]: build id differs from perf.data; ")
     assert np.uint64(0) not in found.starts
 
 

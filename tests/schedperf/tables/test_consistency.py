@@ -60,7 +60,7 @@ class TestChange:
         self, claimed: str, base: float, new: float, actual: str
     ) -> None:
         text = contradiction(claimed, base, new)
-        assert text == f"the source states {claimed}, its own numbers give {actual}"
+        assert text == f"the source states a change of {claimed}, but its numbers yield {actual}"
 
     def test_coarse_numbers_prove_less(self) -> None:
         fine = check_claim("-8.7%", 45.51, 41.41, base_step=0.01, new_step=0.01)
@@ -141,13 +141,13 @@ class TestMean:
         found = check_mean("286.39", (287.254, 285.252, 288.29), side="base", step=None)
         assert found is not None
         assert found.text == (
-            "the source states a mean of 286.39 for base, its own runs give 286.932"
+            "the source states a mean of 286.39 for base, but its runs yield 286.932"
         )
 
     def test_an_enormous_one_is_told_in_short(self) -> None:
         found = check_mean("1.0", (1e150,), side="base", step=None)
         assert found is not None
-        assert found.text.endswith("its own runs give 1e+150")
+        assert found.text.endswith("its runs yield 1e+150")
 
     def test_coarse_runs_prove_less(self) -> None:
         assert check_mean("27.55", (27.5, 27.5, 27.7), side="base", step=None) is None
@@ -192,8 +192,8 @@ class TestTable:
         found = find_contradictions(runs, base="base")
         assert list(found) == [(0, "new", *KEY)]
         assert [one.text for one in found[0, "new", *KEY]] == [
-            "the source states a mean of 12.5 for base, its own runs give 11.00",
-            "the source states +40%, its own numbers give +10.0%",
+            "the source states a mean of 12.5 for base, but its runs yield 11.00",
+            "the source states a change of +40%, but its numbers yield +10.0%",
         ]
 
     def test_one_claim_that_is_repeated_is_one_caveat(self) -> None:

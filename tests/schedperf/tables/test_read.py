@@ -55,7 +55,7 @@ def put(tmp_path: Path) -> Put:
 
 
 def problem(path: Path) -> str:
-    """Return the message without the folder of the test."""
+    """Return the message without the directory of the test."""
     with pytest.raises(InputError) as caught:
         read_table(path)
     message = str(caught.value)
@@ -173,13 +173,13 @@ def test_a_table_is_told_by_its_name(name: str, expected: bool) -> None:  # noqa
 BAD_HEADERS = {
     "a misspelt column": (
         f"{HEADER},resolutoin",
-        "a.csv:1: unknown column 'resolutoin' (did you mean resolution?)",
+        "a.csv:1: unknown column 'resolutoin' (did you mean `resolution`?)",
     ),
-    "a column of nothing we know": (f"{HEADER},zebra", "unknown column 'zebra' (expected some of"),
+    "a column of nothing we know": (f"{HEADER},zebra", "unknown column 'zebra' (expected one of"),
     "an empty column": (f"{HEADER},,", "unknown column ''"),
-    "a column twice": (f"{HEADER},Value", "column value given twice; remove one"),
-    "no direction": ("workload,metric,unit,value", "column better is missing; add it"),
-    "no number": ("workload,metric,unit,better", "column value is missing; add it, or mean"),
+    "a column twice": (f"{HEADER},Value", "column `value` given twice; remove one"),
+    "no direction": ("workload,metric,unit,value", "no column `better`; add it"),
+    "no number": ("workload,metric,unit,better", "no column `value` or `mean`; add `value`"),
     "prose": ("Dear list, the numbers are below.", "unknown column 'dear list'"),
     "a very long name": ("x" * 100_000, "…' (expected"),
     "an escape": ("\x1b]0;pwned\x07", r"unknown column '\x1b]0;pwned\x07'"),
@@ -196,11 +196,15 @@ def test_a_header_that_is_not_understood_is_refused(case: str, write: Write) -> 
 
 
 BAD_FIELDS = {
-    "a decimal comma": ("value", "12,5", "value: invalid number '12,5' (expected e.g. 12.5"),
+    "a decimal comma": (
+        "value",
+        "12,5",
+        "value: invalid number '12,5' (expected a number, e.g. 12.5",
+    ),
     "text": ("value", "fast", "value: invalid number 'fast'"),
     "nan": ("value", "nan", "value: invalid number 'nan'"),
     "infinity": ("value", "inf", "value: invalid number 'inf'"),
-    "a number beyond floats": ("value", "1e999", "value: '1e999' is too large"),
+    "a number beyond floats": ("value", "1e999", "value: invalid number '1e999' (expected at most"),
     "a formula": ("value", "=1+1", "value: invalid number '=1+1'"),
     "a separator": ("value", "1_000", "value: invalid number '1_000'"),
     "other digits": ("value", "\u0663", "value: invalid number"),
@@ -211,9 +215,13 @@ BAD_FIELDS = {
         "better: unknown value 'up' (expected higher or lower",
     ),
     "no direction": ("better", "", "better: unknown value '' (expected higher or lower"),
-    "no metric": ("metric", "", "metric: is empty; fill it in"),
-    "no workload": ("workload", " ", "workload: is empty; fill it in"),
-    "an unnamed parameter": ("point", "8", "point: invalid parameter '8' (expected e.g. clients=8"),
+    "no metric": ("metric", "", "metric: field is empty; fill it in"),
+    "no workload": ("workload", " ", "workload: field is empty; fill it in"),
+    "an unnamed parameter": (
+        "point",
+        "8",
+        "point: invalid parameter '8' (expected NAME=VALUE, e.g. clients=8",
+    ),
     "no value": ("point", "a=", "point: invalid parameter 'a='"),
     "a comma too many": ("point", "a=1,", "point: invalid parameter ''"),
     "a parameter twice": ("point", "a=1,a=2", "point: parameter 'a' given twice"),
@@ -221,10 +229,10 @@ BAD_FIELDS = {
     "half a run": ("run", "1.5", "run: invalid count '1.5' (expected a whole number"),
     "a run before the first": ("run", "-1", "run: invalid count '-1' (expected a whole number"),
     "a round": ("round", "x", "round: invalid count 'x'"),
-    "a step of nothing": ("resolution", "0", "resolution: invalid step '0'"),
+    "a step of nothing": ("resolution", "0", "resolution: invalid resolution '0'"),
     "a claim": ("claimed", "much", "claimed: invalid claim 'much' (expected a change in percent"),
     "a mean": ("claimed_mean", "1e5", "claimed_mean: invalid mean '1e5' (expected a number"),
-    "a novel": ("unit", "s" * 1001, "unit has 1001 characters (expected at most 1000"),
+    "a novel": ("unit", "s" * 1001, "`unit` has 1001 characters (expected at most 1000"),
 }
 
 
@@ -240,14 +248,20 @@ def test_a_field_that_is_not_understood_is_refused_with_its_line(case: str, writ
 
 
 BAD_SUMMARIES = {
-    "a value and a mean": ("1,1,,", "has a value and a mean (expected one of them)"),
-    "a spread of a run": ("1,,1%,", "has cv or n without a mean"),
-    "a count of a run": ("1,,,3", "has cv or n without a mean"),
-    "no number": (",,,", "has no number; fill it in, or write failed in the column"),
-    "a spread above 1": (",5,1.75,", "cv: '1.75' is a fraction, i.e. 175%; write 1.75%"),
+    "a value and a mean": (
+        "1,1,,",
+        "both `value` and `mean` are set (expected `value` for one run",
+    ),
+    "a spread of a run": ("1,,1%,", "`cv` or `n` set without `mean`"),
+    "a count of a run": ("1,,,3", "`cv` or `n` set without `mean`"),
+    "no number": (",,,", "no number in `value` or `mean`; add it, or set `status`"),
+    "a spread above 1": (",5,1.75,", "cv: '1.75' is 175% (expected"),
     "a negative spread": (",5,-1%,", "cv: invalid CV '-1%'"),
-    "no spread": (",5,small,", "cv: invalid CV 'small' (expected e.g. 1.75% or 0.0175"),
-    "no run": (",5,1%,0", "n: is 0; leave it empty if unknown"),
+    "no spread": (
+        ",5,small,",
+        "cv: invalid CV 'small' (expected a percentage or fraction, e.g. 1.75% or 0.0175",
+    ),
+    "no run": (",5,1%,0", "n: invalid count 0 (expected 1 or more); leave it empty"),
     "half a run": (",5,1%,2.5", "n: invalid count '2.5'"),
 }
 
@@ -263,26 +277,26 @@ def test_a_row_is_a_run_or_a_summary(case: str, write: Write) -> None:
 def test_a_summary_stands_alone_on_its_side(write: Write, other: str) -> None:
     header = "side,workload,metric,unit,better,value,mean"
     rows = ["A,t,m,s,lower,,5", "B,t,m,s,lower,,5", "", f"A,t,m,s,lower,{other}"]
-    assert problem(write(header, *rows)).startswith("a.csv:5: a mean stands for all runs")
+    assert problem(write(header, *rows)).startswith("a.csv:5: second row for a side with a `mean`")
     assert len(read_table(write(header, *rows[:2]))) == 2
 
 
 BAD_FILES = {
-    "nothing": (b"", "a.csv:1: no table; the first line must name the columns"),
-    "comments": (b"# a\n# b\n", "no table"),
-    "a header": (f"# a\n{HEADER}\n".encode(), "a.csv:2: names columns but has no rows"),
+    "nothing": (b"", "a.csv:1: empty table (expected a header with column names)"),
+    "comments": (b"# a\n# b\n", "empty table"),
+    "a header": (f"# a\n{HEADER}\n".encode(), "a.csv:2: header without rows"),
     "a bundle": (b"boots/0/host.json\0\0", "a.csv:1: contains a NUL byte; save it as text"),
     "a NUL byte further on": (f"{HEADER}\n{ROW}\n\0".encode(), "a.csv:3: contains a NUL byte"),
-    "Latin-1": (f"{HEADER}\ntb\xe4nch".encode("latin-1"), "a.csv:2: not UTF-8"),
-    "half of UTF-16": (codecs.BOM_UTF16_LE + b"abc", "not UTF-8"),
+    "Latin-1": (f"{HEADER}\ntb\xe4nch".encode("latin-1"), "a.csv:2: invalid UTF-8"),
+    "half of UTF-16": (codecs.BOM_UTF16_LE + b"abc", "invalid UTF-8"),
     "a row that was cut off": (
         f"{HEADER}\n{ROW}\ntbench,clients".encode(),
-        "a.csv:3: 2 fields (expected 6, as in the header); quote text that contains a comma",
+        "a.csv:3: 2 fields (expected 6, as in the header); quote fields that contain a comma",
     ),
     "a row that is too long": (f"{HEADER}\n{ROW},5".encode(), "a.csv:2: 7 fields (expected 6"),
-    "a quote that never ends": (f'{HEADER}\n{ROW}\n"tbench'.encode(), "a.csv:3: cannot be read"),
-    "text behind a quote": (f'{HEADER}\n"a"b,,m,s,lower,1'.encode(), "a.csv:2: cannot be read"),
-    "an enormous field": (f"{HEADER}\n{'x' * 200_000}".encode(), "a.csv:2: cannot be read"),
+    "a quote that never ends": (f'{HEADER}\n{ROW}\n"tbench'.encode(), "a.csv:3: cannot be parsed"),
+    "text behind a quote": (f'{HEADER}\n"a"b,,m,s,lower,1'.encode(), "a.csv:2: cannot be parsed"),
+    "an enormous field": (f"{HEADER}\n{'x' * 200_000}".encode(), "a.csv:2: cannot be parsed"),
     "a late comment": (
         f"{HEADER}\n#{ROW}".encode(),
         "a.csv:2: comments are only allowed above the header",
@@ -314,8 +328,7 @@ def test_an_enormous_file_is_refused_unread(tmp_path: Path) -> None:
     with path.open("wb") as file:
         file.truncate(LARGEST_BYTES + 1)
     assert problem(path) == (
-        f"a.csv: is larger than {LARGEST_BYTES} bytes; "
-        "give a table of numbers, a large one in parts"
+        f"a.csv: larger than {LARGEST_BYTES} bytes; give a table of numbers, or split a large table"
     )
 
 
@@ -327,7 +340,9 @@ def test_rows_without_end_are_refused(put: Put) -> None:
 def test_sides_without_end_are_refused(write: Write) -> None:
     rows = [f"side {number},{ROW}" for number in range(MOST_SIDES + 1)]
     message = problem(write(f"side,{HEADER}", *rows))
-    assert message == f"a.csv: {MOST_SIDES + 1} sides (expected at most {MOST_SIDES}); split it"
+    assert message == (
+        f"a.csv: {MOST_SIDES + 1} sides (expected at most {MOST_SIDES}); split the table"
+    )
 
 
 def test_damage_never_ends_in_anything_but_a_table_or_one_line(put: Put) -> None:

@@ -39,7 +39,7 @@ def make_image() -> Callable[[str], bytes]:
 def make_vng(tmp_path: Path) -> Callable[[str], str]:
     """Make a program that is called as virtme-ng is: ``make_vng(shell script) -> program``.
 
-    The script finds the shared folder in ``$share`` and in ``$boot`` how often it was called.
+    The script finds the shared directory in ``$share`` and in ``$boot`` how often it was called.
     """
 
     def make(behaviour: str = WELL) -> str:

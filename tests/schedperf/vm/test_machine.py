@@ -50,9 +50,9 @@ def test_memory_that_nodes_do_not_share_evenly_is_cut_so_that_the_sum_is_theirs(
         (4, 2, 0, "4G", "--threads 0: out of range (expected 1 or more, e.g. --threads 1)"),
         (4, 2, 4, "4G", "use e.g. --cpus 8"),
         (4, 2, 1, "32G", "more than this machine's 16384M"),
-        (4, 2, 1, "4096", "invalid size (expected e.g. 4G or 4096M"),
-        (4, 2, 1, "-1G", "invalid size (expected e.g. 4G or 4096M"),
-        (4, 2, 1, "99999999999999G", "invalid size (expected e.g. 4G or 4096M"),
+        (4, 2, 1, "4096", "invalid size (expected MiB or GiB, e.g. 4096M or 4G"),
+        (4, 2, 1, "-1G", "invalid size (expected MiB or GiB, e.g. 4096M or 4G"),
+        (4, 2, 1, "99999999999999G", "invalid size (expected MiB or GiB, e.g. 4096M or 4G"),
         (4, 2, 1, "64M", "too small (expected at least 512M, e.g. --memory 4G"),
     ],
 )

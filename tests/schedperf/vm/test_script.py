@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The script of a guest, run here with a folder of this machine in the place of each of its own."""
+"""The script of a guest, run here with directories of this machine instead of its own."""
 
 import subprocess
 import sys

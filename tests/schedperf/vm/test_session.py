@@ -122,7 +122,7 @@ def test_a_boot_that_dies_twice_ends_the_session_and_bundles_say_what_they_lack(
     with pytest.raises(InputError) as caught:
         record(request_of(2), make_hypervisor(dies + well))
     said = str(caught.value)
-    assert said.startswith("new: the guest ended 2 times before it finished: Kernel panic")
+    assert said.startswith("new: the guest failed in all 2 attempts: Kernel panic")
     for name in ("tip", "new"):
         bundle = open_bundle(tmp_path / "out" / f"{name}.tar")
         assert not bundle.complete
@@ -213,7 +213,7 @@ def test_a_temporary_folder_that_virtme_ng_cannot_share_is_refused(
     odd = tmp_path / "a b"
     odd.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(odd))
-    with pytest.raises(InputError, match="virtme-ng cannot share a folder of this name"):
+    with pytest.raises(InputError, match="virtme-ng cannot share this directory"):
         record(request_of(1), make_hypervisor(well))
     assert list(odd.iterdir()) == []
 
@@ -275,7 +275,7 @@ def test_what_is_no_bundle_gets_no_boots(tmp_path: Path, content: bytes) -> None
 
 def test_a_bundle_that_another_recording_writes_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "tip.tar.partial").touch()
-    with pytest.raises(InputError, match="exists: another recording is running"):
+    with pytest.raises(InputError, match="another recording is running"):
         check_bundles([tmp_path / "tip.tar"], may_exist=False)
 
 

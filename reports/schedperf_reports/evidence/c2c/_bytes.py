@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The tables of one cache line: readers and writers by byte of it."""
+"""Tables of the readers and writers of one cache line, by byte."""
 
 from collections.abc import Iterator
 
@@ -21,23 +21,23 @@ from schedperf_reports.evidence.c2c._tables import (
 )
 from schedperf_reports.words.units import MISSING, format_share
 
-# Rows that a terminal shows; each stretch of bytes has two.
+# Rows that a terminal shows; each byte range has two.
 MOST_STRETCHES = 24
 # Functions that a row names.
 MOST_SYMBOLS = 2
 
-# What stands behind a name and behind the bytes.
+# The legend of grades and byte ranges.
 GRADES = Text(
-    text="after a name: [A] its address and a function known to access it agree, [B] the address "
-    "or the functions alone; bytes are those of the named field from the sampled one on, "
-    "8-? where its size is not known: perf does not sample the size of an access; "
-    "by: r reads it, W writes it",
+    text="[A]: field identified by the sampled address and confirmed by a function known to access "
+    "it; [B]: field identified by the address or the functions only; bytes: from the sampled byte "
+    "to the end of the field (8-?: size unknown), because perf does not record access sizes; "
+    "by: functions that read (r) or write (W) the field",
     tone="muted",
 )
 
 
 def bytes_table(point: C2cPoint, line: C2cLineRow) -> Table:
-    """Return readers and writers by byte of a line, base then new."""
+    """Return the readers and writers of a line by byte, base then new."""
     rows: list[tuple[Cell, ...]] = []
     word = word_of(point.observable)
     rate = Column(title=per_operation(point), align="right", priority=2)
@@ -52,18 +52,18 @@ def bytes_table(point: C2cPoint, line: C2cLineRow) -> Table:
             rows += _access(access, word, seen.contended, format_rate(rates))
     return Table(
         caption=(
-            f"readers and writers by byte of {called(line)}{_split(line)}; samples of all "
-            f"runs, {word} remote + local"
+            f"{called(line)}: readers and writers by byte{_split(line)}; samples of all runs, "
+            f"{word} as remote + local"
         ),
         columns=columns,
         rows=tuple(rows),
-        # The headings of both sides are rows, too.
+        # The headings of both sides are rows as well.
         limit=MOST_STRETCHES + 1,
     )
 
 
 def seen_bytes_table(source: C2cSource, line: C2cSampledLine) -> Table:
-    """Return readers and writers by byte of a line of one side alone."""
+    """Return the readers and writers by byte of a line that is not compared."""
     word = word_of((source.observable,))
     rows: list[tuple[Cell, ...]] = []
     for access in line.accesses:
@@ -71,7 +71,7 @@ def seen_bytes_table(source: C2cSource, line: C2cSampledLine) -> Table:
         rows += _access(access, word, line.contended, latency)
     return Table(
         caption=(
-            f"readers and writers by byte of {line.name or line.key}; samples, {word} "
+            f"{line.name or line.key}: readers and writers by byte; samples, {word} as "
             "remote + local"
         ),
         columns=(*_access_columns(word), Column(title="latency", align="right", priority=5)),
@@ -104,14 +104,14 @@ def _split(line: C2cLineRow) -> str:
 
 
 def share_of(access: C2cAccess, contended: int) -> float:
-    """Return which part of a line's contended samples some bytes have, 0 to 1."""
+    """Return the share of a line's contended samples that hit some bytes, 0 to 1."""
     return access.contended / contended if contended else 0.0
 
 
 def rate_of(line: C2cLineRow, side: str, access: C2cAccess) -> float | None:
-    """Return the rate of some bytes' contended samples; None where the line's is not known.
+    """Return the rate of contended accesses to some bytes; None if the line's rate is unknown.
 
-    A line's rate is of all its samples alike, so each of them stands for as much of it.
+    The rate of the line is divided among the bytes in proportion to their samples.
     """
     total = 0.0
     for count, change in ((access.remote, line.remote), (access.local, line.local)):
@@ -123,7 +123,7 @@ def rate_of(line: C2cLineRow, side: str, access: C2cAccess) -> float | None:
 
 
 def say_bytes(access: C2cAccess) -> str:
-    """Return which bytes of the line they are: ``4-7``; ``4-?`` where no size is known."""
+    """Return the byte range of an access: ``4-7``; ``4-?`` if the size is unknown."""
     first, size = access.offset, access.size
     if size is None:
         return f"{first}-?"
@@ -132,14 +132,14 @@ def say_bytes(access: C2cAccess) -> str:
 
 def say_symbols(access: C2cAccess, most: int) -> Iterator[str]:
     """Yield which functions read (r) and wrote (W) some bytes, most samples first."""
-    for one in access.symbols[:most]:
-        reads = one.samples - one.writes
-        marks = [mark for mark, count in (("r", reads), ("W", one.writes)) if count > 0]
-        yield f"{'+'.join(marks)} {one.symbol}"
+    for symbol in access.symbols[:most]:
+        reads = symbol.samples - symbol.writes
+        marks = [mark for mark, count in (("r", reads), ("W", symbol.writes)) if count > 0]
+        yield f"{'+'.join(marks)} {symbol.symbol}"
 
 
 def _access(access: C2cAccess, word: str, contended: int, last: str) -> list[tuple[Cell, ...]]:
-    # What was done to some bytes, and below it by whom where that is known.
+    # A row of counts and, if known, a row of the commands, CPUs and nodes that accessed the bytes.
     name = "name unknown"
     if access.name is not None:
         name = f"{say_name(access.name)} [{access.grade}]"
@@ -161,21 +161,21 @@ def _access(access: C2cAccess, word: str, contended: int, last: str) -> list[tup
 
 
 def who_touches(access: C2cAccess, word: str) -> str:
-    """Return which commands, CPUs and nodes read and wrote some bytes; "" where nothing is said."""
+    """Return which commands, CPUs and nodes read and wrote some bytes; "" if unknown."""
     parts = [say_commands(access)]
     cpus = (("read by", access.readers), ("written by", access.writers))
     parts.append(", ".join(f"{verb} CPUs {listed}" for verb, listed in cpus if listed))
-    for one in access.nodes or ():
-        done = (("reads", one.reads), ("writes", one.writes))
+    for node_counts in access.nodes or ():
+        done = (("reads", node_counts.reads), ("writes", node_counts.writes))
         said = [f"{count} {what}" for what, count in done if count]
-        if one.remote or one.local:
-            said.append(f"{one.remote}+{one.local} {word}")
-        node = f"node {one.node}" if one.node >= 0 else "no node"
-        parts.append(f"{node}: {', '.join(said) or 'neither'}")
+        if node_counts.remote or node_counts.local:
+            said.append(f"{node_counts.remote} remote + {node_counts.local} local {word}")
+        node = f"node {node_counts.node}" if node_counts.node >= 0 else "node unknown"
+        parts.append(f"{node}: {', '.join(said) or 'no reads or writes'}")
     return "; ".join(filter(None, parts))
 
 
 def say_commands(access: C2cAccess) -> str:
-    """Return the samples of each command, ``commands hackbench 93``; "" where no source says it."""
-    said = ", ".join(f"{one.command} {one.samples}" for one in access.commands or ())
-    return f"commands {said}" if said else ""
+    """Return the samples of each command, ``samples by command: hackbench 93``; or ""."""
+    said = ", ".join(f"{command.command} {command.samples}" for command in access.commands or ())
+    return f"samples by command: {said}" if said else ""

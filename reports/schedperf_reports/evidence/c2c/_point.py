@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Bouncing cache lines of one point of a benchmark, compared: in words, and drawn to scale."""
+"""Contended cache lines at one point of a benchmark: comparison as text and drawing to scale."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
@@ -47,44 +47,44 @@ from schedperf_reports.graphics.cache_lines import (
 from schedperf_reports.words.rows import count_of, merge_sides
 from schedperf_reports.words.units import MISSING, format_share
 
-# Lines whose bytes are shown where none changed.
+# Lines whose bytes are shown if no line changed.
 MOST_DRAWN = 3
 
 Fact = TypeVar("Fact")
 
 MEANINGS: Mapping[Observable, str] = {
-    "hitm": "HITM: a load found the line modified in the cache of another CPU (Intel)",
+    "hitm": "HITM (Intel): a load hit a modified line in another CPU's cache",
     "ibs": (
-        "HITM as AMD's instruction-based sampling reports it: a load was served by a modified "
-        "line of another CPU; it is not Intel's HITM"
+        "HITM (AMD IBS): a load was served from a modified line in another CPU's cache; not "
+        "comparable with Intel's HITM"
     ),
     "peer": (
-        "peer snoop: a load that another CPU's cache answered, be the line modified or not (Arm); "
-        "not a HITM"
+        "peer snoop (Arm): a load was served from another CPU's cache, whether or not the line "
+        "was modified; not comparable with HITM"
     ),
 }
-# Lines of one drawing; the tables have the others.
+# Lines per drawing; the tables list further lines.
 _MOST_LINES = 6
-# Bytes: what one load or store of the kernel's own code reaches. Samples have the first byte alone.
+# Largest access of kernel code in bytes. Samples record only the first byte.
 _LARGEST_ACCESS = 8
-# Functions that are named for each stretch of bytes, and functions and commands below its line.
+# Functions listed for each byte range, and functions and commands listed below its line.
 _MOST_SYMBOLS, _MOST_BELOW = 4, 2
 
 _SHARING: Mapping[Sharing | None, str] = {
     "true": "true sharing",
     "false": "false sharing",
     "mixed": "true and false sharing",
-    None: "one CPU alone",
+    None: "one CPU only",
 }
 
 
 def describe_point(
     point: C2cPoint, most_lines: int | None = None, side: str = "new"
 ) -> Iterator[Block]:
-    """Yield what the samples of a point rest on, its lines, and who touches which bytes of them.
+    """Yield the sample counts of a point, its contended lines, and their readers and writers.
 
     :param side: the role of what is compared with base
-    :param most_lines: lines that are shown; None: all, of which a terminal shows the first
+    :param most_lines: lines shown; None: all (a terminal shows only the first)
     """
     yield Text(text=_basis(point))
     if point.reason is not None:
@@ -126,19 +126,20 @@ def _samples(counted: C2cLineRow | C2cTotals) -> int:
 
 def _nothing(point: C2cPoint) -> str:
     if _samples(point.totals):
-        return "no table of lines, so these lines are unknown"
+        return "contended lines unknown: the input contains no table of cache lines"
     seen = count_of(sum(filter(None, point.samples)), "memory sample")
-    return f"none: none of {seen} hit a line cached by another CPU"
+    return f"no contended lines: 0 of {seen} hit a line cached by another CPU"
 
 
 def _basis(point: C2cPoint) -> str:
-    place = f"{point.workload} at {point.point}" if point.point else point.workload
-    where = f"{place}: " if place else ""
+    title = f"{point.workload} at {point.point}" if point.point else point.workload
+    where = f"{title}: " if title else ""
     runs = point.runs
     counted = " + ".join(MISSING if count is None else str(count) for count in point.samples)
-    periods = _both(point.period, lambda period: f"1 of {period}" if period else "not known")
+    periods = _both(point.period, lambda period: f"1 of {period}" if period else "period unknown")
     latencies = _both(
-        point.ldlat, lambda ldlat: "all" if ldlat is None else f"of {ldlat} cycles or more"
+        point.ldlat,
+        lambda ldlat: "any latency" if ldlat is None else f"latency of {ldlat} cycles or more",
     )
     meaning = "; ".join(dict.fromkeys(MEANINGS[observable] for observable in point.observable))
     return (
@@ -155,20 +156,19 @@ def _both(values: BaseNew[Fact], describe: Callable[[Fact], str]) -> str:
 def _power(point: C2cPoint) -> str:
     if point.least_ratio is None:
         return "too few samples to estimate the smallest detectable change"
-    varied = f"{point.model} counts of {point.replication}"
+    varied = f"{point.model} model of sample counts per {point.replication.removesuffix('s')}"
     if point.phi:
-        varied += f", a rate varies by {100.0 * point.phi**0.5:.0f}% between them"
+        varied += f" (CV {100.0 * point.phi**0.5:.0f}%)"
     return (
-        f"rates are accesses {per_operation(point)}, sampled or not; {varied}; smallest "
-        f"detectable change (80% power), on the most sampled line: times "
-        f"{point.least_ratio:.3g}"
+        f"rates: scaled up from the samples to all accesses {per_operation(point)}; {varied}; "
+        f"smallest detectable ratio (80% power) on the most sampled line: {point.least_ratio:.3g}"
     )
 
 
 def _draw_point(point: C2cPoint, lines: Sequence[C2cLineRow], side: str) -> CacheLines:
     """Return the bytes of some lines of a point, base above the other side.
 
-    :param lines: those that changed first
+    :param lines: lines that changed come first
     :param side: the role of what is compared with base
     """
     shown = lines[:_MOST_LINES]
@@ -190,19 +190,19 @@ def _caption(lines: Sequence[C2cLineRow], left: int, word: str) -> str:
         ]
         for line in lines
     }
-    told = [f"{name}: {' and '.join(said)}" for name, said in changes.items() if said]
+    changed = [f"{name}: {' and '.join(said)}" for name, said in changes.items() if said]
     more = f"; {count_of(left, 'more line')} in the tables" if left else ""
-    said = "; ".join(told) or f"no significant change of {word} on these lines"
-    return f"readers and writers by byte. {said}{more}"
+    said = "; ".join(changed) or f"no significant change in {word} on the drawn lines"
+    return f"readers and writers by byte; {said}{more}"
 
 
 def _times(ratio: float | None, what: str) -> str:
-    return f"{what} where base had none" if ratio is None else f"{ratio:.3g} times base's {what}"
+    return f"{what}, 0 in base" if ratio is None else f"{what} at {ratio:.3g} times the base rate"
 
 
 def _rows(point: C2cPoint, line: C2cLineRow) -> tuple[LineRow, ...]:
     return tuple(
-        LineRow(place="", note=line.unmatched or "not sampled on this side")
+        LineRow(place="", note=line.unmatched or "no sample of this line on this side")
         if seen is None
         else LineRow(
             place=seen.key.rpartition("+")[2],
@@ -217,13 +217,13 @@ def _rows(point: C2cPoint, line: C2cLineRow) -> tuple[LineRow, ...]:
 def _who(point: C2cPoint, access: C2cAccess, seen: C2cSeen) -> str:
     word = word_of(point.observable)
     name = say_name(access.name or "name unknown")
-    commands = [one.command for one in access.commands or ()]
+    commands = [command.command for command in access.commands or ()]
     more = len(commands) - _MOST_BELOW
     tail = f" and {more} more" if more > 0 else ""
-    nodes = [str(one.node) for one in access.nodes or () if one.node >= 0]
+    nodes = [str(counts.node) for counts in access.nodes or () if counts.node >= 0]
     share = format_share(share_of(access, seen.contended))
     parts = [
-        f"{_counts(access)}, {share} of the line's {word}",
+        f"{_counts(access)}, {share} of {word} on the line",
         ", ".join(say_symbols(access, _MOST_BELOW)) or "functions unknown",
         f"{', '.join(commands[:_MOST_BELOW])}{tail}" if commands else "commands unknown",
         f"node{'s' * (len(nodes) > 1)} {', '.join(nodes)}" if nodes else "nodes unknown",
@@ -235,7 +235,9 @@ def _sharing(seen: C2cSeen) -> str:
     is_mixed = seen.sharing == "mixed" and seen.false_share is not None
     part = f", {100.0 * (seen.false_share or 0.0):.0f}% false" if is_mixed else ""
     copies = seen.copies
-    spread = f"; copies of {copies} CPUs" if copies is not None and copies > 1 else ""
+    spread = (
+        f"; sum of {copies} contended per-CPU copies" if copies is not None and copies > 1 else ""
+    )
     return f"{_SHARING[seen.sharing]}{part}{spread}"
 
 
@@ -246,7 +248,7 @@ def _rates(point: C2cPoint, line: C2cLineRow, side: str) -> Iterator[str]:
         if any(change.samples):
             rate = f"{format_rate(change.rates.of(side))} {word_of(point.observable)}"
             ratio = (
-                f", {format_rate(change.ratio)} times base's {format_interval(change)}"
+                f", {format_rate(change.ratio)} times the base rate {format_interval(change)}"
                 if side == "new" and change.ratio is not None
                 else ""
             )
@@ -254,9 +256,9 @@ def _rates(point: C2cPoint, line: C2cLineRow, side: str) -> Iterator[str]:
 
 
 def _occupants(point: C2cPoint, line: C2cLineRow, side: str, seen: C2cSeen) -> Iterator[Occupant]:
-    accesses = sorted(seen.accesses, key=lambda one: one.offset)
-    ends = [*(one.offset for one in accesses[1:]), point.line_bytes.of(side)]
-    before = {one.name: one.offset for one in (line.base.accesses if line.base else ())}
+    accesses = sorted(seen.accesses, key=lambda sampled: sampled.offset)
+    ends = [*(following.offset for following in accesses[1:]), point.line_bytes.of(side)]
+    before = {earlier.name: earlier.offset for earlier in (line.base.accesses if line.base else ())}
     for access, end in zip(accesses, ends, strict=True):
         name, start = access.name, access.offset
         has_moved = side == "new" and name is not None and before.get(name, start) != start
@@ -276,18 +278,18 @@ def _occupants(point: C2cPoint, line: C2cLineRow, side: str, seen: C2cSeen) -> I
 def _facts(point: C2cPoint, access: C2cAccess, seen: C2cSeen, rate: float | None) -> Iterator[str]:
     word = word_of(point.observable)
     grade = f"grade {access.grade}, " if access.grade else "name unknown, "
-    size = "" if access.size else ", size of the field unknown"
+    size = "" if access.size else ", field size unknown"
     yield f"{grade}bytes {say_bytes(access)} of the line{size}"
     share = format_share(share_of(access, seen.contended))
     yield (
         f"samples: {_counts(access)}, {access.remote} remote + {access.local} local {word} "
-        f"({share} of the line's)"
+        f"({share} of all {word} on the line)"
     )
     if rate is not None and point.reason is None:
         yield f"{format_rate(rate)} {word} {per_operation(point)}"
     names = ", ".join(say_symbols(access, _MOST_SYMBOLS))
     if names:
-        yield f"by {names}"
+        yield f"accessed by {names}"
     who = who_touches(access, word)
     if who:
         yield who

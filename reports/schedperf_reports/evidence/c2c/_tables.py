@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The tables of cache lines: of two sides compared, and of one side alone."""
+"""Tables of contended cache lines: two sides compared, or one side only."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -18,15 +18,15 @@ from schedperf_reports.blocks import REFERENCE_PRIORITY, Cell, Column, Table, To
 from schedperf_reports.words.rows import count_of
 from schedperf_reports.words.units import MISSING, format_number, format_p, format_share
 
-# Rows that a terminal shows of the lines of a point: an even number, so that lines of base and of
-# new are cut alike.
+# Rows that a terminal shows of the lines of a point: an even number, so that base and new have
+# equally many.
 MOST_ROWS = 10
 
 _WORDS: Mapping[Observable, str] = {"hitm": "HITM", "ibs": "HITM", "peer": "peer snoop"}
 _RATE_COLUMNS = (
     Column(title="base", align="right"),
     Column(title="new", align="right"),
-    Column(title="times", align="right"),
+    Column(title="ratio", align="right"),
     Column(title="95% CI", align="right"),
     Column(title="q", align="right", priority=2),
     Column(title="detectable", align="right", priority=1),
@@ -36,23 +36,23 @@ _COUNT_COLUMNS = (Column(title="base", align="right"), Column(title="new", align
 
 
 def word_of(observables: Iterable[Observable]) -> str:
-    """Return what a contended load is called where all sides see the same."""
+    """Return the term for a contended load; a generic one if the sides use different events."""
     seen = set(observables)
     return _WORDS[seen.pop()] if len(seen) == 1 else "contended load"
 
 
 def per_operation(point: C2cPoint) -> str:
-    """Return what rates are for: ``per 1000 messages``, ``per run``."""
+    """Return the unit of work of the rates: ``per 1000 messages``, ``per run``."""
     if point.unit is None:
         return "per operation"
     return f"per {point.unit}" if point.per == 1 else f"per {point.per} {point.unit}s"
 
 
 def totals_table(point: C2cPoint) -> Table:
-    """Return the rates over all addresses; without rates the samples."""
+    """Return the rates over all addresses; sample counts if rates are not compared."""
     word, totals = word_of(point.observable), point.totals
     return Table(
-        caption=f"all addresses together, {_measured(point)}",
+        caption=f"totals over all addresses, {_measured(point)}",
         columns=(Column(title=""), *_change_columns(point)),
         rows=(
             (Cell(text=f"remote {word}"), *_change(point, totals.remote)),
@@ -73,7 +73,7 @@ def _change_columns(point: C2cPoint) -> tuple[Column, ...]:
 def lines_table(
     point: C2cPoint, lines: Sequence[C2cLineRow], limit: int | None = MOST_ROWS
 ) -> Table:
-    """Return the lines, each with its remote and its local accesses as far as there were any.
+    """Return the lines, each with its remote and local accesses, if any.
 
     :param limit: rows that a terminal shows; None: all
     """
@@ -95,7 +95,7 @@ def lines_table(
             *_change_columns(point),
             Column(title="sharing", priority=3),
             Column(title="copies", align="right", priority=4),
-            Column(title="place", priority=REFERENCE_PRIORITY, code=True),
+            Column(title="address", priority=REFERENCE_PRIORITY, code=True),
         ),
         rows=tuple(rows),
         limit=limit,
@@ -108,7 +108,7 @@ def _lines_caption(point: C2cPoint, lines: Sequence[C2cLineRow]) -> str:
     word = word_of(point.observable)
     hidden = point.seen - sum(point.seen_unmatched) - len(lines)
     more = f"; {count_of(hidden, 'line')} with less contention left out" if hidden > 0 else ""
-    power = "; detectable: smallest ratio (80% power)"
+    power = "; detectable: smallest detectable ratio (80% power)"
     return (
         f"{count_of(len(lines), 'contended line')}, {word} {_measured(point)}"
         f"{power if point.reason is None else ''}{more}"
@@ -126,7 +126,7 @@ def _counted(line: C2cLineRow) -> Sequence[tuple[str, C2cChange]]:
 
 
 def called(line: C2cLineRow) -> str:
-    """Return what a line of two sides is called."""
+    """Return the name of a line of two sides."""
     return line.name or line.row
 
 
@@ -138,7 +138,7 @@ def _tone(line: C2cLineRow) -> Tone:
 
 
 def side_by_side(lines: Sequence[C2cLineRow], most: int | None = None) -> list[C2cLineRow]:
-    """Return lines that are compared with nothing, one of base after one of new.
+    """Return lines that are not compared, alternating between base and new.
 
     :param most: of each side; None: all
     """
@@ -151,7 +151,7 @@ def side_by_side(lines: Sequence[C2cLineRow], most: int | None = None) -> list[C
 def unmatched_table(
     point: C2cPoint, lines: Sequence[C2cLineRow], limit: int | None = MOST_ROWS
 ) -> Table:
-    """Return lines that are not compared: what one side does not show is unknown, not 0.
+    """Return the table of lines sampled on one side only; the other side's counts are unknown.
 
     :param lines: as :func:`side_by_side` returns them
     :param limit: rows that a terminal shows; None: all
@@ -162,17 +162,17 @@ def unmatched_table(
     why = " and ".join(dict.fromkeys(line.unmatched for line in lines if line.unmatched))
     table = Table(
         caption=(
-            f"{count_of(len(lines), 'contended line')} that cannot be found again on the other "
-            f"side ({why}), {word} samples remote + local{more}"
+            f"{count_of(len(lines), 'contended line')} without a match on the other side ({why}); "
+            f"{word} samples as remote + local{more}"
         ),
         columns=(
             Column(title="line", code=True),
             Column(title="base", align="right"),
             Column(title="new", align="right"),
-            Column(title="compared with"),
+            Column(title="change"),
             Column(title="sharing", priority=3),
             Column(title="copies", align="right", priority=4),
-            Column(title="place", priority=REFERENCE_PRIORITY, code=True),
+            Column(title="address", priority=REFERENCE_PRIORITY, code=True),
         ),
         rows=tuple(
             tuple(
@@ -181,7 +181,7 @@ def unmatched_table(
                     called(line),
                     _alone(line.remote.samples.base, line.local.samples.base),
                     _alone(line.remote.samples.new, line.local.samples.new),
-                    "nothing",
+                    "not compared",
                     _sharing(line),
                     _copies(line),
                     _place(line),
@@ -200,7 +200,7 @@ def _alone(remote: int | None, local: int | None) -> str:
 
 
 def _place(line: C2cLineRow) -> str:
-    # What has no name is called by its place.
+    # A line without a name is called by its address.
     if line.name is None:
         return ""
     return " -> ".join(dict.fromkeys(seen.key for seen in line.seen))
@@ -211,8 +211,8 @@ def _sharing(line: C2cLineRow) -> str:
 
 
 def _copies(line: C2cLineRow) -> str:
-    known = [seen.copies for seen in line.seen if seen.copies is not None]
-    return str(max(known)) if len(known) == len(line.seen) else MISSING
+    copies = [seen.copies for seen in line.seen if seen.copies is not None]
+    return str(max(copies)) if len(copies) == len(line.seen) else MISSING
 
 
 def _change(point: C2cPoint, change: C2cChange) -> tuple[Cell, ...]:
@@ -243,14 +243,14 @@ def _ratio(value: float | None) -> str:
 
 
 def format_interval(change: C2cChange) -> str:
-    """Write the 95% CI of a ratio; what bounds nothing is a dash."""
+    """Format the 95% CI of a ratio; "-" if there is none."""
     if change.ratio_low is None:
         return MISSING
     return f"[{_ratio(change.ratio_low)}, {_ratio(change.ratio_high)}]"
 
 
 def seen_table(source: C2cSource, lines: Sequence[C2cSampledLine]) -> Table:
-    """Return the lines of one side alone."""
+    """Return the lines of a side that is not compared."""
     hidden = len(source.lines) - len(lines)
     more = f"; {hidden} more with --limit or --json" if hidden > 0 else ""
     table = Table(
@@ -264,7 +264,7 @@ def seen_table(source: C2cSource, lines: Sequence[C2cSampledLine]) -> Table:
             Column(title="twice", align="right", priority=1),
             Column(title="sharing"),
             Column(title="copies", align="right", priority=2),
-            Column(title="place", priority=3, code=True),
+            Column(title="address", priority=3, code=True),
         ),
         rows=tuple(
             (
@@ -287,24 +287,24 @@ def seen_table(source: C2cSource, lines: Sequence[C2cSampledLine]) -> Table:
 def _twice(lines: Sequence[C2cSeen]) -> str:
     if not any(line.double_counted for line in lines):
         return ""
-    return "; records: perf's number, twice: how many of them perf counts twice"
+    return "; records: as counted by perf c2c; twice: number of records that perf c2c counts twice"
 
 
 def format_count(value: int | None) -> str:
-    """Write a count that a source may not say."""
+    """Format a count; "-" if the source does not record it."""
     return MISSING if value is None else str(value)
 
 
 def _sharing_alone(line: C2cSeen) -> str:
     if line.sharing is None:
-        return "not known"
+        return "unknown"
     if line.sharing == "mixed":
         return f"mixed, {format_share(line.false_share)} false"
     return line.sharing
 
 
 def _without_blank(table: Table) -> Table:
-    # A column that has nothing to say, such as places of lines that are called by their place.
+    # Drop empty columns, such as the addresses of lines that are called by their address.
     kept = [
         index for index in range(len(table.columns)) if any(row[index].text for row in table.rows)
     ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The data of ``schedperf c2c`` in words: what was sampled, and the lines with who touches them."""
+"""Output of ``schedperf c2c``: what was sampled, contended lines, their readers and writers."""
 
 from collections.abc import Iterator, Mapping
 
@@ -19,9 +19,9 @@ _TOTALS: Mapping[Observable, tuple[str, str]] = {
 
 
 def describe_memory(data: C2cDocument, limit: int) -> Iterator[Block]:
-    """Yield what the samples rest on, and the lines.
+    """Yield the sources of the samples, and the lines.
 
-    :param limit: lines that are shown
+    :param limit: number of lines shown
     """
     compared, sides = data.comparison, data.sides
     if compared is None:
@@ -48,20 +48,20 @@ def _headline(side: C2cSource) -> Headline:
     what = word_of((side.observable,))
     total = sum(side.totals.get(key, 0) for key in _TOTALS[side.observable])
     if not lines and total:
-        text = f"the totals have {total} {what}s; this text has no table of lines"
+        text = f"{total} {what}s in the totals, but the input contains no table of cache lines"
         return Headline(word="lines unknown", text=text)
     if not lines:
-        text = f"no {what} among the samples; what was not measured is below"
-        return Headline(word="none seen", text=text)
+        text = f"0 {what}s in the samples; the notes below list what was not measured"
+        return Headline(word="no contended line sampled", text=text)
     first = max(lines, key=_contended)
     listed = sum(map(_contended, lines))
     share = _contended(first) / max(total, listed)
-    # A text may have its table alone.
-    of_what = f"all {what}s" if total else f"the {what}s of the lines in this text"
+    # A text report may contain the table without the totals.
+    of_what = f"all {what}s" if total else f"the {what}s on the listed lines"
     called = f"{first.name} ({first.key})" if first.name else first.key
     return Headline(
         word=count_of(len(lines), "contended line"),
-        text=f"{called} has {format_share(share)} of {of_what}",
+        text=f"{format_share(share)} of {of_what} are on {called}",
         tone="strong",
     )
 
@@ -101,8 +101,8 @@ def _describe_samples(side: C2cSource) -> str:
     }  # fmt: skip
     facts = [f"{totals.get(key, MISSING)} {title}" for title, key in counts.items()]
     if side.period is not None:
-        facts.append(f"1 of {side.period} sampled")
+        facts.append(f"sampling period {side.period}")
     if side.ldlat is not None:
-        facts.append(f"loads of {side.ldlat} cycles or more")
-    facts.append(f"lines of {side.line_bytes} bytes")
+        facts.append(f"sampled loads: latency of {side.ldlat} cycles or more")
+    facts.append(f"{side.line_bytes}-byte lines")
     return f"{_name(side)}: {_events(side)}; {', '.join(facts)}"

@@ -18,22 +18,23 @@ from schedperf_reports.words.rows import merge_sides
 
 # With base and one new side, a sentence need not say which new side it means.
 MOST_UNNAMED_SIDES = 2
+_NO_COMMON = "no workload was sampled with the same parameters in base and "
 
 
 @report_section("c2c", title="Bouncing cache lines", chapter="memory", order=20, is_analysis=True)
 def c2c(comparison: Comparison) -> Iterator[Block]:
-    """Yield what the samples rest on, then the lines of each point."""
+    """Yield the sample counts and the contended lines of each point."""
     data = data_of(comparison.sections, C2c)
     if data is None:
-        found = comparison.sections.get(C2c.section)
-        reason = None if found is None else found.reason
+        section = comparison.sections.get(C2c.section)
+        reason = None if section is None else section.reason
         yield Text(text=f"not measured: {reason}" if reason else "not analysed", tone="muted")
         return
     for compared in data.comparisons:
         if len(comparison.sides) > MOST_UNNAMED_SIDES:
             yield Text(text=f"{compared.side} vs base", tone="strong")
         if not compared.points:
-            yield Text(text="no point was sampled on both sides", tone="muted")
+            yield Text(text=f"not compared: {_NO_COMMON}{compared.side}", tone="muted")
         for point in compared.points:
             yield from describe_point(point, side=compared.side)
         for note in merge_sides(compared.notes):

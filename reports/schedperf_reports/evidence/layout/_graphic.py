@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Cache lines as the graphic ``CacheLines``, to scale: where variables were, and which moved."""
+"""Drawings of cache lines to scale (``CacheLines``): positions of variables, and their moves."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,21 +34,21 @@ from schedperf_reports.graphics.cache_lines import (
 )
 from schedperf_reports.words.rows import count_of
 
-# Pairs that a drawing marks; the table of pairs has all.
+# Pairs marked in a drawing; the table of pairs lists all.
 MOST_PAIRS = 3
-# Moves that a caption tells.
+# Moves listed in a caption.
 MOST_TOLD = 2
-# Bytes of the last one of a line whose size is not known: most are pointers.
+# Assumed bytes of the last variable of a line if its size is unknown: most are pointers.
 USUAL_BYTES = 8
-# Lines of one drawing; what follows is counted, and the text has it.
+# Lines per drawing; further lines are counted here and listed in the text.
 MOST_LINES = 48
 _BYTE_BITS = 8
 
 _ENTRY = "entry"
-# Units whose bytes between names may have a name that no source tells.
+# Units whose bytes between names may belong to variables that no source lists.
 SECTIONS = frozenset({"percpu", "globals"})
 
-# Functions that are named.
+# Functions listed for a variable.
 MOST_FUNCTIONS = 4
 
 _WRITTEN = {
@@ -56,7 +56,7 @@ _WRITTEN = {
     "own": "written by its own CPU",
     "remote": "written by other CPUs",
 }
-_MARKS = {"mates changed": "shares its line with other variables now"}
+_MARKS = {"mates changed": "the other variables on its line changed"}
 _READ = {"own": "read by its own CPU", "remote": "read by other CPUs"}
 
 Rows = tuple[LineRow, ...]
@@ -64,7 +64,7 @@ Rows = tuple[LineRow, ...]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Column:
-    # One side's lines of a unit, and who is on the same line as in base but at other bytes of it.
+    # One side's lines of a unit, and the variables that moved within their line.
     unit: str
     side: str
     rows: Sequence[LayoutRow]
@@ -90,7 +90,7 @@ def _column(unit: str, column: LayoutColumn, lines: Sequence[int]) -> _Column:
 
 
 def draw_lines(window: LayoutWindow, line_bytes: int, alarms: Sequence[LayoutAlarm]) -> CacheLines:
-    """Return one stretch of a unit as every kernel has it.
+    """Return the drawing of one part of a unit, a row per kernel.
 
     :param alarms: of all comparisons; those of this window are marked
     """
@@ -108,7 +108,7 @@ def draw_lines(window: LayoutWindow, line_bytes: int, alarms: Sequence[LayoutAla
     return CacheLines(
         caption=_caption(window, drawing.caption, moves, pairs),
         line_bytes=line_bytes,
-        sides=tuple(Badge(name=one.side, label=one.label) for one in window.columns),
+        sides=tuple(Badge(name=column.side, label=column.label) for column in window.columns),
         groups=tuple(_groups(columns, shifts, line_bytes, uses)),
         pairs=tuple(pairs[:MOST_PAIRS]),
         moves=moves,
@@ -123,40 +123,42 @@ def draw_rows(
     line_bytes: int,
     uses: Sequence[LayoutUse] = (),
 ) -> CacheLines:
-    """Return the rows of one kernel alone, on whatever lines they are.
+    """Return the drawing of the rows of one kernel.
 
-    :param uses: who touches them, as far as it is known
+    :param uses: known readers and writers
     """
     text = draw_map(column, line_bytes, caption)
     starts = sorted({_line(row, line_bytes) for row in column.rows if row.kind == _ENTRY})
     drawn = _column(unit, column, starts[:MOST_LINES])
-    known = {use.name: use for use in uses if use.paths}
+    hot_uses = {use.name: use for use in uses if use.paths}
     if len(starts) > MOST_LINES:
-        caption += f"; the first {MOST_LINES} of {len(starts)} lines, all of them as text"
+        caption += (
+            f"; first {MOST_LINES} of {len(starts)} lines drawn; the text version lists all lines"
+        )
     return CacheLines(
         caption=caption,
         line_bytes=line_bytes,
         sides=(Badge(name=column.side, label=column.label),),
-        groups=tuple(_groups([drawn], [0], line_bytes, known)),
+        groups=tuple(_groups([drawn], [0], line_bytes, hot_uses)),
         text=(text,),
     )
 
 
 def _caption(
-    window: LayoutWindow, told: str, moves: Sequence[LineMove], pairs: Sequence[LinePair]
+    window: LayoutWindow, fallback: str, moves: Sequence[LineMove], pairs: Sequence[LinePair]
 ) -> str:
-    # Which hot pairs changed, then who went where, then who came.
+    # Changed hot pairs, then moves, then inserted variables.
     parted = [pair.text for pair in pairs if "bad" in pair.tones]
     more = len(parted) - MOST_TOLD
-    found = parted[:MOST_TOLD] + ([count_of(more, "more pair")] if more > 0 else [])
+    changed = parted[:MOST_TOLD] + ([count_of(more, "more pair")] if more > 0 else [])
     went = [move.text for move in moves[:MOST_TOLD]]
     more = len(moves) - MOST_TOLD
     went += [count_of(more, "more move")] if more > 0 else []
     names = window.inserted
     came = [f"inserted: {list_names(names, len(names))}"] if names else []
-    # What the text says of where it is helps only where nothing moved.
-    said = [*found, *went, *came] if found or went else []
-    return f"{call_unit(window.unit)}: {'; '.join(said)}" if said else told
+    # The caption of the text, with the offset, is used only if nothing moved.
+    said = [*changed, *went, *came] if changed or went else []
+    return f"{call_unit(window.unit)}: {'; '.join(said)}" if said else fallback
 
 
 def _line(row: LayoutRow, line_bytes: int) -> int:
@@ -164,13 +166,13 @@ def _line(row: LayoutRow, line_bytes: int) -> int:
 
 
 def _shifts(columns: Sequence[_Column], line_bytes: int) -> list[int]:
-    # By how many bytes the lines of each side slid against base's as wholes: what most of the names
-    # say that both have, so that the same line of both stands in one group.
+    # By how many bytes most lines of each side moved as a whole relative to base, by majority of
+    # the common names, so that corresponding lines are drawn in one group.
     base = {row.name: _line(row, line_bytes) for row in columns[0].entries}
     shifts = [0]
     for column in columns[1:]:
         common = [row for row in column.entries if row.name in base]
-        # What the drawing is about stands in one group where it can.
+        # The variables of the alarms vote alone, if there are any.
         asked = [row for row in common if row.is_hot] or common
         votes = Counter(_line(row, line_bytes) - base[row.name] for row in asked)
         shifts.append(max(votes, key=lambda shift: (votes[shift], -abs(shift)), default=0))
@@ -178,7 +180,7 @@ def _shifts(columns: Sequence[_Column], line_bytes: int) -> list[int]:
 
 
 def _slid(column: _Column, base: _Column, shift: int) -> Iterator[tuple[str, str]]:
-    # Who is on the same line as in base, but not at the same bytes of it.
+    # Variables that moved within their line.
     before = {row.name: row.address for row in base.entries}
     for row in column.entries:
         by = row.address - shift - before.get(row.name, row.address - shift)
@@ -209,28 +211,27 @@ def _groups(
         yield LineGroup(
             title=_title(rows, key, line_bytes, is_first=before is None),
             rows=rows,
-            skipped=f"{count_of(skipped, 'line')} between, not drawn" if skipped else "",
+            skipped=f"{count_of(skipped, 'line')} not drawn" if skipped else "",
         )
         before = key
 
 
 def _trimmed(drawn: Mapping[int, Rows]) -> list[tuple[int, Rows]]:
-    # Lines before the first and behind the last about which there is something to say are left to
-    # the text.
-    told = [number for number, rows in enumerate(drawn.values()) if _is_told(rows)]
+    # Lines before the first and after the last one with a mark are only in the text.
+    marked = [number for number, rows in enumerate(drawn.values()) if _is_told(rows)]
     kept = list(drawn.items())
-    return kept[told[0] : told[-1] + 1] if told else kept
+    return kept[marked[0] : marked[-1] + 1] if marked else kept
 
 
 def _is_told(rows: Rows) -> bool:
-    return any(one.is_hot or one.word for row in rows for one in row.occupants)
+    return any(occupant.is_hot or occupant.word for row in rows for occupant in row.occupants)
 
 
 def _title(rows: Sequence[LineRow], key: int, line_bytes: int, *, is_first: bool) -> str:
     places = dict.fromkeys(row.place for row in rows if row.place)
     where = " and ".join(places) or f"0x{key:x}"
     if is_first:
-        return f"line of {line_bytes} B from {where}"
+        return f"{line_bytes} B line at {where}"
     return f"{line_bytes} B boundary at {where}"
 
 
@@ -238,17 +239,17 @@ def _row(column: _Column, start: int, line_bytes: int, uses: Mapping[str, Layout
     if column.reason:
         return LineRow(place="", note=column.reason)
     if start not in column.lines:
-        return LineRow(place=f"0x{start:x}" if start >= 0 else "", note="is not drawn")
-    found = list(_occupants(column, start, line_bytes, uses))
-    drawn, left = stack(found)
-    is_known = all(one.is_sized for one in found)
-    gaps = _gaps(found, start, line_bytes, column) if is_known else ()
-    note = f"{left} more on the same bytes, see the text" if left else ""
+        return LineRow(place=f"0x{start:x}" if start >= 0 else "", note="not drawn")
+    occupants = list(_occupants(column, start, line_bytes, uses))
+    drawn, left = stack(occupants)
+    is_known = all(occupant.is_sized for occupant in occupants)
+    gaps = _gaps(occupants, start, line_bytes, column) if is_known else ()
+    note = f"{left} overlapping variables not drawn, see the text version" if left else ""
     return LineRow(place=f"0x{start:x}", occupants=(*drawn, *gaps), note=note)
 
 
 def _struct_end(column: _Column) -> int:
-    # After the padding of a struct; 0 of a section, whose last entry is unknown.
+    # End of a struct with its padding; 0 for a section, whose last entry is unknown.
     return 0 if column.unit in SECTIONS else column.bytes or 0
 
 
@@ -276,30 +277,30 @@ def _occupants(
                 word=row.mark if row.mark != "mates changed" else "",
                 slid=slid,
                 is_hot=row.is_hot,
-                facts=(*facts, f"{slid} from where it is in base") if slid else facts,
+                facts=(*facts, f"moved by {slid} within its line") if slid else facts,
             )
 
 
 def _bytes(row: LayoutRow, starts: Sequence[int]) -> tuple[float, float]:
-    # First byte and behind the last; without a known size it is drawn up to what follows.
+    # First byte and the byte after the last; an unknown size extends to the next variable.
     if row.bits:
         first, count = row.bits
         return first / _BYTE_BITS, (first + count) / _BYTE_BITS
     first = row.address
     if row.size is not None:
         return first, first + row.size
-    return first, next((one for one in starts if one > first), first + USUAL_BYTES)
+    return first, next((start for start in starts if start > first), first + USUAL_BYTES)
 
 
 def _gaps(
     occupants: Sequence[Occupant], start: int, line_bytes: int, column: _Column
 ) -> Iterator[Occupant]:
-    # What lies between those that are drawn. In a struct it is a hole, or padding behind the end;
-    # in a section it may have a name that no source tells.
+    # Bytes between the drawn variables: a hole or the padding of a struct; in a section they may
+    # belong to a variable that no source lists.
     gaps, reach = [], 0.0
-    for one in sorted(occupants, key=lambda one: one.start):
-        gaps.append((reach, one.start))
-        reach = max(reach, one.start + one.size)
+    for occupant in sorted(occupants, key=lambda entry: entry.start):
+        gaps.append((reach, occupant.start))
+        reach = max(reach, occupant.start + occupant.size)
     last = _struct_end(column) - start
     is_whole, ends = _is_whole(column), last <= line_bytes
     behind = min(max(last, reach), float(line_bytes))
@@ -307,8 +308,8 @@ def _gaps(
     for first, end in gaps:
         if end > first:
             kind = _kind_of_gap(first, reach, behind, ends=ends) if is_whole else "unnamed"
-            what = {"unnamed": "no variable drawn here"}.get(kind, kind)
-            fact = f"{end - first:g} bytes from byte {first:g} of the line: {what}"
+            what = {"unnamed": "no known variable"}.get(kind, kind)
+            fact = f"{end - first:g} bytes at byte {first:g} of the line: {what}"
             yield Occupant(name="", kind=kind, start=first, size=end - first, facts=(fact,))
 
 
@@ -338,14 +339,14 @@ def _moves(
             names = [row.name for row in run]
             more = f" and {len(names) - 2} more" if len(names) > 2 else ""  # noqa: PLR2004 # named
             where = f"to the line at 0x{line:x}"
-            text = f"{', '.join(names[:2])}{more} moved by {by:+d} bytes, {where}"
+            text = f"{', '.join(names[:2])}{more} moved by {by:+d} bytes {where}"
             yield LineMove(name=names[0], side=side, text=text)
 
 
 def _runs(
     moved: Sequence[LayoutRow], base: Mapping[str, LayoutRow], line_bytes: int
 ) -> Iterator[Sequence[LayoutRow]]:
-    # Neighbours that went equally far from one line to one line are one arrow.
+    # Neighbours that moved equally far between the same two lines share one arrow.
     run: list[LayoutRow] = []
     for row in moved:
         key = _went(row, base, line_bytes)
@@ -365,7 +366,7 @@ def _went(row: LayoutRow, base: Mapping[str, LayoutRow], line_bytes: int) -> tup
 def _pairs(
     alarms: Sequence[LayoutAlarm], columns: Sequence[_Column], line_bytes: int
 ) -> Iterator[LinePair]:
-    # Those that changed first, best evidence first, as the alarms come; then those that stayed.
+    # Changed pairs first, in the order of the alarms (best evidence first); then unchanged pairs.
     changed = dict.fromkeys(pair for alarm in alarms for pair in alarm.pairs)
     others = dict.fromkeys(
         pair
@@ -385,7 +386,7 @@ def _spans(column: _Column, line_bytes: int) -> dict[str, set[int]]:
     spans = {}
     for row in column.entries:
         first, end = _bytes(row, starts)
-        # Where a size is unknown only the first byte is known to be there.
+        # If the size is unknown, only the first byte counts.
         last = max(first, end - 1) if row.size is not None else first
         spans[row.name] = {int(first) // line_bytes, int(last) // line_bytes}
     return spans
@@ -395,9 +396,14 @@ def _pair(
     pair: Pair, together: Sequence[bool], columns: Sequence[_Column], *, is_alarm: bool
 ) -> LinePair:
     base = together[0]
-    words = ["together" if base else "apart", *(_word(base, one) for one in together[1:])]
+    words = [
+        "together" if base else "apart",
+        *(_word(base, is_together) for is_together in together[1:]),
+    ]
     tones: list[Tone] = ["plain"]
-    tones += ["bad" if is_alarm and one != base else "plain" for one in together[1:]]
+    tones += [
+        "bad" if is_alarm and is_together != base else "plain" for is_together in together[1:]
+    ]
     said = [f"{word} in {column.side}" for word, column in zip(words, columns, strict=True)]
     return LinePair(
         names=pair,
@@ -414,10 +420,10 @@ def _word(base: bool, new: bool) -> str:  # noqa: FBT001 # two of one kind
 
 
 def _describe_occupant(row: LayoutRow, line_bytes: int, use: LayoutUse | None) -> tuple[str, ...]:
-    """Return type, size, place, what became of it, and who touches it, one sentence each.
+    """Return type, size, offset, change, and readers and writers, one sentence each.
 
-    :param row: an entry or a hole of the analysis' drawing
-    :param use: what the table of hot variables knows of it; None: nothing
+    :param row: an entry or a hole of the drawing
+    :param use: its entry in the table of hot variables, if any
     """
     if row.kind == "hole":
         return (f"hole of {count_of(row.size or 0, 'byte')} at 0x{row.address:x}",)
@@ -433,10 +439,10 @@ def _facts_of(row: LayoutRow, line_bytes: int, use: LayoutUse | None) -> Iterato
         yield "heat unknown: not in the table of hot variables"
         return
     yield f"{_WRITTEN[use.written]}, {_READ[use.read]}, on {', '.join(use.paths)} paths"
-    names = [one.rpartition(":")[2] for one in use.functions]
+    names = [function.rpartition(":")[2] for function in use.functions]
     more = len(names) - MOST_FUNCTIONS
     tail = f" and {more} more" if more > 0 else ""
-    yield f"touched by {', '.join(names[:MOST_FUNCTIONS])}{tail}"
+    yield f"accessed by {', '.join(names[:MOST_FUNCTIONS])}{tail}"
 
 
 def _size(row: LayoutRow) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""One kernel's layout: the lines of what is hot, advice on it, whole structs, what is unknown."""
+"""Layout of one kernel: cache lines of hot variables, advice, whole structs, unknown parts."""
 
 from collections.abc import Iterator, Sequence
 
@@ -31,96 +31,100 @@ _UNKNOWN = "unknown"
 
 
 def describe_maps(layout: LayoutMap, limit: int) -> Iterator[Block]:
-    """Yield what there is to say of one kernel.
+    """Yield the layout of one kernel.
 
     :param limit: table rows that a terminal shows
     """
     (kernel,) = layout.kernels
     line_bytes = layout.line_bytes.used
-    for one in layout.maps:
-        if one.rows:
-            yield Text(text=_summary(one, line_bytes), tone="strong")
+    for unit_map in layout.maps:
+        if unit_map.rows:
+            yield Text(text=_summary(unit_map, line_bytes), tone="strong")
             column = LayoutColumn(
                 side=kernel.side,
                 label=kernel.label,
-                rows=one.rows,
+                rows=unit_map.rows,
                 lines=(),
-                bytes=one.bytes,
+                bytes=unit_map.bytes,
                 reason=None,
             )
-            yield draw_rows(one.unit, column, _caption(one), line_bytes, one.hot)
-            yield from _describe_hot(one)
-    yield from describe_advice([(advice, kernel) for one in layout.maps for advice in one.advice])
+            yield draw_rows(unit_map.unit, column, _caption(unit_map), line_bytes, unit_map.hot)
+            yield from _describe_hot(unit_map)
+    yield from describe_advice(
+        [(advice, kernel) for unit_map in layout.maps for advice in unit_map.advice]
+    )
     if len(layout.maps) > 1:
         yield _table(layout.maps, limit)
     yield from describe_unknown(layout.missing)
     notes = [*layout.notes, *kernel.notes]
-    notes += [note for one in layout.maps for note in one.notes]
+    notes += [note for unit_map in layout.maps for note in unit_map.notes]
     for note in dict.fromkeys(notes):
         yield Text(text=note, tone="muted")
 
 
 def describe_unknown(missing: Sequence[LayoutMissingUnit]) -> Iterator[Block]:
-    """Yield what cannot be seen, and why; each reason once."""
+    """Yield the units with an unknown layout, grouped by reason."""
     reasons: dict[str, list[LayoutMissingUnit]] = {}
-    for one in missing:
-        # A reason that names the unit itself is the same for the next one.
-        reasons.setdefault(one.reason.replace(one.unit, "…"), []).append(one)
+    for unit in missing:
+        # Reasons that differ only in the name of the unit are one.
+        reasons.setdefault(unit.reason.replace(unit.unit, "…"), []).append(unit)
     for alike in reasons.values():
-        units = [call_unit(one.unit) for one in alike]
-        more = "" if len(units) == 1 else "; the others alike"
+        units = [call_unit(unit.unit) for unit in alike]
+        more = "" if len(units) == 1 else "; same reason for all of these"
         names = list_names(units, len(units))
         reason = "; ".join(merge_sides(alike[0].reason.split("; ")))
-        yield Text(text=f"unknown: {names}: {reason}{more}", tone="muted")
+        yield Text(text=f"layout unknown: {names}: {reason}{more}", tone="muted")
 
 
-def _summary(one: LayoutUnitMap, line_bytes: int) -> str:
-    counts = one.counts
-    size = _UNKNOWN if one.bytes is None else str(one.bytes)
+def _summary(unit_map: LayoutUnitMap, line_bytes: int) -> str:
+    counts = unit_map.counts
+    size = _UNKNOWN if unit_map.bytes is None else str(unit_map.bytes)
     parts = [
-        f"{call_unit(one.unit)}: {size} bytes",
+        f"{call_unit(unit_map.unit)}: {size} bytes",
         f"{counts.lines} lines of {line_bytes} bytes",
         f"{counts.entries} entries",
     ]
     if counts.holes is not None:
-        parts.append(f"{count_of(counts.holes, 'hole')} of {counts.hole_bytes} bytes in all")
+        parts.append(f"{count_of(counts.holes, 'hole')} ({counts.hole_bytes} bytes in total)")
     if counts.padding:
         parts.append(f"{counts.padding} bytes of padding")
-    if one.alignment is not None:
-        origin = " (inferred)" if one.is_alignment_inferred else ""
-        parts.append(f"alignment {one.alignment}{origin}")
+    if unit_map.alignment is not None:
+        origin = " (inferred)" if unit_map.is_alignment_inferred else ""
+        parts.append(f"aligned to {unit_map.alignment} bytes{origin}")
     return ", ".join(parts)
 
 
-def _caption(one: LayoutUnitMap) -> str:
-    named = "the named set" if one.is_named else "what the scheduler's hot paths access"
-    count = count_of(one.counts.hot_lines, "line")
-    return f"{call_unit(one.unit)}: {named} is on {count}"
+def _caption(unit_map: LayoutUnitMap) -> str:
+    named = (
+        "the given variables" if unit_map.is_named else "variables accessed by hot scheduler paths"
+    )
+    count = count_of(unit_map.counts.hot_lines, "line")
+    return f"{call_unit(unit_map.unit)}: {named} are on {count}"
 
 
-def _describe_hot(one: LayoutUnitMap) -> Iterator[Block]:
-    unknown = [use.name for use in one.hot if not use.paths]
+def _describe_hot(unit_map: LayoutUnitMap) -> Iterator[Block]:
+    unknown = [use.name for use in unit_map.hot if not use.paths]
     if unknown:
         names = list_names(unknown, len(unknown))
-        yield Text(text=f"of unknown heat, not in the table: {names}", tone="muted")
-    for group in one.groups:
+        yield Text(text=f"heat unknown (not in the table of hot variables): {names}", tone="muted")
+    for group in unit_map.groups:
         first, last = group.first, group.last
-        yield Text(text=f"group {group.name}: bytes {first:x} to {last:x}", tone="muted")
+        yield Text(text=f"group {group.name}: bytes 0x{first:x} to 0x{last:x}", tone="muted")
 
 
 def _table(maps: Sequence[LayoutUnitMap], limit: int) -> Table:
     return Table(
-        caption="what this kernel has; hot is what the scheduler's hot paths access",
+        caption="structs and sections; hot: variables accessed by hot scheduler paths",
         columns=_COLUMNS,
-        rows=tuple(_row(one) for one in maps),
+        rows=tuple(_row(unit_map) for unit_map in maps),
         limit=limit,
     )
 
 
-def _row(one: LayoutUnitMap) -> tuple[Cell, ...]:
-    counts = one.counts
+def _row(unit_map: LayoutUnitMap) -> tuple[Cell, ...]:
+    counts = unit_map.counts
     numbers = (
-        one.bytes,
+        unit_map.bytes,
         counts.lines,
         counts.entries,
         counts.hot,
@@ -128,34 +132,34 @@ def _row(one: LayoutUnitMap) -> tuple[Cell, ...]:
         counts.holes,
         counts.hole_bytes,
     )
-    # Sections have no holes: what lies between variables may be a variable that nobody names.
+    # Sections have no holes: bytes between variables may belong to unnamed variables.
     cells = (Cell(text="-" if number is None else str(number)) for number in numbers)
-    return (Cell(text=call_unit(one.unit)), *cells)
+    return (Cell(text=call_unit(unit_map.unit)), *cells)
 
 
 def describe_advice(
     advised: Sequence[tuple[LayoutAdvice, LayoutComparison | LayoutKernel]],
 ) -> Iterator[Block]:
-    """Yield what to declare where, what follows from it, and the predicted maps.
+    """Yield the advised declaration orders, their conditions, and the predicted maps.
 
-    :param advised: advice, and the kernel that it is about
+    :param advised: pairs of advice and the kernel it applies to
     """
     for advice, kernel in advised:
         yield Text(text=_what_to_do(advice, kernel.label), tone="strong")
         yield from _conditions(advice)
         if advice.is_change:
             lines = f"{count_of(advice.lines_after, 'line')} instead of {advice.lines_before}"
-            caption = f"{call_unit(advice.unit)} as predicted: {', '.join(advice.order)} on {lines}"
+            caption = f"{call_unit(advice.unit)}, predicted: {', '.join(advice.order)} on {lines}"
             column = LayoutColumn(
                 side=kernel.side,
-                label=f"{kernel.label}, with that order",
+                label=f"{kernel.label}, advised order",
                 rows=advice.predicted,
                 lines=(),
                 bytes=None,
                 reason=None,
             )
             yield draw_rows(advice.unit, column, caption, advice.line_bytes, advice.uses)
-    # What holds for all advice is said once.
+    # Notes common to all advice are printed once.
     for note in dict.fromkeys(note for advice, _ in advised for note in advice.notes):
         yield Text(text=f"advice: {note}", tone="muted")
 
@@ -165,19 +169,21 @@ def _what_to_do(advice: LayoutAdvice, label: str) -> str:
     names = ", ".join(advice.order)
     if not advice.is_change:
         why = (
-            "no order needs fewer"
+            "no order of the variables needs fewer lines"
             if before <= fewest
-            else f"{fewest} suffice, but not nearby without harm"
+            else f"their total size fits on {count_of(fewest, 'line')}, but each order tried with "
+            f"fewer than {before} lines separates variables that are faster on one line, or adds "
+            "false sharing"
         )
         return (
             f"advice for {label}: leave {names} as they are, on {count_of(before, 'line')}: {why}"
         )
     after = f"after {advice.after}" if advice.after else "at the start"
-    aligned = ", the first of them ____cacheline_aligned" if advice.is_aligned else ""
-    others = "1 other entry goes" if moved == 1 else f"{moved} other entries go"
+    aligned = ", the first with ____cacheline_aligned" if advice.is_aligned else ""
+    others = "1 other entry moves" if moved == 1 else f"{moved} other entries move"
     return (
         f"advice for {label}: declare {names} in this order {after}{aligned}: "
-        f"{count_of(advice.lines_after, 'line')} instead of {before}, fewest possible {fewest}; "
+        f"{count_of(advice.lines_after, 'line')} instead of {before} (minimum {fewest}); "
         f"{others} to another line"
     )
 
@@ -189,8 +195,10 @@ def _conditions(advice: LayoutAdvice) -> Iterator[Block]:
     for member, readers in writers.items():
         joined = list_names(readers, len(readers))
         yield Text(
-            text=f"{member} is written by its own CPU and shares the line of read-mostly {joined}",
+            text=f"{member} is written by its own CPU and shares a line with read-mostly {joined}",
             tone="muted",
         )
-    for one in advice.left_out:
-        yield Text(text=f"{one.name} is left out: {one.reason}", tone="muted")
+    for variable in advice.left_out:
+        yield Text(
+            text=f"{variable.name} is not part of the advice: {variable.reason}", tone="muted"
+        )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Cache lines as text, as kernel developers draw them: a column per kernel, a row per name."""
+"""Cache lines drawn as text: a column per kernel, a row per name."""
 
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
@@ -19,11 +19,11 @@ _MATES_CHANGED = "mates changed"
 
 
 def draw_window(window: LayoutWindow, line_bytes: int) -> Drawing:
-    """Return one stretch of a unit as every kernel has it."""
+    """Return the drawing of one part of a unit, a column per kernel."""
     columns = window.columns
     is_alone = len(columns) == 1
     rows = align([column.rows for column in columns])
-    # Where somebody moved, came or went, that all around have other mates then goes without saying.
+    # If variables moved, were added or removed, changed neighbours are not marked.
     silent = "" if _has_only(window, _MATES_CHANGED) else _MATES_CHANGED
     lines = [
         [draw_row(row[at], line_bytes, is_alone=is_alone, silent=silent) for row in rows]
@@ -32,7 +32,7 @@ def draw_window(window: LayoutWindow, line_bytes: int) -> Drawing:
     for column, drawn in zip(columns, lines, strict=True):
         if column.reason:
             drawn[:1] = [DrawingLine(text=f"({column.reason})", tone="muted")]
-    # A unit that only says why it is not there has one row.
+    # A missing unit has one row, the reason.
     height = max(map(len, lines), default=0)
     return Drawing(
         caption=_caption(window),
@@ -68,7 +68,7 @@ def _caption(window: LayoutWindow) -> str:
 
 
 def call_unit(unit: str) -> str:
-    """Return how a sentence calls a unit.
+    """Return the name of a unit for sentences.
 
     >>> call_unit("percpu"), call_unit("struct rq")
     ('per-CPU section', 'struct rq')
@@ -77,7 +77,7 @@ def call_unit(unit: str) -> str:
 
 
 def list_names(names: Sequence[str], total: int, most: int = MOST_NAMES) -> str:
-    """Return the first names, and how many more there are.
+    """Return the first names and the number of further ones.
 
     >>> list_names(["sd_llc", "sd_llc_id", "sd_numa"], 9, 2)
     'sd_llc, sd_llc_id and 7 more'
@@ -88,9 +88,9 @@ def list_names(names: Sequence[str], total: int, most: int = MOST_NAMES) -> str:
 
 
 def align(columns: Sequence[Sequence[LayoutRow]]) -> list[list[LayoutRow | None]]:
-    """Put what several columns have on one row, in the order of each.
+    """Align equal entries of several columns, keeping the order of each column.
 
-    :return: rows of as many elements as there are columns; None is an empty place
+    :return: rows with one element per column; None: no entry
     """
     rows: list[list[LayoutRow | None]] = [[entry] for entry in columns[0]]
     keys = _keys(columns[0])
@@ -118,7 +118,7 @@ def _add_column(
 
 
 def _keys(rows: Sequence[LayoutRow]) -> list[_Key]:
-    # A boundary, a gap and a hole belong to the entry that they stand in front of.
+    # A boundary, a gap or a hole belongs to the entry after it.
     keys: list[_Key] = []
     following = ""
     for row in reversed(rows):
@@ -134,7 +134,7 @@ def draw_row(
     """Return the line for one row of a column.
 
     :param is_alone: there is room for its type and size
-    :param silent: a mark that is not shown
+    :param silent: the mark that is not printed
     """
     if row is None:
         return _NOTHING
@@ -154,7 +154,7 @@ def draw_row(
 
 
 def _words(row: LayoutRow, *, is_alone: bool) -> Iterator[str]:
-    # The name first: what is too long for the column loses its end.
+    # The name comes first, because long rows are cut at the end.
     yield f"{row.address:x}"
     if row.letter:
         yield row.letter

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Cache lines: who lost or found a common one, why, and whether it can matter.
+"""Cache-line layouts compared: what moved onto or off a shared line, why, whether it matters.
 
 ::
 
@@ -38,22 +38,22 @@ from schedperf_reports.words.rows import count_of, merge_sides
 
 __all__ = ["describe_layout", "describe_maps", "layout"]
 
-# Alarms that a terminal spells out, best evidence first.
+# Alarms that a terminal prints, best evidence first.
 MOST_ALARMS = 8
-# Names of unknown heat that a sentence lists before it only counts.
+# Names of unknown heat that a sentence lists; the others are counted.
 MOST_UNKNOWN = 6
 # Functions that one alarm names.
 MOST_FUNCTIONS = 4
-# Structs that the first sentence names before it only counts.
+# Structs that the first sentence lists; more are counted.
 MOST_NAMED = 3
 _UNIT_COLUMNS = (
     Column(title="", code=True),
     Column(title="entries", align="right", priority=1),
-    Column(title="new mates", align="right"),
+    Column(title="new neighbours", align="right"),
     Column(title="lost", align="right"),
     Column(title="gained", align="right"),
     Column(title="added", align="right"),
-    Column(title="gone", align="right"),
+    Column(title="removed", align="right"),
     Column(title="resized", align="right", priority=2),
     Column(title="slid lines", align="right", priority=3),
     Column(title="unknown heat", align="right"),
@@ -78,7 +78,7 @@ _ALARM_COLUMNS = (
     Column(title="boundary", code=True),
     Column(title="base offsets", code=True),
     Column(title="new offsets", code=True),
-    Column(title="touched by", code=True),
+    Column(title="accessed by", code=True),
     Column(title="reference"),
 )
 # What a table shows where a number is unknown.
@@ -88,13 +88,13 @@ _UNKNOWN = "unknown"
 @report_section("layout", title="Cache lines", chapter="memory", order=10, is_analysis=True)
 def layout(comparison: Comparison) -> Iterator[Block]:
     """Yield alarms, drawings, advice and counts."""
-    found = record_of(comparison, Layout)
-    if isinstance(found, Text):
-        yield found
+    record = record_of(comparison, Layout)
+    if isinstance(record, Text):
+        yield record
         return
     labels = {side.name: side.label for side in comparison.sides}
-    yield from describe_layout(_with_labels(found, labels))
-    for missing in found.missing:
+    yield from describe_layout(_with_labels(record, labels))
+    for missing in record.missing:
         yield Text(text=f"{missing.side}: {missing.reason}", tone="muted")
 
 
@@ -102,9 +102,9 @@ _Labelled = TypeVar("_Labelled", LayoutColumn, LayoutComparison)
 
 
 def _with_labels(layout: Layout, labels: Mapping[str, str]) -> Layout:
-    # The section knows sides by their roles; a reader knows them by what they are called.
-    def label(one: _Labelled) -> _Labelled:
-        return replace(one, label=labels.get(one.side, one.label))
+    # The section has the roles of the sides; readers know their labels.
+    def label(labelled: _Labelled) -> _Labelled:
+        return replace(labelled, label=labels.get(labelled.side, labelled.label))
 
     return replace(
         layout,
@@ -116,39 +116,43 @@ def _with_labels(layout: Layout, labels: Mapping[str, str]) -> Layout:
 
 
 def describe_layout(layout: Layout, limit: int = MOST_ALARMS) -> Iterator[Block]:
-    """Yield what there is to say of two or more kernels.
+    """Yield the comparison of the layouts of two or more kernels.
 
     :param limit: alarms and table rows that a terminal shows
     """
-    compared = layout.comparisons
+    comparisons = layout.comparisons
     line_bytes = layout.line_bytes.used
-    for one in compared:
-        yield from _describe_verdict(one, line_bytes, is_alone=len(compared) == 1)
-    alarms = [alarm for one in compared for alarm in one.alarms]
+    for compared in comparisons:
+        yield from _describe_verdict(compared, line_bytes, is_alone=len(comparisons) == 1)
+    alarms = [alarm for compared in comparisons for alarm in compared.alarms]
     for window in layout.windows:
         yield draw_lines(window, line_bytes, alarms)
-    for one in compared:
-        yield from _describe_alarms(one.alarms, limit)
-    yield from describe_advice([(advice, one) for one in compared for advice in one.advice])
-    for one in compared:
-        yield from _describe_rest(one, limit)
+    for compared in comparisons:
+        yield from _describe_alarms(compared.alarms, limit)
+    yield from describe_advice(
+        [(advice, compared) for compared in comparisons for advice in compared.advice]
+    )
+    for compared in comparisons:
+        yield from _describe_rest(compared, limit)
     yield from _describe_sources(layout)
-    for one in compared:
-        yield from describe_unknown(one.missing)
+    for compared in comparisons:
+        yield from describe_unknown(compared.missing)
 
 
-def _describe_verdict(one: LayoutComparison, line_bytes: int, *, is_alone: bool) -> Iterator[Block]:
-    tone: Tone = "warning" if one.alarms else "plain"
-    if one.alarms:
-        first = one.alarms[0]
+def _describe_verdict(
+    compared: LayoutComparison, line_bytes: int, *, is_alone: bool
+) -> Iterator[Block]:
+    tone: Tone = "warning" if compared.alarms else "plain"
+    if compared.alarms:
+        first = compared.alarms[0]
         cause = first.cause
         why = f", because of {cause.text}{_together(cause)}" if cause else ""
         yield Text(text=f"{_where(first)}{first.claim}{why}", tone="strong")
-    verdict = _verdict(one, line_bytes)
+    verdict = _verdict(compared, line_bytes)
     if is_alone:
         yield Text(text=verdict, tone=tone)
     else:
-        yield Headline(word=_name(one.side, one.label), text=verdict, tone=tone)
+        yield Headline(word=_name(compared.side, compared.label), text=verdict, tone=tone)
 
 
 def _name(side: str, label: str) -> str:
@@ -166,8 +170,8 @@ def _describe_alarms(alarms: Sequence[LayoutAlarm], limit: int) -> Iterator[Bloc
     yield Items(
         items=tuple(_alarm_item(alarm, common) for alarm in alarms), ordered=True, limit=limit
     )
-    # What is true of each of them is said once, in the order of the first.
-    said = [one for one in alarms[0].limits if one in common]
+    # Limits common to all alarms are printed once, in the order of the first alarm.
+    said = [text for text in alarms[0].limits if text in common]
     yield Text(text="; ".join(said), tone="muted")
 
 
@@ -176,7 +180,7 @@ def _verdict(compared: LayoutComparison, line_bytes: int) -> str:
     seen = f"{_units_in_words(units)}; {line_bytes}-byte lines"
     if compared.is_unchanged:
         return f"layout unchanged: {seen}"
-    unchanged = f"{counts.unchanged_units} of {len(units)} unchanged ({seen})"
+    unchanged = f"{counts.unchanged_units} of {len(units)} layouts unchanged ({seen})"
     if len(units) == 1:
         unchanged = seen
     if counts.alarms:
@@ -185,8 +189,8 @@ def _verdict(compared: LayoutComparison, line_bytes: int) -> str:
     if not changed:
         return f"no alarm: no variable moved to or from a shared line; {unchanged}"
     return (
-        "no alarm: no hot pair was separated or disturbed, though line neighbours changed for "
-        f"{count_of(changed, 'name')}; {unchanged}"
+        f"no alarm: line sharing changed for {count_of(changed, 'variable')}, but no alarm rule "
+        f"matches; {unchanged}"
     )
 
 
@@ -201,11 +205,11 @@ def _alarm_item(alarm: LayoutAlarm, common: AbstractSet[str]) -> Item:
     cause = alarm.cause
     parts = [f"cause: {cause.text}{_together(cause)}" if cause else "", _evidence(alarm)]
     if alarm.adjacent:
-        parts.append(f"still on one pair of adjacent lines, {2 * alarm.line_bytes} bytes")
+        parts.append(f"still on the same pair of adjacent lines ({2 * alarm.line_bytes} bytes)")
     if alarm.functions:
         count = len(alarm.functions)
         names = list_names(alarm.functions, count, MOST_FUNCTIONS)
-        parts.append(f"touched by {names} ({', '.join(alarm.paths)})")
+        parts.append(f"accessed by {names} ({', '.join(alarm.paths)})")
     parts += [limit for limit in alarm.limits if limit not in common]
     return Item(text=f"{_where(alarm)}{alarm.claim}", detail="; ".join(filter(None, parts)))
 
@@ -236,9 +240,9 @@ def _describe_rest(compared: LayoutComparison, limit: int) -> Iterator[Block]:
         yield from _describe_names(unit)
     for hot in compared.hot:
         yield Text(text=_hot_set(hot))
-    for one in compared.regained:
-        names = list_names(one.names, len(one.names))
-        yield Text(text=f"{names} share a line again: {one.effect}", tone="good")
+    for pair in compared.regained:
+        names = list_names(pair.names, len(pair.names))
+        yield Text(text=f"{names} share a line again: {pair.effect}", tone="good")
     for note in compared.notes:
         yield Text(text=note, tone="muted")
 
@@ -246,8 +250,11 @@ def _describe_rest(compared: LayoutComparison, limit: int) -> Iterator[Block]:
 def _hot_set(hot: LayoutHotSet) -> str:
     lines = hot.lines
     names = ", ".join(hot.names)
-    text = f"hot set {names}: {count_of(lines.base, 'line')} in base, {lines.new} in new"
-    for what, changed in (("separated", hot.separated), ("joined", hot.joined)):
+    text = f"hot variables {names}: {count_of(lines.base, 'line')} in base, {lines.new} in new"
+    for what, changed in (
+        ("no longer on one line", hot.separated),
+        ("now on one line", hot.joined),
+    ):
         if changed:
             pairs = [" + ".join(pair) for pair in changed]
             text += f"; {what}: {list_names(pairs, len(pairs))}"
@@ -262,31 +269,31 @@ def _describe_names(unit: LayoutUnit) -> Iterator[Block]:
     )
     for what, tenants, count in gone_or_come:
         if count:
-            names = list_names([one.name for one in tenants], count)
+            names = list_names([tenant.name for tenant in tenants], count)
             yield Text(text=f"{called}: {what}: {names}")
-    renamed = [f"{one.base_name} is {one.new_name}" for one in unit.renamed]
+    renamed = [f"{variable.base_name} -> {variable.new_name}" for variable in unit.renamed]
     if renamed:
         yield Text(text=f"{called}: renamed: {list_names(renamed, counts.renamed)}")
     if counts.unknown_heat:
         names = list_names(unit.unknown_heat, counts.unknown_heat, MOST_UNKNOWN)
         yield Text(
             text=(
-                f"{called}: of unknown heat, so no alarm: {names} (moved or new, and in no row "
-                "of the table of hot variables)"
+                f"{called}: heat unknown, so no alarm: {names} (moved or added, not in the table "
+                "of hot variables)"
             ),
             tone="muted",
         )
 
 
 def _describe_sources(layout: Layout) -> Iterator[Block]:
-    units = {unit.unit: unit for one in layout.comparisons for unit in one.units}
+    units = {unit.unit: unit for compared in layout.comparisons for unit in compared.units}
     if "percpu" in units:
         sources = units["percpu"].sources
         base, new = map(", sizes from ".join, sources)
-        said = base if base == new else f"{base} of base, {new} of new"
+        said = base if base == new else f"{base} in base, {new} in new"
         yield Text(text=f"source of the per-CPU section: {said}", tone="muted")
     notes = list(layout.notes)
-    notes += [f"{one.side}: {note}" for one in layout.kernels for note in one.notes]
+    notes += [f"{kernel.side}: {note}" for kernel in layout.kernels for note in kernel.notes]
     notes += [
         f"{call_unit(unit.unit)}: {note}"
         for unit in units.values()
@@ -304,9 +311,10 @@ def _units_table(changed: Sequence[LayoutUnit], unchanged: int, side: str, limit
     """
     return Table(
         caption=(
-            f"changed in {side}: {len(changed)}, unchanged: {unchanged}; pairs on a line lost "
-            "and gained, lines that only slid are counted and not listed; unknown heat: of what "
-            "moved or was added"
+            f"changed in {side}: {len(changed)}, unchanged: {unchanged}; lost, gained: pairs of "
+            "variables that stopped or started sharing a line; slid lines: lines that moved as a "
+            "whole; unknown heat: moved or added variables that are not in the table of hot "
+            "variables"
         ),
         columns=_UNIT_COLUMNS,
         rows=tuple(_unit_row(unit) for unit in changed),
@@ -316,7 +324,7 @@ def _units_table(changed: Sequence[LayoutUnit], unchanged: int, side: str, limit
 
 def _unit_row(unit: LayoutUnit) -> tuple[Cell, ...]:
     counts = unit.counts
-    # Growth needs sizes, which some kernels do not record.
+    # Growth requires sizes, which some kernels do not record.
     is_sized = counts.unsized < counts.common or not counts.common
     numbers = (
         counts.mates_changed,
@@ -351,7 +359,7 @@ def _causes_table(changed: Sequence[LayoutUnit], limit: int) -> Table:
             rows.append((heading, *[Cell(text="")] * (len(_CAUSE_COLUMNS) - 1)))
         rows += [_cause_row(cause) for cause in unit.causes]
     return Table(
-        caption="causes: the pairs that come back when one edit alone is undone",
+        caption="causes: number of lost and gained pairs that would be unchanged without this edit",
         columns=_CAUSE_COLUMNS,
         rows=tuple(rows),
         limit=limit,
@@ -370,12 +378,12 @@ def _cause_row(cause: LayoutCause) -> tuple[Cell, ...]:
 def _shift(shift: LayoutShift) -> str:
     smallest, largest = shift.smallest, shift.largest
     by = f"{smallest:+d}" if smallest == largest else f"{smallest:+d} to {largest:+d}"
-    slide = f", all behind by {shift.slide:+d}" if shift.slide else ""
+    slide = f", all later entries by {shift.slide:+d}" if shift.slide else ""
     return f"{shift.first} to {shift.last} by {by} bytes{slide}"
 
 
 def _alarms_table(alarms: Sequence[LayoutAlarm]) -> Table:
-    """Return all alarms with their numbers, for who checks them."""
+    """Return all alarms with offsets and references."""
     return Table(
         caption="alarms with offsets and references",
         columns=_ALARM_COLUMNS,
@@ -416,8 +424,9 @@ def _pairs_tables(changed: Sequence[LayoutUnit]) -> Iterator[Table]:
             listed = "" if len(pairs) == total else f"; first {len(pairs)} listed"
             yield Table(
                 caption=(
-                    f"{call_unit(unit.unit)}: {counts.separated} pairs no longer share a line, "
-                    f"{counts.joined} now do{listed}"
+                    f"{call_unit(unit.unit)}: pairs of variables on one line: "
+                    f"{counts.separated} lost, "
+                    f"{counts.joined} gained{listed}"
                 ),
                 columns=_PAIR_COLUMNS,
                 rows=tuple(_pair_row(change, pair) for change, pair in pairs),

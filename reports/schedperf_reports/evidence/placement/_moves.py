@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Moves between nodes: a matrix by cause, and lines and a figure over the time of the runs."""
+"""Migrations between nodes: a matrix by cause, and a table and figures over time."""
 
 from collections.abc import Iterator, Sequence
 from itertools import product
@@ -22,11 +22,11 @@ from schedperf_reports.rates.cpu_maps import describe_place, difference_cell, sh
 from schedperf_reports.rates.tables import titled
 from schedperf_reports.words.rows import count_compared, count_of
 
-# Of more nodes three matrices beside each other have no room for numbers.
+# With more nodes, three matrices side by side have no room for numbers.
 MOST_WRITTEN_NODES = 8
-# A matrix of more columns fits into no text.
+# A wider matrix does not fit into text.
 MOST_COLUMNS = 12
-# An eighth of a character each; none at all is a dot.
+# Each step is an eighth of a character; 0 is a dot.
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _NOTHING = "·"
 # An interval needs two runs.
@@ -40,26 +40,26 @@ _COLUMNS = (
     Column(title="side"),
     Column(title="migrations per second", align="right"),
     Column(title="95% CI", align="right"),
-    Column(title="most", align="right", priority=1),
+    Column(title="maximum", align="right", priority=1),
     Column(title="n", align="right", priority=1),
-    Column(title=f"from begin to end, {_NOTHING} is none", code=True),
+    Column(title=f"start to end ({_NOTHING}: 0)", code=True),
 )
 
 
 def moves_matrix(moves: Sequence[MovesRow], side: str, where: str) -> Matrix:
-    """Return the moves of one side at one point.
+    """Return the matrix of migrations between nodes, of one side at one point.
 
-    :param moves: of the record, all of one unit; not empty
-    :param where: workload and point; "" where there is one
+    :param moves: rows of the record, all of one unit; not empty
+    :param where: workload and point; "" if there is only one
     """
-    nodes = sorted({node for one in moves for pair in one.pairs for node in pair})
+    nodes = sorted({node for row in moves for pair in row.pairs for node in pair})
     scale = _scale(moves[0])
-    is_compared = any(one.n_new for one in moves)
+    is_compared = any(row.n_new for row in moves)
     names = ("base", side, DIFFERENCE) if is_compared else ("base",)
     words = {DIFFERENCE: f"{side} - base"}
-    told = f"{where}: " if where else ""
+    prefix = f"{where}: " if where else ""
     return Matrix(
-        caption=f"{told}migrations {scale.unit} from node to node, {_describe(moves)}",
+        caption=f"{prefix}migrations {scale.unit} from node to node, {_describe(moves)}",
         corner="event",
         columns=tuple(
             MatrixLabel(text=f"to {node}", side=name, starts="node" if node == nodes[0] else "")
@@ -68,64 +68,64 @@ def moves_matrix(moves: Sequence[MovesRow], side: str, where: str) -> Matrix:
         groups=tuple(
             (MatrixLabel(text=words.get(name, name), side=name), len(nodes)) for name in names
         ),
-        bands=tuple(_band(one, nodes, names, scale) for one in moves),
+        bands=tuple(_band(row, nodes, names, scale) for row in moves),
         written=len(nodes) <= MOST_WRITTEN_NODES,
-        words=tuple(_tables(moves, nodes, scale, told, is_compared=is_compared)),
+        words=tuple(_tables(moves, nodes, scale, prefix, is_compared=is_compared)),
     )
 
 
-def _scale(one: MovesRow) -> Scale:
-    per = one.unit.partition("/")[2]
+def _scale(row: MovesRow) -> Scale:
+    per = row.unit.partition("/")[2]
     if per == "s":
         return Scale(factor=1.0, unit="per second")
     return Scale(factor=1.0 / OPERATIONS, unit=f"per {OPERATIONS} {per}s")
 
 
-def name_of(one: MovesRow) -> str:
-    """Name what moved tasks: ``migration by load_balance``."""
-    return f"{one.event} by {one.cause}" if one.cause else one.event
+def name_of(row: MovesRow) -> str:
+    """Return the name of an event with its cause: ``migration by load_balance``."""
+    return f"{row.event} by {row.cause}" if row.cause else row.event
 
 
 def _describe(moves: Sequence[MovesRow]) -> str:
-    one = moves[0]
-    runs = count_compared(one)
-    if not one.n_new:
-        return f"{one.n_base} runs"
-    known = [changed for found in moves for changed in found.changed if changed is not None]
-    if not known:
+    first = moves[0]
+    runs = count_compared(first)
+    if not first.n_new:
+        return f"{first.n_base} runs"
+    tested = [changed for row in moves for changed in row.changed if changed is not None]
+    if not tested:
         return f"significance unknown ({runs})"
-    changed = sum(known)
-    number = count_of(len(known), "number")
+    changed = sum(tested)
+    number = count_of(len(tested), "rate")
     if not changed:
         return f"none of {number} changed significantly ({runs})"
-    most = max(moves, key=lambda found: sum(map(bool, found.changed)))
-    which = "that" if changed == 1 else "most of them"
-    return f"{changed} of {number} changed significantly ({runs}), {which} of {name_of(most)}"
+    most = max(moves, key=lambda row: sum(map(bool, row.changed)))
+    which = ": " if changed == 1 else "; most often: "
+    return f"{changed} of {number} changed significantly ({runs}){which}{name_of(most)}"
 
 
-def _band(one: MovesRow, nodes: Sequence[int], names: Sequence[str], scale: Scale) -> Band:
-    index_of = {pair: index for index, pair in enumerate(one.pairs)}
-    differences = _differences(one)
+def _band(row: MovesRow, nodes: Sequence[int], names: Sequence[str], scale: Scale) -> Band:
+    index_of = {pair: index for index, pair in enumerate(row.pairs)}
+    differences = _differences(row)
     marked = [
-        value if changed else None for value, changed in zip(differences, one.changed, strict=True)
+        value if changed else None for value, changed in zip(differences, row.changed, strict=True)
     ]
-    largest = largest_of(one.base, one.new), largest_of(marked)
+    largest = largest_of(row.base, row.new), largest_of(marked)
 
     def cell(start: int, name: str, to: int) -> MatrixCell:
         index = index_of.get((start, to))
-        where = f"{name_of(one)}, from node {start} to node {to}"
+        where = f"{name_of(row)}, from node {start} to node {to}"
         if index is None:
             return MatrixCell(text=MISSING, title=f"{where}: not counted", shade=0)
-        title = f"{where}: {describe_place(one, index, scale)}"
+        title = f"{where}: {describe_place(row, index, scale)}"
         if name == DIFFERENCE:
             return difference_cell(differences[index], title, scale, marked[index], largest[1])
-        value = (one.base if name == "base" else one.new)[index]
+        value = (row.base if name == "base" else row.new)[index]
         return MatrixCell(
             text=shorten(value, scale), title=title, shade=shade_of(value, largest[0])
         )
 
     return Band(
-        label=name_of(one),
+        label=name_of(row),
         title="",
         lines=tuple(
             MatrixLine(
@@ -137,21 +137,21 @@ def _band(one: MovesRow, nodes: Sequence[int], names: Sequence[str], scale: Scal
     )
 
 
-def _differences(one: MovesRow) -> list[float | None]:
+def _differences(row: MovesRow) -> list[float | None]:
     return [
         None if base is None or new is None else new - base
-        for base, new in zip(one.base, one.new, strict=True)
+        for base, new in zip(row.base, row.new, strict=True)
     ]
 
 
 def _tables(
-    moves: Sequence[MovesRow], nodes: Sequence[int], scale: Scale, told: str, *, is_compared: bool
+    moves: Sequence[MovesRow], nodes: Sequence[int], scale: Scale, prefix: str, *, is_compared: bool
 ) -> Iterator[Table]:
     if len(nodes) > MOST_COLUMNS:
         return
     sides = ", base -> new" if is_compared else ""
     yield Table(
-        caption=f"{told}migrations {scale.unit} from node to node{sides}",
+        caption=f"{prefix}migrations {scale.unit} from node to node{sides}",
         columns=(
             Column(title="event"),
             Column(title="from", align="right"),
@@ -159,62 +159,62 @@ def _tables(
         ),
         rows=tuple(
             (
-                Cell(text=name_of(one)),
+                Cell(text=name_of(row)),
                 Cell(text=f"node {start}"),
-                *(_pair(one, (start, to), scale, is_compared=is_compared) for to in nodes),
+                *(_pair(row, (start, to), scale, is_compared=is_compared) for to in nodes),
             )
-            for one in moves
+            for row in moves
             for start in nodes
         ),
-        limit=None if any(any(one.changed) for one in moves) else 0,
+        limit=None if any(any(row.changed) for row in moves) else 0,
     )
 
 
-def _pair(one: MovesRow, pair: tuple[int, int], scale: Scale, *, is_compared: bool) -> Cell:
-    if pair not in one.pairs:
+def _pair(row: MovesRow, pair: tuple[int, int], scale: Scale, *, is_compared: bool) -> Cell:
+    if pair not in row.pairs:
         return Cell(text=MISSING)
-    index = one.pairs.index(pair)
+    index = row.pairs.index(pair)
     base, new = (
         format_measure(None if value is None else value / scale.factor, "1")
-        for value in (one.base[index], one.new[index])
+        for value in (row.base[index], row.new[index])
     )
     return Cell(
         text=f"{base} -> {new}" if is_compared else base,
-        tone="strong" if one.changed[index] else "plain",
+        tone="strong" if row.changed[index] else "plain",
     )
 
 
 def describe_series(series: Sequence[SeriesRow], where: str) -> Iterator[Block]:
-    """Yield a table of one workload and point, and a figure of each event; both for the page.
+    """Yield a table of migrations over time, and a figure per event; both are for the page.
 
-    :param where: workload and point; "" where there is one
-    :param series: of all sides that are shown, base first
+    :param where: workload and point; "" if there is only one
+    :param series: rows of all shown sides, base first
     """
     by_event: dict[str, list[SeriesRow]] = {}
-    for one in series:
-        by_event.setdefault(one.event, []).append(one)
-    event, found = max(by_event.items(), key=lambda one: max(of.mean for of in one[1]))
-    most = f"mostly {event}s: {_means(found)}"
+    for row in series:
+        by_event.setdefault(row.event, []).append(row)
+    event, of_event = max(by_event.items(), key=lambda item: max(of.mean for of in item[1]))
+    most = f"most frequent: {event}, {_means(of_event)}"
     yield Table(
         caption=titled(where, f"migrations between nodes over time, {most}"),
         columns=_COLUMNS,
-        rows=tuple(_line(one, found) for found in by_event.values() for one in found),
+        rows=tuple(_line(row, sides) for sides in by_event.values() for row in sides),
         limit=0,
     )
-    for event, found in by_event.items():
-        yield _figure(event, found, where)
+    for event, of_event in by_event.items():
+        yield _figure(event, of_event, where)
 
 
-def _line(one: SeriesRow, beside: Sequence[SeriesRow]) -> tuple[Cell, ...]:
-    largest = max(max(other.rates) for other in beside)
+def _line(row: SeriesRow, beside: Sequence[SeriesRow]) -> tuple[Cell, ...]:
+    largest = max(max(row_beside.rates) for row_beside in beside)
     texts = (
-        one.event,
-        one.side,
-        _rate(one.mean),
-        _interval(one),
-        _rate(max(one.rates)),
-        count_values(one),
-        draw_blocks(one.rates, largest),
+        row.event,
+        row.side,
+        _rate(row.mean),
+        _interval(row),
+        _rate(max(row.rates)),
+        count_values(row),
+        draw_blocks(row.rates, largest),
     )
     return tuple(Cell(text=text) for text in texts)
 
@@ -236,15 +236,15 @@ def draw_blocks(rates: Sequence[float], largest: float) -> str:
 
 
 def _figure(event: str, series: Sequence[SeriesRow], where: str) -> Figure:
-    most = " -> ".join(_rate(max(one.rates)) for one in series)
-    told = (
-        f"{event}s from one node to another over time, {_means(series)}, maximum {most}; "
-        "bars are the 95% CI of each part of the run"
+    most = " -> ".join(_rate(max(row.rates)) for row in series)
+    caption = (
+        f"{event}s between nodes over time, {_means(series)}, maximum {most} per second; "
+        "error bars: 95% CI of each time interval"
     )
     return Figure(
-        caption=titled(where, told),
+        caption=titled(where, caption),
         figure={
-            "data": [_trace(one) for one in series],
+            "data": [_trace(row) for row in series],
             "layout": {
                 "xaxis": {"title": {"text": "% of the run"}, "range": [0, 100]},
                 "yaxis": {
@@ -264,45 +264,45 @@ def _figure(event: str, series: Sequence[SeriesRow], where: str) -> Figure:
 def _means(series: Sequence[SeriesRow]) -> str:
     # Base first: "12.1 [11.2, 13] -> 14.8 [14, 15.6] per second (95% CI; n = 5 + 5 runs)".
     means = " -> ".join(
-        _rate(one.mean) + ("" if one.ci_low is None else f" {_interval(one)}") for one in series
+        _rate(row.mean) + ("" if row.ci_low is None else f" {_interval(row)}") for row in series
     )
-    has_interval = any(one.ci_low is not None for one in series)
+    has_interval = any(row.ci_low is not None for row in series)
     return f"{means} per second ({'95% CI; ' if has_interval else ''}{_count_sides(series)})"
 
 
 def _count_sides(sides: Sequence[MeanRow]) -> str:
-    """Say what the means of the sides rest on: ``n = 5 + 5 runs``, ``n = 5 runs + 2 boots``."""
-    if len({one.replication for one in sides}) > 1:
-        return f"n = {' + '.join(count_values(one) for one in sides)}"
-    counts = [*(str(one.n) for one in sides[:-1]), count_values(sides[-1])]
+    """Return the sample sizes of the sides: ``n = 5 + 5 runs``, ``n = 5 runs + 2 boots``."""
+    if len({side.replication for side in sides}) > 1:
+        return f"n = {' + '.join(count_values(side) for side in sides)}"
+    counts = [*(str(side.n) for side in sides[:-1]), count_values(sides[-1])]
     return f"n = {' + '.join(counts)}"
 
 
-def count_values(one: MeanRow) -> str:
-    """Say how many values a mean rests on: ``1 run``, ``2 boots``."""
-    return count_of(one.n, one.replication.removesuffix("s"))
+def count_values(row: MeanRow) -> str:
+    """Return the number of values of a mean: ``1 run``, ``2 boots``."""
+    return count_of(row.n, row.replication.removesuffix("s"))
 
 
-def _interval(one: SeriesRow) -> str:
-    if one.ci_low is None or one.ci_high is None:
+def _interval(row: SeriesRow) -> str:
+    if row.ci_low is None or row.ci_high is None:
         return _UNKNOWN
-    return f"[{_rate(one.ci_low)}, {_rate(one.ci_high)}]"
+    return f"[{_rate(row.ci_low)}, {_rate(row.ci_high)}]"
 
 
 def _rate(rate: float) -> str:
     return format_number(rate, RATE_DIGITS)
 
 
-def _trace(one: SeriesRow) -> dict[str, object]:
-    bins = len(one.rates)
-    colour = _COLOURS.get(one.side, _COLOUR_OF_OTHERS)
-    ends = list(zip(one.rates, one.rates_low, one.rates_high, strict=True))
+def _trace(row: SeriesRow) -> dict[str, object]:
+    bins = len(row.rates)
+    colour = _COLOURS.get(row.side, _COLOUR_OF_OTHERS)
+    ends = list(zip(row.rates, row.rates_low, row.rates_high, strict=True))
     return {
         "type": "scatter",
         "mode": "lines",
-        "name": one.side,
+        "name": row.side,
         "x": [100.0 * (index + 0.5) / bins for index in range(bins)],
-        "y": list(one.rates),
+        "y": list(row.rates),
         "error_y": {
             "type": "data",
             "symmetric": False,
@@ -315,6 +315,6 @@ def _trace(one: SeriesRow) -> dict[str, object]:
         "line": {
             "shape": "hvh",
             "color": colour,
-            "dash": "solid" if one.side in _COLOURS else "dash",
+            "dash": "solid" if row.side in _COLOURS else "dash",
         },
     }

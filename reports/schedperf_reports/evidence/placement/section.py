@@ -51,33 +51,33 @@ from schedperf_reports.sections import record_of, report_section
 from schedperf_reports.words.rows import count_of, merge_sides
 from schedperf_reports.words.units import MISSING, format_number, format_share
 
-# More notes and refusals than these repeat each other.
+# Further notes and refusals repeat the first ones.
 MOST_NOTES = 5
 MOST_REFUSALS = 3
 
 WHAT_IS_COUNTED = (
-    f"counts of the whole machine, from the workload's start to its end; {MEANS}; waits are "
-    "known to a factor of 2 and interpolated; neither direction is better"
+    f"counts on all CPUs, from start to end of the workload; {MEANS}; percentiles of "
+    "waits are interpolated within log2 bins; neither direction is better"
 )
-# Cgroups whose timers are drawn; the table has all of them.
+# Cgroups whose timers are drawn; the table lists all.
 MOST_PHASES = 4
 
 # Side, workload and point.
 _Point = tuple[str, str, str]
-# Of what changed; the page has all.
+# Rows of significant changes that a terminal shows; the page has all.
 _MOST_CHANGED = 10
 _MOST_TIMERS = 6
 _MOVES: tuple[Part, ...] = ("fork", "exec", "wakeup", "migration", "cause")
-# Parts that are shown together, and what their table is about.
+# Title of each further table, and the parts in it.
 _GROUPS: Mapping[str, tuple[Part, ...]] = {
     "migrations by level and node": _MOVES,
     "waits for a CPU, and depth of task groups": ("latency", "depth"),
-    "results of the balancer, by level": (
+    "load-balancing results, by domain level": (
         "destination", "source", "attempts", "pinned", "migratable", "group_imbalance",
     ),
     "bandwidth timers": ("timers",),
 }  # fmt: skip
-# What is told of the whole machine, and whether as a count or as a share or a time.
+# Rows about the whole machine; True: shown as a share or a time, False: as a count.
 _OVERVIEW: Mapping[tuple[Part, str], bool] = {
     **{(part, "count"): False for part in _MOVES},
     ("latency", "p50"): True,
@@ -96,14 +96,14 @@ _REFERENCE = (
         title="in the kernel",
         priority=REFERENCE_PRIORITY,
         code=True,
-        explains="the kernel function",
+        explains="kernel function in which the event occurs",
     ),
 )
 _BETWEEN = Column(title="between nodes", align="right", priority=3)
 _COMPARED = (
     *_COUNT,
     *COMPARED,
-    Column(title="events a run", align="right", priority=REFERENCE_PRIORITY),
+    Column(title="events per run", align="right", priority=REFERENCE_PRIORITY),
     *_REFERENCE,
 )
 _VALUE = Column(title="value", align="right")
@@ -115,7 +115,7 @@ _ALONE = (*_COUNT, _VALUE, _MEANING)
     "placement", title="Task placement", chapter="scheduler", order=20, is_analysis=True
 )
 def placement(comparison: Comparison) -> Iterator[Block]:
-    """Show what changed, then the whole machine, and on the page all; and what was not seen."""
+    """Show significant changes, the whole machine, all rows (page), and what was not measured."""
     data = record_of(comparison, Placement)
     if isinstance(data, Text):
         yield data
@@ -132,10 +132,10 @@ def placement(comparison: Comparison) -> Iterator[Block]:
 
 
 def _describe_side(side: PlacementSide) -> str:
-    seen = " and ".join(side.mechanisms)
+    mechanisms = " and ".join(side.mechanisms)
     return (
-        f"{side.side}: {count_of(side.runs, 'run')} seen by {seen} on "
-        f"{count_of(side.nodes, 'node')}"
+        f"{side.side}: {count_of(side.runs, 'run')} recorded with {mechanisms} on "
+        f"{count_of(side.nodes, 'NUMA node')}"
     )
 
 
@@ -149,69 +149,69 @@ def _describe_point(data: Placement, at: _Point, *, has_others: bool) -> Iterato
     yield from _drawings(data, at, caption)
     yield from _count_tables(rows, caption, is_compared=is_compared)
     shown = [("base", workload, point), at]
-    series = [one for one in data.series if (one.side, one.workload, one.point) in shown]
+    series = [row for row in data.series if (row.side, row.workload, row.point) in shown]
     if series:
         yield from describe_series(series, caption)
-    timers = [one for one in data.timers if (one.side, one.workload, one.point) in shown]
+    timers = [row for row in data.timers if (row.side, row.workload, row.point) in shown]
     if timers:
         yield _timers_table(timers, caption)
-    depths = [one for one in data.depths if (one.side, one.workload, one.point) in shown]
-    if any(one.depth for one in depths):
+    depths = [row for row in data.depths if (row.side, row.workload, row.point) in shown]
+    if any(row.depth for row in depths):
         yield Text(text=titled(caption, _describe_depths(depths)), tone="muted")
 
 
 def _drawings(data: Placement, point: _Point, caption: str) -> Iterator[Block]:
-    moves = [one for one in data.moves if (one.side, one.workload, one.point) == point]
+    moves = [row for row in data.moves if (row.side, row.workload, row.point) == point]
     if moves:
         yield moves_matrix(moves, point[0], caption)
-    for one in data.waits:
-        if one.n_new and (one.side, one.workload, one.point) == point:
+    for row in data.waits:
+        if row.n_new and (row.side, row.workload, row.point) == point:
             title = titled(caption, "waits of runnable tasks")
-            yield mirror_of(one, title, what="a task waits from", events="waits")
-    phases = [one for one in data.phases if (one.side, one.workload, one.point) == point]
-    for one in phases[:MOST_PHASES]:
-        if one.n_new:
-            yield _phases(one, phases[0].group, caption)
+            yield mirror_of(row, title, what="wait time from", events="waits")
+    phases = [row for row in data.phases if (row.side, row.workload, row.point) == point]
+    for row in phases[:MOST_PHASES]:
+        if row.n_new:
+            yield _phases(row, phases[0].group, caption)
 
 
-def _phases(one: PhasesRow, first: str, caption: str) -> Block:
+def _phases(row: PhasesRow, first: str, caption: str) -> Block:
     return mirror_of(
-        one,
-        titled(caption, f"bandwidth timer of {one.group}"),
-        what="part of the period from",
+        row,
+        titled(caption, f"bandwidth timer of {row.group}"),
+        what="phase in the period from",
         events="expiries",
         write=lambda part: f"{format_number(round(100.0 * (part - 0.5), 1))}%",
-        note=f"0% is the mean expiry of {first}",
+        note=f"0%: mean expiry time of the timer of {first}",
     )
 
 
 def _describe_depths(depths: Sequence[DepthRow]) -> str:
     sides: dict[str, list[DepthRow]] = {}
-    for one in depths:
-        sides.setdefault(one.side, []).append(one)
-    told = "; ".join(
-        f"{side} {', '.join(map(_describe_depth, found))}, n = {count_values(found[0])}"
-        for side, found in sides.items()
+    for row in depths:
+        sides.setdefault(row.side, []).append(row)
+    shares = "; ".join(
+        f"{side} {', '.join(map(_describe_depth, of_side))}, n = {count_values(of_side[0])}"
+        for side, of_side in sides.items()
     )
     return (
-        "depth of the task groups of the workload's tasks, share of their switches with its "
-        f"95% CI: {told}"
+        "task-group depth of the workload's tasks (in parentheses: share of context switches, "
+        f"95% CI): {shares}"
     )
 
 
-def _describe_depth(one: DepthRow) -> str:
-    share = format_share(one.share)
-    # Where all tasks of all runs were at one depth, there is nothing to doubt.
-    if one.ci_low is None or one.ci_high is None or one.ci_low == one.ci_high:
-        return f"{one.depth} ({share})"
-    # A share is never more than all.
+def _describe_depth(row: DepthRow) -> str:
+    share = format_share(row.share)
+    # If all tasks of all runs were at one depth, there is no CI to print.
+    if row.ci_low is None or row.ci_high is None or row.ci_low == row.ci_high:
+        return f"{row.depth} ({share})"
+    # A share is at most 100%.
     return (
-        f"{one.depth} ({share} [{format_share(one.ci_low)}, {format_share(min(1.0, one.ci_high))}])"
+        f"{row.depth} ({share} [{format_share(row.ci_low)}, {format_share(min(1.0, row.ci_high))}])"
     )
 
 
 def _refusals(data: Placement) -> Iterator[Block]:
-    # One line a reason: most parts are unseen for the same one, and on all sides.
+    # One line per reason: most parts are missing for the same reason, on all sides.
     sides: dict[tuple[str, str], list[str]] = {}
     for program in data.programs:
         if program.reason is not None:
@@ -220,9 +220,9 @@ def _refusals(data: Placement) -> Iterator[Block]:
     parts: dict[tuple[str, str], list[str]] = {}
     for (what, reason), where in sides.items():
         parts.setdefault((f"not measured on {' and '.join(where)}", reason), []).append(what)
-    for one in data.not_compared:
-        how = f"not compared with {one.side}"
-        parts.setdefault((how, one.reason), []).append(one.what)
+    for refused in data.not_compared:
+        how = f"not compared with {refused.side}"
+        parts.setdefault((how, refused.reason), []).append(refused.what)
     if parts:
         yield Items(
             items=tuple(
@@ -236,10 +236,10 @@ def _refusals(data: Placement) -> Iterator[Block]:
 def _count_tables(
     rows: Sequence[PlacementRow], where: str, *, is_compared: bool
 ) -> Iterator[Block]:
-    """Yield what changed and the whole machine; the page has all levels and nodes behind them.
+    """Yield significant changes and the whole machine; on the page also all levels and nodes.
 
     :param rows: of one side, compared or alone, in the order of the section
-    :param where: workload and point; "" where there is one
+    :param where: workload and point; "" if there is only one
     :param is_compared: rows have a base and a new side
     """
     gathered = gather_twins(_told_once(rows))
@@ -247,39 +247,41 @@ def _count_tables(
         (shown for shown in gathered if shown.row.changed), key=lambda shown: distance(shown.row)
     )
     if changed:
-        caption = titled(where, "what changed")
+        caption = titled(where, "significant changes")
         yield say_runs_once(_table(caption, changed, _MOST_CHANGED, is_compared=True))
-    overview = [one for one in gathered if _is_overview(one.row) and not one.row.changed]
+    overview = [entry for entry in gathered if _is_overview(entry.row) and not entry.row.changed]
     if overview:
         yield say_runs_once(_overview(overview, gathered, where, is_compared=is_compared))
     yield from explain_gaps([shown.row for shown in (*changed[:_MOST_CHANGED], *overview)])
-    told = {shown.row.row for shown in (*changed, *overview)}
-    # What stands in the matrix of the nodes needs no row, unless it changed: then it has interval.
-    others = (one for one in gathered if one.row.row not in told and not _is_pair(one.row))
+    listed = {shown.row.row for shown in (*changed, *overview)}
+    # Node pairs are in the matrix; those that changed also have a row, with the CI.
+    others = (
+        entry for entry in gathered if entry.row.row not in listed and not _is_pair(entry.row)
+    )
     rest = sorted(others, key=lambda shown: _is_placed(shown.row))
     for title, parts in _GROUPS.items():
-        found = [shown for shown in rest if shown.row.part in parts]
-        if found:
-            # How many rows there are is said with how many of them changed.
-            count = "" if is_compared else f", {count_of(len(found), 'row')}"
-            caption = titled(where, f"further {title}{count}")
-            yield say_runs_once(_table(caption, found, 0, is_compared=is_compared))
+        of_group = [shown for shown in rest if shown.row.part in parts]
+        if of_group:
+            # A compared caption states the number of rows with the number of changes.
+            count = "" if is_compared else f", {count_of(len(of_group), 'row')}"
+            caption = titled(where, f"other {title}{count}")
+            yield say_runs_once(_table(caption, of_group, 0, is_compared=is_compared))
 
 
 def _told_once(rows: Iterable[PlacementRow]) -> list[PlacementRow]:
-    """Return the rows without those that say what others say.
+    """Return the rows without duplicates.
 
-    A move is at the level NUMA if and only if it is between nodes.
+    A migration is at the level NUMA if and only if it is between nodes.
     """
-    known = list(rows)
-    are_crossing = {row.part for row in known if row.field == "crossing"}
-    return [row for row in known if row.level != "NUMA" or row.part not in are_crossing]
+    all_rows = list(rows)
+    are_crossing = {row.part for row in all_rows if row.field == "crossing"}
+    return [row for row in all_rows if row.level != "NUMA" or row.part not in are_crossing]
 
 
 def _is_overview(row: PlacementRow) -> bool:
-    # Is it of the whole machine, and one of those that a reader looks at first?
-    wanted = _OVERVIEW.get((row.part, row.field))
-    return wanted is not None and not _is_placed(row) and wanted == (row.basis == "share")
+    # Return whether a row is about the whole machine and in the first table.
+    is_share = _OVERVIEW.get((row.part, row.field))
+    return is_share is not None and not _is_placed(row) and is_share == (row.basis == "share")
 
 
 def _is_placed(row: PlacementRow) -> bool:
@@ -333,7 +335,7 @@ def _events(events: float | None) -> str:
     return MISSING if events is None else format_number(events)
 
 
-# By part and cause, the share of the moves that is between nodes.
+# By part and cause: the share of migrations that are between nodes.
 _Crossings = Mapping[tuple[Part, str], Shown[PlacementRow]]
 
 
@@ -350,14 +352,14 @@ def _overview(
         if shown.row.field == "crossing" and shown.row.basis == "share"
     }
     pers = sorted({divisor_of(shown.row) for shown in rows if shown.row.basis != "share"})
-    told = "events a run"
+    values = "events per run"
     if is_compared and pers:
-        told += f", changes of their rate per {' or '.join(pers)}"
+        values += f", change in events per {' or '.join(pers)}"
     columns = (*COMPARED, *_REFERENCE) if is_compared else (_VALUE, _MEANING)
     between = (_BETWEEN,) if crossings else ()
     names = _short_names([shown.row for shown in rows])
     return Table(
-        caption=state_changes(titled(where, f"the whole machine: {told}"), rows, _name),
+        caption=state_changes(titled(where, f"whole machine: {values}"), rows, _name),
         columns=(Column(title="what", code=True), *columns, *between),
         rows=tuple(
             (
@@ -393,7 +395,7 @@ def _overview_cells(shown: Shown[PlacementRow], *, is_compared: bool) -> tuple[C
 
 
 def _short_names(rows: Iterable[PlacementRow]) -> Iterator[str]:
-    # "by wakeup" below "migrations" needs no more words, and a terminal no second line.
+    # Below "migrations" the name "by wakeup" is enough, and the row stays one line.
     head = ""
     for row in rows:
         rest = row.name.removeprefix(head).lstrip(": ")
@@ -403,10 +405,10 @@ def _short_names(rows: Iterable[PlacementRow]) -> Iterator[str]:
 
 
 def _between(crossings: _Crossings, row: PlacementRow, *, is_compared: bool) -> str:
-    found = crossings.get((row.part, row.cause))
-    if found is None:
+    crossing = crossings.get((row.part, row.cause))
+    if crossing is None:
         return ""
-    base, new = describe_rate(found)[1:]
+    base, new = describe_rate(crossing)[1:]
     return f"{base.removesuffix(' %')} -> {new}" if is_compared else base
 
 
@@ -415,33 +417,33 @@ _TIMER_COLUMNS = (
     Column(title="cgroups", code=True),
     Column(title="expire"),
     Column(title="distance", align="right"),
-    Column(title="of a period of", align="right", priority=1),
-    Column(title="known to", align="right", priority=2),
+    Column(title="period", align="right", priority=1),
+    Column(title="resolution", align="right", priority=2),
     Column(title="runs", align="right", priority=REFERENCE_PRIORITY),
 )
 
 
 def _timers_table(timers: Sequence[TimersRow], where: str) -> Table:
     """Return which bandwidth timers expire together, by pair of cgroups and side."""
-    ordered = sorted(timers, key=lambda one: one.groups)
+    ordered = sorted(timers, key=lambda row: row.groups)
     return Table(
-        caption=titled(where, "bandwidth timers, when in their period they expire"),
+        caption=titled(where, "bandwidth timers: time of expiry within the period"),
         columns=_TIMER_COLUMNS,
-        rows=tuple(_timer(one) for one in ordered),
+        rows=tuple(_timer(row) for row in ordered),
         limit=_MOST_TIMERS,
     )
 
 
-def _timer(one: TimersRow) -> tuple[Cell, ...]:
-    scale = scale_for("s", one.period_s)
+def _timer(row: TimersRow) -> tuple[Cell, ...]:
+    scale = scale_for("s", row.period_s)
     texts = (
-        one.side,
-        " and ".join(one.groups),
-        "together in some runs" if one.word == "mixed" else one.word,
+        row.side,
+        " and ".join(row.groups),
+        "together in some runs" if row.word == "mixed" else row.word,
         *(
             f"{scale.format(seconds)} {scale.unit}"
-            for seconds in (one.distance_s, one.period_s, one.resolution_s)
+            for seconds in (row.distance_s, row.period_s, row.resolution_s)
         ),
-        str(one.runs),
+        str(row.runs),
     )
     return tuple(Cell(text=text) for text in texts)

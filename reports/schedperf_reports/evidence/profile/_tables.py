@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The tables of a profile comparison: shares, nodes, costs per operation and function classes."""
+"""Tables of a profile comparison: shares, nodes, costs per operation and function classes."""
 
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from schedperf.evidence.profile.family import SMALLEST_CHANGE_PP
 from schedperf.evidence.profile.record import (
+    SMALLEST_CHANGE_PP,
     CpuShares,
     ProfileChange,
     ProfileClassRow,
@@ -16,7 +16,7 @@ from schedperf.evidence.profile.record import (
     ShareRange,
 )
 from schedperf.model.units import MISSING, RATE_DIGITS, Scale, cost_scale, scale_for
-from schedperf.stats.verdicts import FALSE_DISCOVERY_RATE
+from schedperf.model.verdict import FALSE_DISCOVERY_RATE
 from schedperf_reports.blocks import REFERENCE_PRIORITY, Block, Cell, Column, Item, Items, Table
 from schedperf_reports.rates.cells import CHANGED
 from schedperf_reports.words.rows import count_of
@@ -24,12 +24,15 @@ from schedperf_reports.words.units import format_p, format_points
 
 # Rows that a terminal shows of a table.
 MOST_ROWS = 10
-# What a caption names of what changed; the table has all of it.
+# Changed rows that a caption names; the table has all.
 MOST_NAMED = 3
-# Of a value: what the last digits of a float differ by, and no count of samples does.
+# Relative rounding error of floats; counts of samples differ by more.
 FLOAT_NOISE = 1e-12
 
-_OF_NODES = "least and largest share of a NUMA node, each of that node's own count without idle"
+_OF_NODES = (
+    "smallest and largest share on a NUMA node, in % of the event's count on that node, "
+    "idle excluded"
+)
 _NODE_COLUMNS = (
     Column(
         title="base by node, % of busy",
@@ -45,8 +48,8 @@ _NODE_COLUMNS = (
     ),
 )
 _OF_ALL = (
-    "of all that the event counted on all CPUs, idle included: a sample weighs as much as its "
-    "period; mean of the runs"
+    "share of the event's count on all CPUs, idle included; samples are weighted by their period; "
+    "mean over runs"
 )
 _SHARE_COLUMNS = (
     Column(title="base %", align="right", priority=1, explains=_OF_ALL),
@@ -55,35 +58,35 @@ _SHARE_COLUMNS = (
         title="change, pp",
         align="right",
         explains="new - base, in percentage points; "
-        f"{CHANGED}: significant, q below {FALSE_DISCOVERY_RATE:g} and the change "
-        f"is {SMALLEST_CHANGE_PP:g} pp or more",
+        f"{CHANGED}: significant (q < {FALSE_DISCOVERY_RATE:g} and a change of "
+        f"{SMALLEST_CHANGE_PP:g} pp or more)",
     ),
-    Column(title="95% CI", align="right", priority=1, explains="of the change"),
+    Column(title="95% CI", align="right", priority=1, explains="95% CI of the change"),
     Column(
         title="q",
         align="right",
         priority=2,
-        explains="p corrected for all rows of the table that were tested; -: not tested, and the "
-        "caption says why",
+        explains="p corrected for multiple testing (all tested rows of the table); -: not tested, "
+        "for the reason in the caption",
     ),
 )
 
 _CLASS_COLUMN = Column(
     title="class",
     priority=REFERENCE_PRIORITY,
-    explains="what the function is for; functions of kernel/sched/ have the word scheduler",
+    explains='purpose of the function; "scheduler" marks functions of kernel/sched/',
 )
 
 AnyRow = ProfileRow | ProfileClassRow
 
 
 def shares_table(event: str, point: ProfilePoint) -> Table:
-    """Return each symbol's share of all CPUs and its change; a row opens to where it is."""
+    """Return each symbol's share of all CPUs and its change; rows open to details."""
     hidden = point.symbols - len(point.rows)
     more = f"; {hidden} colder symbols left out" if hidden else ""
     with_nodes = _has_nodes(point)
     rows = point.rows
-    # Where nothing changed, what is hot is all that there is to see.
+    # If nothing changed, no rows are hidden.
     has_changed = any(row.changed for row in rows)
     return Table(
         caption=f"{describe_point(event, point)}; {_state_changes(rows)}{more}",
@@ -97,7 +100,7 @@ def shares_table(event: str, point: ProfilePoint) -> Table:
         limit=MOST_ROWS,
         anchors=tuple(row.row for row in rows),
         quiet=tuple(
-            has_changed and not row.changed and place >= MOST_ROWS for place, row in enumerate(rows)
+            has_changed and not row.changed and index >= MOST_ROWS for index, row in enumerate(rows)
         ),
         quiet_word="colder, unchanged",
         details=tuple(_describe_place(row) for row in rows),
@@ -105,36 +108,36 @@ def shares_table(event: str, point: ProfilePoint) -> Table:
 
 
 def _describe_place(row: ProfileRow) -> tuple[Block, ...]:
-    # What few ask for of each symbol: its file, why it has no q, and how evenly the CPUs have it.
-    kind = f", {row.class_}" if row.class_ else ""
-    facts = [f"in {row.dso}{kind}"]
+    # Details of a symbol: its file, why it has no q, and its spread over CPUs and nodes.
+    kind = f", class: {row.class_}" if row.class_ else ""
+    facts = [f"binary: {row.dso}{kind}"]
     facts += [f"not tested: {_why_untested(row)}"] if row.share.q is None else []
     facts += [
-        f"{side} by CPU: {_over_cpus(cpus)} CPUs"
+        f"{side} share by CPU: {_over_cpus(cpus)} CPUs"
         for side, cpus in row.cpus.items()
         if cpus is not None
     ]
     for side, shares in row.nodes.items():
         if len(shares) > 1:
             each = ", ".join(f"node {node} {share:.2f}%" for node, share in shares.items())
-            facts.append(f"{side} by node: {each}")
+            facts.append(f"{side} share by node: {each}")
     return (Items(items=tuple(Item(text=fact) for fact in facts)),)
 
 
 def describe_point(event: str, point: ProfilePoint) -> str:
-    """Say what was run, how often, and how much of it was sampled."""
+    """Return workload, event, number of runs and samples, and idle share."""
     runs, samples, busy = point.runs, point.samples, point.busy
-    place = f"{point.workload} at {point.point}" if point.point else point.workload
-    boots = "; CIs are over boots" if point.independent == "boots" else ""
+    title = f"{point.workload} at {point.point}" if point.point else point.workload
+    boots = " (unit of replication: boot)" if point.independent == "boots" else ""
     return (
-        f"{place}: {event}, n = {runs.base} + {runs.new} runs{boots}, "
+        f"{title}: {event}, n = {runs.base} + {runs.new} runs{boots}, "
         f"{samples.base} + {samples.new} samples, "
         f"idle {100.0 - busy.base:.1f}% in base and {100.0 - busy.new:.1f}% in new"
     )
 
 
 def nodes_table(rows: Iterable[ProfileRow], caption: str) -> Table:
-    """Return the least and the largest share of a node, a row a symbol.
+    """Return the smallest and the largest share on a node, one row per symbol.
 
     A narrow page has no room for these columns in the large table.
     """
@@ -161,19 +164,20 @@ def nodes_table(rows: Iterable[ProfileRow], caption: str) -> Table:
 
 
 def changed_nodes_table(point: ProfilePoint) -> Table | None:
-    """Return the nodes of what changed; None where nothing did, or there is one node only."""
+    """Return the node shares of changed symbols; None without changes or with a single node."""
     changed = [row for row in point.rows if row.changed]
     if not changed or len(changed[0].new_nodes) < 2:  # noqa: PLR2004 # a range needs two
         return None
     return nodes_table(
         changed,
-        f"{count_of(len(changed), 'function')} whose share of the event's count, on all call paths "
-        "together, changed significantly; least and largest share of a node's busy count:",
+        f"{count_of(len(changed), 'function')} with a significant change in share (all call paths "
+        "together); smallest and largest share on a node, in % of the event's count on that node, "
+        "idle excluded",
     )
 
 
 def costs_table(point: ProfilePoint) -> Table | None:
-    """Return the costs per operation, largest change first; None where they are not known."""
+    """Return the costs per operation, largest change first; None if they are unknown."""
     costs = [(row, row.cost) for row in point.rows if not row.idle and row.cost is not None]
     operations = point.operations
     if not costs or operations is None or point.cost_unit is None:
@@ -181,13 +185,13 @@ def costs_table(point: ProfilePoint) -> Table | None:
     scale = cost_scale(
         point.cost_unit, *(mean for _, cost in costs for mean in (cost.base, cost.new))
     )
-    about = "" if operations.exact else "; operations are the printed rate times the run's time"
-    ranked = sorted(costs, key=lambda one: -abs(one[1].change))
+    about = "" if operations.exact else "; operations estimated as printed rate times run time"
+    ranked = sorted(costs, key=lambda symbol_cost: -abs(symbol_cost[1].change))
     count = scale_for("count", operations.base)
     return Table(
         caption=(
             f"cost in {scale.unit}, without idle time: "
-            f"{count.format(operations.base)}{count.unit} {operations.unit}s a run{about}; "
+            f"{count.format(operations.base)}{count.unit} {operations.unit}s per run{about}; "
             f"{_state_costs(ranked, scale)}"
         ),
         columns=(
@@ -197,7 +201,7 @@ def costs_table(point: ProfilePoint) -> Table | None:
             Column(
                 title="change",
                 align="right",
-                explains=f"{CHANGED}: significant, q below {FALSE_DISCOVERY_RATE:g}",
+                explains=f"{CHANGED}: significant (q < {FALSE_DISCOVERY_RATE:g})",
             ),
             Column(title="95% CI", align="right", priority=1),
             Column(title="q", align="right", priority=2),
@@ -211,17 +215,17 @@ def costs_table(point: ProfilePoint) -> Table | None:
 
 
 def classes_table(point: ProfilePoint) -> Table | None:
-    """Return the function classes, hottest first; None where there is none."""
+    """Return the function classes, hottest first; None if there are none."""
     rows = point.classes
     if not rows:
         return None
     return Table(
-        caption=f"by class of function, each function in one class: {_state_changes(rows)}",
+        caption=f"by function class (classes do not overlap): {_state_changes(rows)}",
         columns=(
             Column(title="class"),
             *_SHARE_COLUMNS,
             *(_NODE_COLUMNS if _has_nodes(point) else ()),
-            Column(title="moved most", priority=REFERENCE_PRIORITY, code=True),
+            Column(title="largest changes", priority=REFERENCE_PRIORITY, code=True),
         ),
         rows=tuple(_class_row(row, point) for row in rows),
         limit=MOST_ROWS,
@@ -230,7 +234,7 @@ def classes_table(point: ProfilePoint) -> Table | None:
 
 
 def _state_changes(rows: Sequence[AnyRow]) -> str:
-    # What the caption says of the shares: how many changed, and the largest of them.
+    # How many shares changed, and the largest changes, for a caption.
     changed = [row for row in rows if row.changed]
     changed.sort(key=lambda row: -abs(row.share.change))
     names = [f"{_name_of(row)} {row.share.change:+.2f} pp" for row in changed]
@@ -243,20 +247,19 @@ def _name_of(row: AnyRow) -> str:
 
 
 def _why_untested(row: AnyRow) -> str:
-    # By the rules of schedperf.evidence.profile.family; a class has neither idle time nor a least
-    # share.
+    # The rules of schedperf.evidence.profile.family; classes are tested whatever their share.
     share = row.share
     if isinstance(row, ProfileRow) and row.idle:
         return "idle time"
     if isinstance(row, ProfileRow) and share.base + share.new < SMALLEST_CHANGE_PP:
-        return f"below {SMALLEST_CHANGE_PP:g}% in base and new together"
+        return f"share below {SMALLEST_CHANGE_PP:g}% (sum of base and new)"
     if share.ci_low is None:
-        return "no CI: the runs do not vary"
-    return "kernel code that the event may see in part only"
+        return "no CI: no variance between runs"
+    return "kernel code that the event may sample incompletely"
 
 
 def _without_noise(cost: ProfileChange) -> float:
-    # What two sums of floats that should be equal differ by is nothing.
+    # Ignore a rounding difference of two sums of floats.
     are_equal = math.isclose(cost.base, cost.new, rel_tol=FLOAT_NOISE)
     return 0.0 if are_equal else cost.change
 
@@ -272,7 +275,7 @@ def _state_costs(ranked: Sequence[tuple[ProfileRow, ProfileTest]], scale: Scale)
 
 
 def _count_changes(names: Sequence[str], rows: int, untested: Counter[str]) -> str:
-    # The names of what changed, the largest change first, and of how many rows nothing is decided.
+    # The largest changes by name, and the number of untested rows.
     more = [f"{len(names) - MOST_NAMED} more"] if len(names) > MOST_NAMED else []
     listed = ", ".join([*names[:MOST_NAMED], *more])
     left = untested.total()
@@ -281,7 +284,7 @@ def _count_changes(names: Sequence[str], rows: int, untested: Counter[str]) -> s
     else:
         why = ", ".join(f"{count} {reason}" for reason, count in untested.most_common())
     if rows and left == rows:
-        return f"none of {count_of(rows, 'row')} was tested: {why}"
+        return f"none of {count_of(rows, 'row')} was tested for significance: {why}"
     count = count_of(rows - left, "tested row") if left else count_of(rows, "row")
     text = f"{len(names)} of {count} changed significantly"
     text = f"{text}: {listed}" if listed else text
@@ -289,7 +292,7 @@ def _count_changes(names: Sequence[str], rows: int, untested: Counter[str]) -> s
 
 
 def format_cost(value: float, unit: str) -> str:
-    """Write a cost with its unit: ``1.25 us per message``."""
+    """Format a cost with its unit: ``1.25 us per message``."""
     scale = cost_scale(unit, value)
     return f"{scale.format(value)} {scale.unit}"
 
@@ -311,7 +314,7 @@ def _class_of(row: ProfileRow) -> str:
 
 
 def _class_row(row: ProfileClassRow, point: ProfilePoint) -> tuple[Cell, ...]:
-    functions = ", ".join(f"{one.symbol} {one.change:+.2f}" for one in row.functions)
+    functions = ", ".join(f"{function.symbol} {function.change:+.2f}" for function in row.functions)
     return (
         Cell(text=row.class_, tone="strong" if row.changed else "plain"),
         *_share_cells(row),
@@ -363,7 +366,7 @@ def _marked(change: str, *, is_changed: bool) -> str:
 
 def _cost_cells(cost: ProfileChange, scale: Scale, *, is_changed: bool) -> tuple[Cell, ...]:
     ends = [cost.ci_low, cost.ci_high]
-    known = [scale.format_change(end, RATE_DIGITS) for end in ends if end is not None]
+    bounds = [scale.format_change(end, RATE_DIGITS) for end in ends if end is not None]
     return (
         Cell(text=scale.format(cost.base, RATE_DIGITS)),
         Cell(text=scale.format(cost.new, RATE_DIGITS)),
@@ -373,7 +376,7 @@ def _cost_cells(cost: ProfileChange, scale: Scale, *, is_changed: bool) -> tuple
             ),
             sort=cost.change,
         ),
-        Cell(text=f"[{', '.join(known)}]" if known else MISSING),
+        Cell(text=f"[{', '.join(bounds)}]" if bounds else MISSING),
     )
 
 
@@ -398,4 +401,4 @@ def _over_nodes(ends: ShareRange | None) -> str:
 
 
 def _over_cpus(spread: CpuShares) -> str:
-    return f"{spread.least:.2f}% - {spread.largest:.2f}% of {spread.cpus}"
+    return f"{spread.least:.2f}% - {spread.largest:.2f}% over {spread.cpus}"

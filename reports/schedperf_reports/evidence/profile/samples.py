@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The data of ``schedperf profile`` in words: what the samples rest on, and the table of rows."""
+"""Output of ``schedperf profile``: what was sampled, and the table of rows."""
 
 from collections.abc import Iterator, Sequence
 
-from schedperf.evidence.profile.document import (
+from schedperf.evidence.profile.record import (
     ComparedRow,
     ProfileDocument,
     ProfileSide,
@@ -19,16 +19,16 @@ from schedperf_reports.blocks import Block, Cell, Column, Table, Text
 from schedperf_reports.words.rows import count_of, merge_sides
 from schedperf_reports.words.units import MISSING, format_percent, format_points
 
-# Names of the kernel and of tools.
+# Columns with names from the kernel and from tools.
 _CODE_KEYS = ("comm", "dso", "symbol")
-# Where all of it is that one line has no room for.
+# The manual, for details that do not fit into one line.
 _MANUAL = "docs/profile.md"
-# What the sign in front of a change means; a narrow page has no room for q.
+# The mark of a significant change; narrow pages have no room for q.
 _CHANGED = "* "
 
 
 def describe_samples(data: ProfileDocument, limit: int) -> Iterator[Block]:
-    """Yield what the samples rest on, a table of each event, and what to record instead.
+    """Yield the sources of the samples, a table per event, and what to record instead.
 
     :param limit: rows of a table that a terminal shows
     """
@@ -48,7 +48,7 @@ def describe_samples(data: ProfileDocument, limit: int) -> Iterator[Block]:
 
 
 def describe_basis(data: ProfileDocument) -> Iterator[Block]:
-    """Yield what was sampled: runs, losses, what the event sees, what could not be read."""
+    """Yield what was sampled: runs, losses, coverage of the event, unreadable parts."""
     yield from _describe_sources(data)
     for event in data.events:
         yield from _describe_event(event)
@@ -63,23 +63,23 @@ def _describe_sources(data: ProfileDocument) -> Iterator[Block]:
 
 
 def _notes(data: ProfileDocument) -> list[str]:
-    # Of two sides each note says whose it is: one of them alone may lack symbols.
-    told = [
+    # With two sides each note names its side, as only one of them may lack symbols.
+    notes = [
         note if side.side is None else f"{side.side}: {note}"
         for side in data.sides
         for note in side.notes
     ]
-    return list(dict.fromkeys(merge_sides(told)))
+    return list(dict.fromkeys(merge_sides(notes)))
 
 
 def _describe_marks(data: ProfileDocument) -> Iterator[Block]:
     rows = [row for row in data.rows if isinstance(row, ComparedRow)]
     costs = [row.cost for row in rows if row.cost is not None]
     if any(row.changed for row in rows) or any(cost.changed for cost in costs):
-        drift = "" if data.took_turns else ", or the machine drifted"
-        of_costs = f"; of a change per {data.operation} q < 0.05 alone" if costs else ""
+        drift = "" if data.took_turns else " (drift not excluded)"
+        of_costs = f"; cost per {data.operation}: q < 0.05, any size of change" if costs else ""
         yield Text(
-            text=f"{_CHANGED}significant{drift}: q < 0.05, and 0.1 pp or more{of_costs}",
+            text=f"{_CHANGED}significant{drift}: q < 0.05 and a change of 0.1 pp or more{of_costs}",
             tone="muted",
         )
 
@@ -107,15 +107,19 @@ def _describe_sight(event: str, sight: ProfileSight) -> Iterator[Block]:
     if sight.clock is None:
         yield Text(text=f"{where}recorded with {event}: samples count events, not CPU time")
     elif sight.blind is False:
-        text = f"{where}recorded with {event}, which sees code that runs with interrupts off too"
-        yield Text(text=f"{text}: {sight.reason}")
+        text = f"recorded with {event}, which also samples code that runs with interrupts off"
+        yield Text(text=f"{where}{text}: {sight.reason}")
     else:
         sees = "cannot see" if sight.blind else "may not see"
-        instead = "record cycles on a PMU" if sight.clock == "hrtimer" else "see below"
+        instead = (
+            "record cycles on a machine with a PMU"
+            if sight.clock == "hrtimer"
+            else "see the notes below"
+        )
         yield Text(
             text=(
-                f"{where}recorded with {event}, which {sees} code that runs with interrupts off, "
-                f"most of the scheduler; {instead}, see {_MANUAL}"
+                f"{where}recorded with {event}, which {sees} code that runs with interrupts off "
+                f"(most of the scheduler); {instead} ({_MANUAL})"
             ),
             tone="warning",
         )
@@ -147,11 +151,9 @@ def _table(data: ProfileDocument, event: SampledEvent, limit: int | None) -> Tab
     )
 
 
-_OF_TWO = (
-    "% of the event's count (a sample weighs as much as its period), change in percentage points"
-)
+_OF_TWO = "% of the event's count (samples weighted by their period), change in percentage points"
 _OF_ONE = (
-    "% of the event's count, as in perf report --no-children: a sample weighs as much as its period"
+    "% of the event's count (samples weighted by their period), as in perf report --no-children"
 )
 
 
@@ -161,7 +163,7 @@ def _key_cells(row: SampleRow | ComparedRow, keys: Sequence[SortKey]) -> Iterato
         yield Cell(text=MISSING if value is None else str(value))
 
 
-# Where a line is too short, the file goes if the symbol says enough; the interval stays.
+# On narrow lines the file is dropped first, if there is a symbol; the CI stays.
 _FILE_PRIORITY, _Q_PRIORITY, _COST_PRIORITY = 1, 2, 3
 
 _ONE_SIDE = (
@@ -182,7 +184,7 @@ def _cells(row: SampleRow) -> tuple[Cell, ...]:
 def _cost_scale(
     data: ProfileDocument, event: SampledEvent, rows: Sequence[ComparedRow]
 ) -> Scale | None:
-    # One unit for the whole column; None where the operations of the runs are not known.
+    # One unit for the whole column; None if the operations of the runs are unknown.
     changes = [row.cost.change for row in rows if row.cost is not None]
     unit = f"{event.sight[0].unit} per {data.operation}"
     return cost_scale(unit, *changes) if changes else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Hot symbols: which functions took how much of the CPUs, base beside new, and on which node."""
+"""Hot symbols: CPU share of each function in base and new, in total and by node."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -13,8 +13,7 @@ from schedperf.evidence.profile.record import (
     ProfileEvent,
     ProfilePoint,
 )
-from schedperf.model.comparison import Comparison, data_of
-from schedperf.runs.side import BASE
+from schedperf.model.comparison import BASE, Comparison, data_of
 from schedperf_reports.blocks import Block, Cell, Column, Item, Items, Table, Text, Tone
 from schedperf_reports.evidence.profile._tables import (
     changed_nodes_table,
@@ -31,20 +30,21 @@ from schedperf_reports.words.rows import count_of, merge_sides
 MOST_UNNAMED_SIDES = 2
 
 _DENOMINATORS = (
-    "base %, new %: of all that the event counted on all CPUs, idle included, as in perf report "
-    "--no-children: a sample weighs as much as its period; mean of the runs; change and interval "
-    "in percentage points; *: significant"
+    "base %, new %: share of the event's count on all CPUs, idle included, as in perf report "
+    "--no-children (samples weighted by their period); mean over runs; change and CI in percentage "
+    "points; *: significant"
 )
 _BY_NODE = (
-    "by node: least and largest share of a NUMA node, each of that node's own count without idle"
+    "by node: smallest and largest share on a NUMA node, in % of the event's count on that node, "
+    "idle excluded"
 )
-# Of the first row, to which the warning above the tables links.
+# Anchor of the first row, the target of the link in the warning above the tables.
 _BASIS = "samples"
 
 
 @report_section("profile", title="Hot symbols", chapter="profile", order=10, is_analysis=True)
 def profile(comparison: Comparison) -> Iterator[Block]:
-    """Yield what the samples rest on, the flame graph, then the tables of each point."""
+    """Yield what was sampled, the flame graph, then the tables of each point."""
     data = record_of(comparison, Profile)
     if isinstance(data, Text):
         yield data
@@ -113,7 +113,7 @@ def _describe_event(event: ProfileEvent) -> Iterator[Block]:
 
 
 def _describe_sights(events: Sequence[ProfileEvent]) -> Iterator[Block]:
-    # One line an event; why it is so, and what to record instead, is a table below.
+    # One line per event; a table below has the reason and what to record instead.
     said = [_describe_sight(event) for event in events]
     if said:
         yield Items(
@@ -128,12 +128,12 @@ def _describe_sight(event: ProfileEvent) -> tuple[str, Tone]:
     blind = [side for side, is_blind in event.blind.items() if is_blind]
     unknown = [side for side, is_blind in event.blind.items() if is_blind is None]
     if blind:
-        what = "which cannot see most of the scheduler: a function missing below proves nothing"
+        what = "which cannot see most of the scheduler: functions missing below may still be hot"
         return f"{_where(blind)}recorded with {name}, {what}", "warning"
     if unknown:
         what = "which may not see code that runs with interrupts off"
         return f"{_where(unknown)}recorded with {name}, {what}", "warning"
-    return f"recorded with {name}, which sees code that runs with interrupts off too", "plain"
+    return f"recorded with {name}, which also samples code that runs with interrupts off", "plain"
 
 
 def _where(sides: list[str]) -> str:
@@ -141,51 +141,54 @@ def _where(sides: list[str]) -> str:
 
 
 def describe_explained(explained: ExplainedChange, point: ProfilePoint) -> str:
-    """Say what part of the change of the CPU time per operation a few functions are.
+    """State which part of the change in CPU time per operation a few functions account for.
 
     ::
 
-        these 3 symbols are 71% of the change in cycles per message (95% CI [60%, 83%]): …
+        3 symbols account for 71% of the change in cycles per message (95% CI [60%, 83%]): …
     """
-    # What explains a change of a cost has a unit, and a part has an interval.
+    # A changed cost has a unit, and a part has an interval.
     assert point.cost_unit is not None
     unit, symbols = point.cost_unit, explained.symbols
     listed = f"{', '.join(symbols)}: {format_cost(explained.change, unit)}"
     counted, _, operation = unit.partition(" per ")
     whole = "CPU time" if counted == "ns" else counted
-    these = count_of(len(symbols), "symbol")
-    subject = f"{'this' if len(symbols) == 1 else 'these'} {these} "
+    subject = count_of(len(symbols), "symbol")
     if explained.part is None or explained.ci_low is None or explained.ci_high is None:
         return (
-            f"{subject}changed in cost ({whole} per {operation}), share of its total change "
+            f"{subject} changed in cost ({whole} per {operation}), share of the total change "
             f"unknown ({explained.reason}): {listed}"
         )
     low, high = (f"{100.0 * end:.0f}" for end in (explained.ci_low, explained.ci_high))
-    verb = "is" if len(symbols) == 1 else "are"
-    also = " and of the wall time" if explained.busy_equal else "; the wall time is not explained"
+    verb = "accounts for" if len(symbols) == 1 else "account for"
+    also = (
+        " and in wall time"
+        if explained.busy_equal
+        else "; the change in wall time is not explained"
+    )
     return (
-        f"{subject}{verb} {100.0 * explained.part:.0f}% of the change in {whole} per "
+        f"{subject} {verb} {100.0 * explained.part:.0f}% of the change in {whole} per "
         f"{operation} (95% CI [{low}%, {high}%]){also} ({explained.busy_reason}): {listed}"
     )
 
 
 def _stacks_of(comparison: Comparison, side: str) -> FlameComparison | None:
-    """Return the trees of a side against base; None where there is none."""
+    """Return the call trees of a side and base; None if there are none."""
     data = data_of(comparison.sections, FlameTrees)
     compared = () if data is None else data.comparisons
-    return next((one for one in compared if one.side == side and one.events), None)
+    return next((trees for trees in compared if trees.side == side and trees.events), None)
 
 
 def _why_no_stacks(comparison: Comparison) -> str:
-    """Return the reason why the flame graph is missing."""
+    """Return why the flame graph is missing."""
     section = comparison.sections.get(FlameTrees.section)
     if section is None or section.status == "ok":
-        return "no point was sampled with call chains on both sides"
+        return "no workload was sampled with call chains and the same parameters in base and new"
     return section.reason or "not analysed"
 
 
 def _draw_stacks(trees: FlameComparison, side: str) -> Iterator[Block]:
-    """Yield the drawing."""
+    """Yield the flame graph."""
     yield Flames(
         caption=f"Call stacks: {caption_of(trees.events[0])}{_state_changes(trees)}",
         trees=trees.events,
@@ -194,35 +197,36 @@ def _draw_stacks(trees: FlameComparison, side: str) -> Iterator[Block]:
 
 
 def _state_changes(trees: FlameComparison) -> str:
-    # With one run per side noise is unknown; the caption says so.
-    told = [
+    # With one run per side the significance is unknown, which the caption states.
+    changed = [
         tree.lists.counts.changed
         for tree in trees.events
         if min(tree.counts) > 1 and isinstance(tree.lists, FlameLists)
     ]
-    return f": {count_of(sum(told), 'frame')}" if told else ""
+    return f": {count_of(sum(changed), 'frame')}" if changed else ""
 
 
 def _describe_stacks(trees: FlameComparison) -> Iterator[Block]:
-    """Yield which frames changed, vanished and appeared, and what has no tree."""
+    """Yield tables of changed, vanished and new frames, and the points without a flame graph."""
     yield from describe_flames(trees.events)
     if trees.left_out:
         yield Text(
-            text=f"no flame graph here; use schedperf profile --point … --flamegraph: "
+            text="flame graphs not on this page (draw them with schedperf profile --point … "
+            f"--flamegraph): "
             f"{'; '.join(trees.left_out)}",
             tone="muted",
         )
 
 
 def _basis_table(events: Sequence[ProfileEvent], *, has_anchor: bool) -> Table:
-    """Return a row for each event and side, and one for each remedy and caveat.
+    """Return the coverage of each event on each side, with remedies and caveats.
 
-    :param has_anchor: does the first row have the id ``BASIS``?
+    :param has_anchor: the first row gets the anchor ``_BASIS``
     """
     rows = [row for event in events for row in _rows_of(event)]
     return Table(
-        caption=f"what was sampled: {'; '.join(_said_of(event) for event in events)}",
-        columns=(Column(title="event"), Column(title="side"), Column(title="what is known")),
+        caption=f"sampled events: {'; '.join(_said_of(event) for event in events)}",
+        columns=(Column(title="event"), Column(title="side"), Column(title="coverage")),
         rows=tuple(rows),
         anchors=(_BASIS if has_anchor else "", *[""] * (len(rows) - 1)),
     )
@@ -230,7 +234,7 @@ def _basis_table(events: Sequence[ProfileEvent], *, has_anchor: bool) -> Table:
 
 def _rows_of(event: ProfileEvent) -> Iterator[tuple[Cell, ...]]:
     name, (base, new) = event.event, _sights_of(event)
-    # What is the same on both sides is said once.
+    # Equal texts of both sides are printed once.
     if base == new:
         yield _row(name, "base and new", base)
     else:
@@ -251,14 +255,14 @@ def _sights_of(event: ProfileEvent) -> tuple[str, str]:
 
 
 _SEES: Mapping[bool | None, str] = {
-    True: "cannot see code that runs with interrupts off, most of the scheduler",
-    False: "sees code that runs with interrupts off too",
-    None: "unknown whether it sees code that runs with interrupts off",
+    True: "cannot see code that runs with interrupts off (most of the scheduler)",
+    False: "also samples code that runs with interrupts off",
+    None: "may not see code that runs with interrupts off",
 }
 
 
 def _said_of(event: ProfileEvent) -> str:
-    # The worse of both sides: an event is only as good as where it saw least.
+    # The side with the worse coverage.
     sights = tuple(event.blind)
     worst = True if True in sights else None if None in sights else False
     return f"{event.event}: {_SEES[worst]}"

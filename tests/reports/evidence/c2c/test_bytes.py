@@ -42,13 +42,13 @@ def test_the_drawing_has_who_reads_and_writes_which_bytes_of_both_sides(
 ) -> None:
     (drawing,) = [block for block in describe(DATA) if isinstance(block, CacheLines)]
     assert drawing.caption == (
-        "readers and writers by byte. task_group.load_avg: 0.129 times base's remote HITM"
+        "readers and writers by byte; task_group.load_avg: remote HITM at 0.129 times the base rate"
     )
     (group,) = drawing.groups
     assert [row.place for row in group.rows] == ["0x100", "0x140"]
     assert group.rows[0].note == "true sharing; remote 3.1 HITM per 1000 messages"
     assert group.rows[1].note == (
-        "false sharing; remote 0.4 HITM per 1000 messages, 0.129 times base's [0.067, 0.23]"
+        "false sharing; remote 0.4 HITM per 1000 messages, 0.129 times the base rate [0.067, 0.23]"
     )
     first, second = group.rows[0].occupants
     assert (first.name, first.start, first.size) == ("task_group.load_avg", 0, 8)
@@ -58,11 +58,11 @@ def test_the_drawing_has_who_reads_and_writes_which_bytes_of_both_sides(
     # All 93 samples of the line are a rate of 3.1, and each stretch of bytes has 93 of them here.
     assert first.facts[:4] == (
         "grade A, bytes 0-7 of the line",
-        "samples: 93 reads, 40 writes, 93 remote + 0 local HITM (50.0% of the line's)",
+        "samples: 93 reads, 40 writes, 93 remote + 0 local HITM (50.0% of all HITM on the line)",
         "3.1 HITM per 1000 messages",
-        "by r update_cfs_group, r+W update_load_avg, W attach_entity_cfs_rq",
+        "accessed by r update_cfs_group, r+W update_load_avg, W attach_entity_cfs_rq",
     )
-    assert second.facts[0] == ("name unknown, bytes 8-? of the line, size of the field unknown")
+    assert second.facts[0] == ("name unknown, bytes 8-? of the line, field size unknown")
 
 
 def test_below_a_drawn_line_stands_who_reads_and_writes_which_bytes_from_which_nodes(
@@ -76,11 +76,11 @@ def test_below_a_drawn_line_stands_who_reads_and_writes_which_bytes_from_which_n
     (drawing,) = [block for block in blocks if isinstance(block, CacheLines)]
     assert drawing.groups[0].rows[0].who == (
         (
-            "0-7 task_group.load_avg: 93 reads, 40 writes, 50.0% of the line's HITM; r "
+            "0-7 task_group.load_avg: 93 reads, 40 writes, 50.0% of HITM on the line; r "
             "update_cfs_group, r+W update_load_avg; hackbench, kworker/0:1 and 1 more; nodes 0, 1"
         ),
         (
-            "8-? name unknown: reads unknown, 0 writes, 50.0% of the line's HITM; "
+            "8-? name unknown: reads unknown, 0 writes, 50.0% of HITM on the line; "
             "functions unknown; commands unknown; nodes unknown"
         ),
     )
@@ -101,7 +101,7 @@ def test_a_line_of_one_side_is_drawn_with_why_the_other_is_empty(describe: Descr
     assert drawing.groups[0].rows[0].note == "true sharing"
     assert drawing.groups[0].rows[1].occupants == ()
     assert drawing.groups[0].rows[1].note == "addresses differ between boots"
-    assert "no significant change of HITM on these lines" in drawing.caption
+    assert "no significant change in HITM on the drawn lines" in drawing.caption
 
 
 def test_who_and_on_which_nodes_stands_below_the_bytes(describe: Describe) -> None:
@@ -109,8 +109,10 @@ def test_who_and_on_which_nodes_stands_below_the_bytes(describe: Describe) -> No
     note = table.rows[2]
     assert is_note(note)
     assert note[0].text.strip() == (
-        "commands hackbench 130, kworker/0:1 2, swapper 1; read by CPUs 0-3,8, written by CPUs 1; "
-        "node 0: 90 reads, 40 writes, 90+0 HITM; node 1: 3 reads, 3+0 HITM"
+        "samples by command: hackbench 130, kworker/0:1 2, swapper 1; "
+        "read by CPUs 0-3,8, written by CPUs 1; "
+        "node 0: 90 reads, 40 writes, 90 remote + 0 local HITM; node 1: 3 reads, "
+        "3 remote + 0 local HITM"
     )
     assert "written by" not in table.rows[4][0].text
 

@@ -54,12 +54,10 @@ def test_a_line_that_is_compared_with_nothing_is_no_zero(describe: Describe, cel
     counted = BaseNew(base=1, new=1)
     _, table, *_ = describe(with_point(lines=both, seen_unmatched=counted)).tables()
     assert cells(table) == [
-        ["0xffff888000000100", "7+7", "-", "nothing", "true", "1"],
-        ["0xffff888000000200", "-", "7+7", "nothing", "false", "1"],
+        ["0xffff888000000100", "7+7", "-", "not compared", "true", "1"],
+        ["0xffff888000000200", "-", "7+7", "not compared", "false", "1"],
     ]
-    assert (
-        "cannot be found again on the other side (addresses differ between boots)" in table.caption
-    )
+    assert "without a match on the other side (addresses differ between boots)" in table.caption
     assert table.anchors == ("0xffff888000000100", "0xffff888000000200")
 
 
@@ -94,9 +92,11 @@ def test_nothing_seen_is_not_could_not_see(
 ) -> None:
     none = C2cTotals(remote=NOTHING, local=NOTHING, stores=NOTHING)
     nothing = describe(with_point(lines=(), totals=none)).texts()
-    assert "none: none of 3000 memory samples hit a line cached by another CPU" in nothing
+    assert (
+        "no contended lines: 0 of 3000 memory samples hit a line cached by another CPU" in nothing
+    )
     without_table = describe(with_point(lines=())).texts()
-    assert "no table of lines, so these lines are unknown" in without_table
+    assert "contended lines unknown: the input contains no table of cache lines" in without_table
     absent = Section(schema="", status="absent", reason="base: no PEBS here", data=None)
     blocks = to_blocks(c2c(make_comparison(sections={"c2c": absent})))
     assert blocks.texts() == ["not measured: base: no PEBS here"]
@@ -124,17 +124,18 @@ def test_too_few_samples_to_see_a_change_are_said(describe: Describe) -> None:
 def test_what_could_have_been_seen_and_how_counts_scatter_is_said(describe: Describe) -> None:
     said = describe(DATA).texts()
     assert (
-        "rates are accesses per 1000 messages, sampled or not; negative binomial counts of runs, "
-        "a rate varies by 20% between them; smallest detectable change "
-        "(80% power), on the most sampled line: times 1.45"
+        "rates: scaled up from the samples to all accesses per 1000 messages; negative "
+        "binomial model of sample counts per run (CV 20%); smallest detectable ratio (80% power) "
+        "on the most sampled line: 1.45"
     ) in said
     assert "base and new: who wrote a line cannot be seen" in said
     steady = describe(with_point(phi=0.0, model="Poisson")).texts()
-    assert any("Poisson counts of runs; smallest" in text for text in steady)
+    assert any("Poisson model of sample counts per run; smallest" in text for text in steady)
 
 
 @pytest.mark.parametrize(
-    ("observable", "words"), [("ibs", "not Intel's HITM"), ("peer", "(Arm); not a HITM")]
+    ("observable", "words"),
+    [("ibs", "not comparable with Intel's HITM"), ("peer", "not comparable with HITM")],
 )
 def test_each_observable_is_called_what_it_is(
     describe: Describe, observable: str, words: str
@@ -142,7 +143,7 @@ def test_each_observable_is_called_what_it_is(
     both = BaseNew(base=observable, new=observable)
     blocks = describe(with_point(observable=both, ldlat=BaseNew(base=None, new=30)))
     assert words in blocks.texts()[0]
-    assert "all in base and of 30 cycles or more in new" in blocks.texts()[0]
+    assert "any latency in base and latency of 30 cycles or more in new" in blocks.texts()[0]
 
 
 def test_a_missing_side_and_a_side_without_common_points_are_said(describe: Describe) -> None:
@@ -151,7 +152,7 @@ def test_a_missing_side_and_a_side_without_common_points_are_said(describe: Desc
         missing=(MissingSide(side="new2", reason="new2: no PEBS"),),
     )
     assert describe(data).texts() == [
-        "no point was sampled on both sides",
+        "not compared: no workload was sampled with the same parameters in base and new",
         "sampled on base only",
         "not measured: new2: no PEBS",
     ]
@@ -159,7 +160,7 @@ def test_a_missing_side_and_a_side_without_common_points_are_said(describe: Desc
 
 def test_a_run_is_an_operation_by_itself(describe: Describe) -> None:
     totals = describe(with_point(unit="run", per=1)).tables()[0]
-    assert totals.caption == "all addresses together, per run"
+    assert totals.caption == "totals over all addresses, per run"
 
 
 def test_a_terminal_of_80_columns_holds_it(report: Callable[..., Comparison]) -> None:

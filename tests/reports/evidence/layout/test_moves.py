@@ -22,11 +22,11 @@ def test_who_went_together_is_one_arrow_and_the_caption_says_it(
 ) -> None:
     drawing = draw_lines(parted, 64, [pair])
     assert [move.text for move in drawing.moves] == [
-        "llc_id, llc_size moved by +12 bytes, to the line at 0x240"
+        "llc_id, llc_size moved by +12 bytes to the line at 0x240"
     ]
     assert drawing.caption == (
         "per-CPU section: usage and llc_id: together in base, separated in new; "
-        "llc_id, llc_size moved by +12 bytes, to the line at 0x240; inserted: cluster, share_id"
+        "llc_id, llc_size moved by +12 bytes to the line at 0x240; inserted: cluster, share_id"
     )
 
 
@@ -105,7 +105,7 @@ def test_lines_that_slid_as_a_whole_stand_in_one_group() -> None:
     )
     (group,) = draw_lines(make_window(base, new), 64, []).groups
     assert [row.place for row in group.rows] == ["0x100", "0x180"]
-    assert group.title == "line of 64 B from 0x100 and 0x180"
+    assert group.title == "64 B line at 0x100 and 0x180"
 
 
 def test_who_is_at_other_bytes_of_the_same_line_says_by_how_many() -> None:

@@ -47,7 +47,7 @@ def test_each_name_is_on_its_bytes_of_its_line(parted: LayoutWindow, pair: Layou
     assert (new["cluster"].start, new["cluster"].word) == (0x38, "added")
     assert named(second.rows[1])["llc_id"].start == 4
     assert [group.title for group in drawing.groups] == [
-        "line of 64 B from 0x200",
+        "64 B line at 0x200",
         "64 B boundary at 0x240",
     ]
     assert [row.place for row in second.rows] == ["0x240", "0x240"]
@@ -78,7 +78,7 @@ def test_more_on_the_same_bytes_than_can_be_read_are_counted(
 ) -> None:
     row = only_row(*(make_entry(f"member{number}", 0) for number in range(MOST_LANES + 3)))
     assert len(named(row)) == MOST_LANES
-    assert row.note == "3 more on the same bytes, see the text"
+    assert row.note == "3 overlapping variables not drawn, see the text version"
 
 
 def test_lanes_are_free_again_behind_what_overlapped() -> None:
@@ -109,7 +109,7 @@ def test_what_is_larger_than_a_line_is_cut_and_lines_between_are_counted() -> No
     tail = named(last.rows[0])["huge"]
     assert (tail.start, tail.size, tail.before, tail.after) == (0, 24, True, False)
     assert named(last.rows[0])["after"].start == 24
-    assert last.skipped == "155 lines between, not drawn"
+    assert last.skipped == "155 lines not drawn"
 
 
 def test_without_a_known_size_it_is_drawn_up_to_what_follows(
@@ -156,7 +156,7 @@ def test_facts_name_type_size_place_and_who_touches_it(parted: LayoutWindow) -> 
         "at 0x244, byte 4 of its line",
         "moved",
         "rarely written, read by other CPUs, on wakeup, tick paths",
-        "touched by cpus_share_cache",
+        "accessed by cpus_share_cache",
     )
     assert "heat unknown" in named(drawing.groups[0].rows[0])["usage"].facts[-1]
 

@@ -43,8 +43,8 @@ def test_moves_from_node_to_node_are_a_matrix_and_what_changed_a_row(
     assert table.anchors == ("new-1",)
     [matrix] = [block for block in blocks if isinstance(block, Matrix)]
     assert matrix.caption == (
-        "migrations per 1000 messages from node to node, 1 of 8 numbers changed significantly (5+5 "
-        "runs), that of fork"
+        "migrations per 1000 messages from node to node, 1 of 8 rates changed significantly (5+5 "
+        "runs): fork"
     )
     assert [band.label for band in matrix.bands] == ["fork", "migration by numa"]
     assert [(label.text, span) for label, span in matrix.groups] == [
@@ -101,13 +101,13 @@ def test_waits_and_phases_are_mirrored(describe: Describe, forks: PlacementRow) 
     blocks = describe(forks, waits=[waits], phases=phases)
     found = [one for one in blocks if isinstance(one, Mirror)]
     assert found[0].caption == (
-        "waits of runnable tasks: 2 of 2 bins changed significantly (5+5 runs); largest: waits "
-        "from 0 ns on: 75.0% -> 25.0%"
+        "waits of runnable tasks: 2 of 2 bins changed significantly (5+5 runs); largest change: "
+        "waits in the bin from 0 ns: 75.0% -> 25.0%"
     )
     assert found[0].bins[0].difference == "-50 pp [-60, -40]"
     assert [one.label for one in found[2].bins] == ["-50%", "0%"]
     assert found[2].caption.startswith("bandwidth timer of /b: ")
-    assert found[2].caption.endswith("; 0% is the mean expiry of /a")
+    assert found[2].caption.endswith("; 0%: mean expiry time of the timer of /a")
 
 
 def test_moves_over_time_are_a_line_of_blocks_and_a_figure(
@@ -121,7 +121,7 @@ def test_moves_over_time_are_a_line_of_blocks_and_a_figure(
     blocks = describe(forks, series=series)
     table = blocks.tables()[-1]
     means = "4 [1.5, 6.5] -> 16 [15, 17] per second (95% CI; n = 5 + 5 runs)"
-    assert table.caption.endswith(f"mostly migrations: {means}")
+    assert table.caption.endswith(f"most frequent: migration, {means}")
     assert cells(table) == [
         ["migration", "base", "4", "[1.5, 6.5]", "8", "5 runs", "·▂▄"],
         ["migration", "new", "16", "[15, 17]", "16", "5 runs", "███"],
@@ -184,8 +184,9 @@ def test_depths_zeros_and_notes_are_sentences(describe: Describe, forks: Placeme
     assert blocks.tables()[-1].rows[0][0].text == "execs"
     texts = blocks.texts()
     assert (
-        "depth of the task groups of the workload's tasks, share of their switches with its "
-        "95% CI: base 0 (100.0%), n = 5 runs; "
+        "task-group depth of the workload's tasks (in parentheses: share of context "
+        "switches, 95% CI): "
+        "base 0 (100.0%), n = 5 runs; "
         "new 0 (25.0% [0.0%, 60.0%]), 8 (75.0% [40.0%, 100.0%]), n = 2 boots"
     ) in texts
     assert not any("depth" in text for text in describe(forks, depths=depths[:2]).texts())

@@ -115,7 +115,7 @@ def test_a_terminal_is_short_and_the_page_has_all(
     text = draw_text(comparison, Options(width=78, colour=False, see="--html", everything=True))
     assert "forks at L" not in text
     assert (
-        "further migrations by level and node: 0 of 300 rows changed significantly; "
+        "other migrations by level and node: 0 of 300 rows changed significantly; "
         "n = 5+5 runs (see --html)" in " ".join(text.split())
     )
     assert "forks at L299" in html(comparison, Options(width=78, colour=False, see="--html"))
@@ -163,7 +163,7 @@ def test_too_few_runs_and_drift_are_said(describe: Describe, forks: PlacementRow
     single = describe(replace(forks, changed=None, p=None)).texts()[0]
     assert single.startswith("one run per side: significance unknown")
     drifted = describe(replace(forks, changed=None)).texts()[0]
-    assert "1 more differ, but drift may explain them" in drifted
+    assert "1 more differ, but drift may be the cause" in drifted
 
 
 def test_what_must_not_be_compared_is_not_counted_as_unchanged(
@@ -174,7 +174,7 @@ def test_what_must_not_be_compared_is_not_counted_as_unchanged(
     assert blocks.texts()[0].startswith("1 of 1 row changed significantly; ")
     told = describe(invalid).texts()
     assert not any("significant:" in text for text in told)
-    assert told[1].startswith("counts of the whole machine")
+    assert told[1].startswith("counts on all CPUs")
 
 
 def test_what_was_not_seen_is_said_once_for_all_sides(

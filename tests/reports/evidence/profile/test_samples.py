@@ -4,7 +4,7 @@
 from dataclasses import replace
 from typing import Any
 
-from schedperf.evidence.profile.document import (
+from schedperf.evidence.profile.record import (
     ComparedRow,
     ProfileDocument,
     ProfileLosses,
@@ -123,4 +123,4 @@ def test_without_operations_there_is_no_column_of_costs() -> None:
 
 def test_shares_are_of_the_periods_and_not_of_the_samples() -> None:
     found = table(described(ROW, sides=(side("base"), side("new"))))
-    assert "% of the event's count (a sample weighs as much as its period)" in found.caption
+    assert "% of the event's count (samples weighted by their period)" in found.caption

@@ -29,22 +29,22 @@ Describe = Callable[[Profile], Any]
         (
             {},
             (
-                "these 3 symbols are 71% of the change in CPU time per message (95% CI "
-                "[60%, 83%]); the wall time is not explained (the event stops): "
+                "3 symbols account for 71% of the change in CPU time per message (95% CI "
+                "[60%, 83%]); the change in wall time is not explained (the event stops): "
                 "update_cfs_group, update_load_avg, reweight_entity: 1.2 us per message"
             ),
         ),
         (
             {"symbols": ("update_cfs_group",), "busy_equal": True, "busy_reason": "it stayed"},
             (
-                "this 1 symbol is 71% of the change in CPU time per message (95% CI "
-                "[60%, 83%]) and of the wall time (it stayed): update_cfs_group: 1.2 us per message"
+                "1 symbol accounts for 71% of the change in CPU time per message (95% CI "
+                "[60%, 83%]) and in wall time (it stayed): update_cfs_group: 1.2 us per message"
             ),
         ),
         (
             {"part": None, "ci_low": None, "ci_high": None, "reason": "too few"},
             (
-                "these 3 symbols changed in cost (CPU time per message), share of its total "
+                "3 symbols changed in cost (CPU time per message), share of the total "
                 "change unknown (too few): update_cfs_group, update_load_avg, "
                 "reweight_entity: 1.2 us per message"
             ),
@@ -66,7 +66,7 @@ def test_denominators_and_notes_are_stated(describe: Describe) -> None:
     blocks = describe(make_profile())
     denominators, nodes, note = [block for block in blocks if isinstance(block, Text)][-3:]
     assert "idle included, as in perf report --no-children" in denominators.text
-    assert "that node's own count without idle" in nodes.text
+    assert "in % of the event's count on that node, idle excluded" in nodes.text
     assert (denominators.tone, note.tone) == ("muted", "muted")
     assert note.text == "base: the copy is partial"
 
@@ -98,11 +98,11 @@ def test_a_blind_event_is_one_short_warning_that_links_to_the_whole_of_it(
     item = sight_of(blocks)
     assert item.tone == "warning"
     assert item.text == (
-        "recorded with cpu-clock, which cannot see most of the scheduler: a function missing below "
-        "proves nothing"
+        "recorded with cpu-clock, which cannot see most of the scheduler: functions missing below "
+        "may still be hot"
     )
     assert item.evidence == ("profile#samples",)
-    sees = "cannot see code that runs with interrupts off, most of the scheduler"
+    sees = "cannot see code that runs with interrupts off (most of the scheduler)"
     assert cells(basis_of(blocks)) == [
         ["cpu-clock", "base and new", f"{sees}: {reason}"],
         ["cpu-clock", "instead", "record on a machine with a PMU"],
@@ -147,9 +147,11 @@ def test_an_event_that_sees_everything_is_no_warning(
     blocks = describe(make_profile())
     item = sight_of(blocks)
     assert item.tone == "plain"
-    assert item.text == "recorded with cycles, which sees code that runs with interrupts off too"
+    assert (
+        item.text == "recorded with cycles, which also samples code that runs with interrupts off"
+    )
     assert cells(basis_of(blocks)) == [
-        ["cycles", "base and new", "sees code that runs with interrupts off too: NMI"]
+        ["cycles", "base and new", "also samples code that runs with interrupts off: NMI"]
     ]
 
 

@@ -19,10 +19,7 @@ from tests.schedperf.evidence.profile.records import (
 Describe = Callable[[Profile], Any]
 Cells = Callable[[Table], list[list[str]]]
 
-CHANGED_OVER_NODES = (
-    "1 function whose share of the event's count, on all call paths together, changed "
-    "significantly; "
-)
+CHANGED_OVER_NODES = "1 function with a significant change in share (all call paths together); "
 
 
 def titled(blocks: Any, start: str) -> Table:
@@ -72,13 +69,13 @@ def test_a_row_opens_to_its_file_its_class_and_its_spread(describe: Describe) ->
     table = describe(make_profile()).tables()[0]
     hot, idle = ([item.text for item in blocks[0].items] for blocks in table.details)
     assert hot == [
-        "in [kernel], PELT",
-        "base by CPU: 6.50% - 21.00% of 192 CPUs",
-        "new by CPU: 6.50% - 21.00% of 192 CPUs",
-        "base by node: node 0 7.73%, node 1 13.15%",
-        "new by node: node 0 12.68%, node 1 20.22%",
+        "binary: [kernel], class: PELT",
+        "base share by CPU: 6.50% - 21.00% over 192 CPUs",
+        "new share by CPU: 6.50% - 21.00% over 192 CPUs",
+        "base share by node: node 0 7.73%, node 1 13.15%",
+        "new share by node: node 0 12.68%, node 1 20.22%",
     ]
-    assert idle == ["in [kernel]", "not tested: idle time"]
+    assert idle == ["binary: [kernel]", "not tested: idle time"]
 
 
 def test_cold_rows_that_did_not_change_are_hidden_where_something_did(describe: Describe) -> None:
@@ -104,16 +101,16 @@ def test_a_row_without_q_says_why(describe: Describe) -> None:
         make_row("once", changed=False, share=replace(untested(13.3), ci_low=None, ci_high=None)),
     )
     table = describe(with_point(rows=rows)).tables()[0]
-    cold = "below 0.1% in base and new together"
-    blind = "kernel code that the event may see in part only"
-    few = "no CI: the runs do not vary"
+    cold = "share below 0.1% (sum of base and new)"
+    blind = "kernel code that the event may sample incompletely"
+    few = "no CI: no variance between runs"
     assert f"3 not tested: 1 {cold}, 1 {blind}, 1 {few}; " in table.caption
     said = [blocks[0].items[1].text for blocks in table.details[1:]]
     assert said == [f"not tested: {why}" for why in (cold, blind, few)]
     # A class has no least share: where one has no q, the event is blind.
     classes = (make_class_row(share=untested(0.003), changed=False),)
-    table = titled(describe(with_point(classes=classes)), "by class of function")
-    assert table.caption.endswith(f"none of 1 row was tested: {blind}")
+    table = titled(describe(with_point(classes=classes)), "by function class")
+    assert table.caption.endswith(f"none of 1 row was tested for significance: {blind}")
 
 
 def test_what_changed_is_shown_over_nodes_in_a_narrow_table_too(
@@ -135,7 +132,7 @@ def test_without_a_change_or_with_one_node_there_is_no_second_table(describe: De
     one = make_row(new_nodes={0: 12.0}, new_range=(12.0, 12.0))
     for row in (one, make_row(changed=False)):
         captions = [table.caption for table in describe(with_point(rows=(row,))).tables()]
-        assert not any("on all call paths together" in caption for caption in captions)
+        assert not any("(all call paths together)" in caption for caption in captions)
 
 
 def test_one_node_has_no_ranges(describe: Describe) -> None:
@@ -154,7 +151,7 @@ def test_costs_are_scaled_and_begin_with_all_that_is_not_idle(
     describe: Describe, cells: Cells
 ) -> None:
     table = titled(
-        describe(make_profile()), "cost in us per message, without idle time: 40k messages a run"
+        describe(make_profile()), "cost in us per message, without idle time: 40k messages per run"
     )
     assert cells(table) == [
         ["all but idle", "10", "12", "+2", "[+1.9, +2.1]", ""],
@@ -186,7 +183,7 @@ def test_a_rate_times_the_time_is_no_count_and_that_is_said(describe: Describe) 
     operations = ProfileOperations(unit="message", exact=False, base=40e3, new=40e3)
     table = titled(describe(with_point(operations=operations)), "cost in")
     assert table.caption.endswith(
-        "; operations are the printed rate times the run's time; "
+        "; operations estimated as printed rate times run time; "
         "1 of 1 row changed significantly: update_cfs_group +0.85"
     )
 
@@ -208,7 +205,7 @@ def test_without_operations_there_are_no_costs_and_the_reason_is_given(describe:
 
 
 def test_classes_have_a_table_with_what_moved_them(describe: Describe, cells: Cells) -> None:
-    table = titled(describe(make_profile()), "by class of function")
+    table = titled(describe(make_profile()), "by function class")
     assert cells(table)[0][:4] == ["PELT", "8.50", "16.25", "* +7.75"]
     assert cells(table)[0][-3:] == [
         "7.73% - 13.15%",

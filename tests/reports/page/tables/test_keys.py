@@ -229,5 +229,5 @@ def test_a_chart_chooses_a_row_and_limits_the_rows(visit_tables: Visit, results:
     opened.ask(tell, ["limit", {"order": None}])
     assert opened.names() == CHANGED
     opened.ask(tell, ["limit", {"order": [4]}])
-    opened.button("1 row chosen in the chart: show all").click()
+    opened.button("1 row selected in the chart: show all").click()
     assert opened.names() == CHANGED

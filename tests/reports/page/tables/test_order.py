@@ -35,15 +35,15 @@ def test_what_did_not_change_is_hidden_until_asked_for(visit_tables: Visit, resu
     opened = visit_tables(results)
     assert opened.names() == CHANGED
     assert opened.count() == "3 of 6 rows"
-    chip = opened.button("3 hidden as unchanged: show")
+    chip = opened.button("3 rows hidden (unchanged): show")
     assert chip.get_attribute("aria-pressed") == "false"
     chip.focus()
     opened.press("Enter")
     assert opened.names() == ALL
     assert opened.count() == "6 rows"
-    assert opened.button("3 unchanged shown: hide").get_attribute("aria-pressed") == "true"
+    assert opened.button("3 rows shown (unchanged): hide").get_attribute("aria-pressed") == "true"
     opened.address("a")
-    opened.button("3 unchanged shown: hide").click()
+    opened.button("3 rows shown (unchanged): hide").click()
     assert opened.names() == CHANGED
     opened.address("")
     assert opened.complaints == []
@@ -57,7 +57,7 @@ def test_a_note_and_a_heading_go_with_their_rows(visit_tables: Visit, results: T
     opened.search("nothing like it")
     assert not heading.is_visible()
     opened.search("")
-    opened.button(re.compile("hidden as")).click()
+    opened.button(re.compile(r"hidden \(")).click()
     assert note.is_visible()
 
 
@@ -66,8 +66,8 @@ def test_where_all_is_unchanged_nothing_is_hidden(
 ) -> None:
     opened = visit_tables(table_of(rows=plain(3).rows, quiet=(True,) * 3))
     assert opened.names() == ["r0", "r1", "r2"]
-    assert opened.page.get_by_text("all 3 unchanged").is_visible()
-    assert opened.page.get_by_role("button", name=re.compile("hidden as")).count() == 0
+    assert opened.page.get_by_text("all 3 rows unchanged").is_visible()
+    assert opened.page.get_by_role("button", name=re.compile(r"hidden \(")).count() == 0
 
 
 def test_short_tables_have_no_tools_and_long_ones_do(
@@ -145,7 +145,7 @@ def test_sorted_rows_leave_their_heading_and_say_it_themselves(
     assert not opened.page.locator("tr.heading").is_visible()
     said = opened.ask("getComputedStyle(document.querySelector('.clip'), '::before').content")
     assert "hackbench -T" in said
-    opened.button("3 hidden as unchanged: show").click()
+    opened.button("3 rows hidden (unchanged): show").click()
     follows = "document.querySelector('tr.note').previousElementSibling.dataset.row"
     assert opened.ask(follows) == "2"
 
@@ -189,13 +189,13 @@ def test_where_nothing_fits_the_way_back_is_said(visit_tables: Visit, results: T
     opened.search("groups=4")
     assert opened.names() == []
     assert opened.count() == "0 of 6 rows"
-    assert "nothing fits “groups=4”" in opened.page.locator("tbody.nothing").inner_text()
-    opened.button("Show 1 hidden as unchanged").click()
+    assert "no row matches “groups=4”" in opened.page.locator("tbody.nothing").inner_text()
+    opened.button("Show 1 hidden (unchanged)").click()
     assert opened.names() == ["groups=4"]
     opened.search("zebra")
     opened.button("Clear the search").click()
     assert opened.names() == ALL
     opened.search("zebra")
-    opened.button("Show the table as it was").click()
+    opened.button("Reset the table").click()
     assert opened.names() == CHANGED
     opened.address("")

@@ -24,7 +24,7 @@ GUEST = {"kernel": {"cmdline": "virtme_hostname=virtme-ng ro quiet"}}
 
 @pytest.fixture
 def compared(make_bundle: MakeBundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Compare:
-    """Compare base.tar with new.tar, both in the folder of the process."""
+    """Compare base.tar with new.tar, both in the directory of the process."""
     monkeypatch.chdir(tmp_path)
 
     def compared(base: dict[str, Any], new: dict[str, Any]) -> Comparison:
@@ -58,7 +58,7 @@ def test_another_workload_is_recorded_on_the_new_side_too(compared: Compare) -> 
     found = compared(base, {"workload": "perf bench sched pipe", **cpu("b")})
     advised = step(found, "equalise")
     assert advised.what == "record the same workload on both sides"
-    assert "make equal as well: cpu.model" in advised.why
+    assert "; also use equal values of cpu.model, " in advised.why
     assert advised.commands == (
         "schedperf record -o new-equal.tar -n 5 --with none -- hackbench -g 4",
         "schedperf compare base.tar new-equal.tar",

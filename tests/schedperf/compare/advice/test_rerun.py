@@ -22,7 +22,7 @@ SETUP = "echo 0 >/proc/sys/kernel/x && ./enter-cgroup 8 $$"
 def advise(
     make_bundle: MakeBundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., NextStep]:
-    """Return the step of an open result, of bundles in folders below that of the process."""
+    """Return the step of an open result, of bundles in directories below that of the process."""
     monkeypatch.chdir(tmp_path)
 
     def advise(*names: str, in_rounds: bool = True, **facts: Any) -> NextStep:
@@ -71,5 +71,5 @@ def test_runs_are_appended_to_bundles_that_are_named_from_there(
     found = advise("out/base.tar", "out/new.tar", in_rounds=False, workload="./bench -g 4")
     assert found.commands[0].startswith("schedperf record --append out/base.tar")
     assert found.why.endswith(
-        "; run this in the folder of ./bench, with bundle paths relative to it"
+        "; run this in the directory of ./bench, with bundle paths relative to it"
     )

@@ -134,7 +134,7 @@ def test_alignment_alone_folds_the_same_and_says_so(analyse: Analyse, units_of: 
     run = scheduler_run("base")
     by_log = analyse(run, units=parse_percpu_log(run.numa.percpu_lines(), "percpu.txt"))
     assert by_log.lines == analyse(run, units=units_of(run)).lines
-    assert any("alignment alone" in note for note in by_log.notes)
+    assert any("alignment only" in note for note in by_log.notes)
 
 
 def test_sharing_is_true_of_one_word_and_false_of_two(analyse: Analyse, units_of: UnitsOf) -> None:
@@ -161,7 +161,7 @@ def test_the_double_count_is_in_the_records_and_said(analyse: Analyse) -> None:
     profile = analyse(run)
     doubled = profile.totals["double_counted"]
     assert doubled == profile.totals["load_remote_dram"] > 0
-    assert any(f"{doubled} remote HITM are counted" in note for note in profile.notes)
+    assert any(f"{doubled} loads are counted as both remote HITM" in note for note in profile.notes)
 
 
 def read_generated(run: MemoryRun) -> Recording:
@@ -192,7 +192,7 @@ def test_a_period_that_perf_chose_is_none_and_said() -> None:
     events = tuple(replace(event, by_frequency=True) for event in recording.events)
     profile = analyse_recording(replace(recording, events=events))
     assert profile.period is None
-    assert any("adapted the period" in note for note in profile.notes)
+    assert any("adapted the sampling period" in note for note in profile.notes)
 
 
 def test_a_recording_without_memory_samples_is_refused() -> None:

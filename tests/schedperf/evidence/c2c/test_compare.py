@@ -165,7 +165,7 @@ def test_a_named_line_that_a_side_does_not_have_was_counted_zero_times() -> None
 def test_totals_that_a_text_does_not_have_are_no_zeros() -> None:
     text = runs({LOAD_AVG: (9,)}, is_text=True, period=None, totals={})
     found = compare_memory(runs({LOAD_AVG: (9,)}), text)
-    assert found.reason == "the text of a report does not record the sampling period"
+    assert found.reason == "output of `perf c2c report` does not contain the sampling period"
     assert tuple(found.totals.remote.samples) == (9, None)
     assert tuple(only(found).remote.samples) == (9, 9)
 
@@ -188,7 +188,7 @@ def test_an_offset_without_a_name_is_compared_within_one_build_only() -> None:
         (BaseNew(base=None, new=3), None),
     ]
     assert {one.unmatched for one in apart.lines} == {
-        "offsets without a name differ between builds"
+        "offsets of unnamed lines differ between builds"
     }
     same = compare_memory(runs({key: (9, 8)}, boot="a"), runs({key: (2, 1)}, boot="b"))
     assert tuple(only(same).remote.samples) == (17, 3)
@@ -222,21 +222,24 @@ def test_a_name_that_may_be_hidden_behind_an_address_is_not_counted_as_zero() ->
     new = runs({"0xffffffff82a00000": (9, 9)}, boot="n")
     found = compare_memory(base, new)
     named = next(one for one in found.lines if one.base is not None)
-    assert named.unmatched == "new may have it among its 1 lines without a name"
+    assert named.unmatched == "may be an unnamed line in new (unnamed lines: 1)"
     assert named.remote.q is None
 
 
 @pytest.mark.parametrize(
     ("values", "reason"),
     [
-        ({"observable": "peer"}, "observables differ between runs: hitm in base, peer in new"),
-        ({"period": 200}, "periods differ between runs: 100 in base, 200 in new"),
-        ({"ldlat": None}, "least latencies differ between runs: 30 in base, none in new"),
-        ({"line_bytes": 128}, "line sizes differ between runs: 64 in base, 128 in new"),
+        (
+            {"observable": "peer"},
+            "kinds of contended loads differ between runs: hitm in base, peer in new",
+        ),
+        ({"period": 200}, "sampling periods differ between runs: 100 in base, 200 in new"),
+        ({"ldlat": None}, "minimum load latencies differ between runs: 30 in base, none in new"),
+        ({"line_bytes": 128}, "cache line sizes differ between runs: 64 in base, 128 in new"),
         ({"event": ("x",)}, "events differ between runs: cpu/mem-loads,ldlat=30/P and cpu/mem-"),
         (
             {"operations": Operations(count=1.0, unit="run", exact=True)},
-            "operations differ between runs: message in base, run in new",
+            "units of operations differ between runs: message in base, run in new",
         ),
         ({"operations": None}, "the number of benchmark operations per run is unknown"),
     ],
@@ -254,13 +257,13 @@ def test_different_questions_are_not_compared(values: dict[str, Any], reason: st
 def test_runs_of_one_side_with_different_periods_are_not_compared() -> None:
     mixed = [*runs({OTHER: (1,)}), *runs({OTHER: (1,)}, period=7)]
     found = compare_memory(mixed, mixed)
-    assert found.reason == "periods differ between runs: 100, 7, in both sides"
+    assert found.reason == "sampling periods differ between runs: 100, 7 in both base and new"
 
 
 def test_samples_that_perf_chose_stand_for_no_number_of_accesses() -> None:
     either = runs({OTHER: (1, 2)}, period=None)
     assert compare_memory(either, either).reason == (
-        "the period is not fixed, so accesses per sample are unknown"
+        "the sampling period is not fixed, so accesses per sample are unknown"
     )
 
 
@@ -306,7 +309,7 @@ def test_one_run_a_side_has_rates_without_intervals_and_says_so() -> None:
     remote = only(found).remote
     assert (remote.base, remote.new) == (pytest.approx(1.0), pytest.approx(9.0))
     assert remote.ratio_low is remote.p is remote.least_ratio is found.model is None
-    assert found.notes[0] == "base: one run: run-to-run variance unknown"
+    assert found.notes[0] == "base: only one run, run-to-run variance unknown"
 
 
 def test_lines_that_few_samples_hit_are_not_tested() -> None:
@@ -316,7 +319,7 @@ def test_lines_that_few_samples_hit_are_not_tested() -> None:
 
 
 def test_no_run_is_an_error_of_the_caller_and_no_line_is_none() -> None:
-    with pytest.raises(ValueError, match="both sides need a run"):
+    with pytest.raises(ValueError, match="no runs on one side"):
         compare_memory([], [run()])
     found = compare_memory([run()] * 2, [run()] * 2)
     assert found.lines == ()
@@ -336,7 +339,7 @@ def test_what_could_not_be_seen_is_said_once_a_side() -> None:
 def test_notes_that_differ_in_their_numbers_alone_are_said_once() -> None:
     base = [run(line("percpu+0x40", 5, "x"), notes=(f"{lost} records lost",)) for lost in (3, 4, 5)]
     assert compare_memory(base, [run(), run()]).notes == (
-        "base: 3 records lost (and alike in 2 more runs)",
+        "base: 3 records lost (similar in 2 more runs)",
     )
 
 

@@ -120,7 +120,7 @@ def test_reads_of_offsets_are_known_where_perf_prints_records_by_offset() -> Non
     assert [(one.reads, one.writes) for one in known.lines[0].accesses] == [(923, 571)]
     unsaid = profile_of_text(sample("joemario/c2c_example_report.out"))
     assert {one.reads for line in unsaid.lines for one in line.accesses} == {None}
-    assert any("no loads by offset" in note for note in unsaid.notes)
+    assert any("loads per offset" in note for note in unsaid.notes)
 
 
 def test_minus_nan_is_left_out(report: str) -> None:
@@ -142,7 +142,10 @@ def test_rows_that_do_not_fit_their_columns_are_counted(report: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "hello\n", "=" * 50, "# ..... ......\n", "\0" * 100])
 def test_what_is_no_report_is_refused_in_one_line(text: str) -> None:
-    with pytest.raises(InputError, match="not output of `perf c2c report --stdio`") as caught:
+    with pytest.raises(
+        InputError,
+        match="unknown format .expected the complete output of `perf c2c report --stdio`",
+    ) as caught:
         parse_c2c_text(text, "report")
     assert "\n" not in str(caught.value)
 

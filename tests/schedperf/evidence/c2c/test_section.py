@@ -182,7 +182,7 @@ def test_lines_that_changed_come_first_and_are_findings(compared: C2c) -> None:
     assert claim.startswith(
         "`runqueues` (percpu+0x2ba40): remote HITM 125 -> 250 per 1000 messages"
     )
-    assert "(times 2 [1.35, 3])" in claim
+    assert "(ratio 2, 95% CI [1.35, 3])" in claim
     assert found[0].evidence == (f"c2c#{line_of(compared, 'runqueues').row}",)
     assert found[0].n == (3, 3)
     assert found[0].ci is not None
@@ -218,7 +218,7 @@ def test_objects_known_by_address_alone_are_compared_with_nothing(compared: C2c)
 def test_other_periods_are_not_compared_and_the_reason_is_said(sides: Sides) -> None:
     data = data_of(sides(runs_of("base", *SCALES), runs_of("new", *SCALES, period=500)))
     point = point_of(data)
-    assert point.reason == "periods differ between runs: 1000 in base, 500 in new"
+    assert point.reason == "sampling periods differ between runs: 1000 in base, 500 in new"
     assert point.totals.remote.base is None
     assert point.totals.remote.samples.base > 0
     assert findings_of(data) == []
@@ -228,7 +228,7 @@ def test_other_observables_are_never_compared(sides: Sides) -> None:
     arm = sampled(write_perf_data(scheduler_run("new", numa=NUMA, vendor="arm").perf_data()))
     point = point_of(data_of(sides(runs_of("base", *SCALES), [arm] * 3)))
     assert point.observable == BaseNew(base="hitm", new="peer")
-    assert point.reason == "observables differ between runs: hitm in base, peer in new"
+    assert point.reason == "kinds of contended loads differ between runs: hitm in base, peer in new"
 
 
 def test_a_workload_without_operations_is_not_compared(sides: Sides) -> None:
@@ -249,7 +249,7 @@ def test_points_are_compared_one_by_one_and_single_ones_are_said(sides: Sides) -
     assert points[1].lines[0].row.startswith("hackbench -l 100 -g {groups}/groups=1/")
     only = data_of(sides(base, runs_of("new", 1.0, chosen=four)))
     assert only.comparisons[0].notes[-1] == (
-        "memory was sampled for hackbench -l 100 -g {groups} at groups=1 on base only"
+        "memory accesses of hackbench -l 100 -g {groups} at groups=1 were sampled in base only"
     )
 
 
@@ -304,15 +304,15 @@ def test_loads_of_perf_mem_are_read_as_what_they_are(sides: Sides) -> None:
     assert point.totals.remote.samples.base > 0
     assert point.totals.stores.samples == BaseNew(base=0, new=0)
     assert all(seen.sharing is None for line in point.lines for seen in line.seen)
-    assert any("no store was sampled: writers of a line" in note for note in point.notes)
-    assert any("perf_mem's, loads with the cache" in note for note in compared.notes)
+    assert any(
+        "no stores were sampled: the writers of a cache line" in note for note in point.notes
+    )
+    assert any("samples of `perf_mem`, which record only loads" in note for note in compared.notes)
 
 
 def test_why_nothing_of_perf_mem_could_be_read_is_the_reason(sides: Sides) -> None:
     damaged = {"kind": "instrumented", "files": {"perf_mem/perf.data": b"nonsense"}}
-    with pytest.raises(
-        Absent, match="^base: boots/0/runs/000/perf_mem/perf.data: not perf.data: it starts with"
-    ):
+    with pytest.raises(Absent, match="^base: boots/0/runs/000/perf_mem/perf.data: invalid magic"):
         c2c(sides([damaged], runs_of("new", 1.0)))
 
 
@@ -331,11 +331,9 @@ def test_a_damaged_recording_is_a_note_and_the_others_are_compared(sides: Sides)
     assert (
         data.comparisons[0]
         .notes[0]
-        .startswith("base: boots/0/runs/001/perf_c2c/perf.data: not perf.data: it starts with")
+        .startswith("base: boots/0/runs/001/perf_c2c/perf.data: invalid magic")
     )
-    with pytest.raises(
-        Absent, match="^base: boots/0/runs/000/perf_c2c/perf.data: not perf.data: it starts with"
-    ):
+    with pytest.raises(Absent, match="^base: boots/0/runs/000/perf_c2c/perf.data: invalid magic"):
         c2c(sides([sampled(b"nonsense")], runs_of("new", 1.0)))
 
 
@@ -352,9 +350,9 @@ def test_clean_failed_and_warmup_runs_do_not_count(sides: Sides) -> None:
 def test_without_a_layout_lines_have_no_names_and_the_reason_is_said(sides: Sides) -> None:
     data = data_of(sides(runs_of("base", *SCALES), runs_of("new", *SCALES), layout=False))
     assert all(line.name is None for line in point_of(data).lines)
-    assert any("data have no names" in note for note in point_of(data).notes)
+    assert any("variables are not named" in note for note in point_of(data).notes)
     folded = next(line for line in point_of(data).lines if line.row.startswith("percpu+0x2ba40"))
-    assert folded.unmatched == "offsets without a name differ between builds"
+    assert folded.unmatched == "offsets of unnamed lines differ between builds"
 
 
 def test_samples_of_new_outrank_the_table_in_the_layout_section(sides: Sides) -> None:

@@ -68,7 +68,7 @@ def test_more_blocks_than_cpus_are_no_units_and_that_is_said() -> None:
     addresses = np.array([HALF + number * UNIT for number in range(4)], dtype=np.uint64)
     found = fold_addresses(addresses, make({}, cpus=3), 64)
     assert not found.is_folded.any()
-    assert "4 blocks of memory look like the units of 3 CPUs" in found.note
+    assert "4 memory blocks look like per-CPU units, but there are 3 CPUs" in found.note
 
 
 def test_addresses_of_users_are_never_candidates() -> None:

@@ -101,27 +101,30 @@ def test_a_function_is_known_under_its_old_and_its_new_name() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "version is None"),
-        ("version = 2", "version is 2"),
+        ("", "`version` is None"),
+        ("version = 2", "`version` is 2"),
         ("version = 1\n[percpu\n", "fix the line"),
-        ("version = 1\npercpu = 3", "percpu: not a table"),
-        ("version = 1\n[percpu]\nx = 3", "percpu: x: not a table"),
-        (f"version = 1\n[percpu]\nx = {ROW.replace('rarely', 'never')}", "'never' is unknown"),
-        (f"version = 1\n[percpu]\nx = {ROW.replace('wakeup', 'sleep')}", "'sleep' is unknown"),
+        ("version = 1\npercpu = 3", "percpu: invalid value '3'"),
+        ("version = 1\n[percpu]\nx = 3", "percpu: x: invalid value '3'"),
+        (f"version = 1\n[percpu]\nx = {ROW.replace('rarely', 'never')}", "unknown value 'never'"),
+        (f"version = 1\n[percpu]\nx = {ROW.replace('wakeup', 'sleep')}", "unknown value 'sleep'"),
         (
             f"version = 1\n[percpu]\nx = {ROW.replace('fair.c:f', 'f')}",
-            "is invalid (expected FILE:FUNCTION)",
+            "(expected FILE:FUNCTION)",
         ),
-        (f"version = 1\n[percpu]\nx = {ROW.replace('read', 'reads')}", "read, reads"),
-        (f"version = 1\n[percpu]\nx = {ROW[:-1]}, since = 6 }}", "'6' is not a release"),
+        (
+            f"version = 1\n[percpu]\nx = {ROW.replace('read', 'reads')}",
+            "unknown keys: reads, missing keys: read;",
+        ),
+        (f"version = 1\n[percpu]\nx = {ROW[:-1]}, since = 6 }}", "invalid release '6'"),
         (f'version = 1\n[percpu]\nx = {ROW}\ny = {ROW[:-1]}, was = ["x"] }}', "'x' is duplicated"),
-        ("version = 1\ntogether = 1", "together is not a list"),
-        (SET_WITHOUT_A_ROW, "no row for 'x'"),
+        ("version = 1\ntogether = 1", "invalid value of `together`"),
+        (SET_WITHOUT_A_ROW, "rule names 'x', which has no row"),
         (
             'version = 1\n[[apart]]\nunit = "percpu"\nnames = []',
-            "apart: '[]' is not a list of names",
+            "apart: invalid value '[]'",
         ),
-        ("version = 1\n[embedded]\npercpu = 1", "embedded: not a table"),
+        ("version = 1\n[embedded]\npercpu = 1", "embedded: invalid value '1'"),
     ],
 )
 def test_a_bad_table_is_refused_in_one_line(text: str, message: str) -> None:
@@ -219,7 +222,7 @@ def test_what_is_inlined_is_sampled_under_its_callers_names() -> None:
 
 
 def test_callers_that_are_no_list_are_refused() -> None:
-    with pytest.raises(InputError, match="inlined: inner: 'outer' is not a list of names"):
+    with pytest.raises(InputError, match="inlined: inner: invalid value 'outer'"):
         parse_heat('version = 1\n[inlined]\ninner = "outer"\n', "made")
 
 

@@ -37,19 +37,22 @@ def edit(
             (edit("inserted", None, 12, "y", is_at_most=True),),
             "x (inserted with y, at most 12 bytes in all)",
         ),
-        ((edit("removed", 24, None, "y", "z"),), "x (removed with 2 more, 24 bytes in all)"),
+        (
+            (edit("removed", 24, None, "y", "z"),),
+            "x (removed with 2 other entries, 24 bytes in all)",
+        ),
         ((edit("resized", 8, 16),), "x (resized from 8 to 16 bytes)"),
         ((edit("realigned", 8, 64),), "x (alignment changed from 8 to 64 bytes)"),
         ((edit("reordered", 8, 8),), "x (declared elsewhere)"),
         (
             (edit("unexplained", 0, 12),),
-            "x (no change in the sources; the gap in front of it changed from 0 to 12 bytes)",
+            "x (unexplained; the padding before it changed from 0 to 12 bytes)",
         ),
         (
             (edit("removed", 4, None), edit("resized", 1, 2)),
             "x (removed, 4 bytes) and 1 more edit",
         ),
-        ((), "unknown: too many differences to separate"),
+        ((), "unknown: too many differences between the layouts"),
     ],
 )
 def test_a_cause_says_what_was_edited_and_by_how_much(

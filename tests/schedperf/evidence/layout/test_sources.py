@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Kernels from whatever is at hand: files, folders, bundles, and what is none of these."""
+"""Kernels from whatever is at hand: files, directories, bundles, and what is none of these."""
 
 import gzip
 import shutil
@@ -36,7 +36,7 @@ ROWS = [("root_cpuacct_cpuusage", 0x08, 8, 0), ("sd_llc_id", 0x38, 4, 1)]
 
 @pytest.fixture
 def folder(tmp_path: Path, make_btf: Callable[..., bytes]) -> Path:
-    """Return a folder with the files of one kernel."""
+    """Return a directory with the files of one kernel."""
     folder = tmp_path / "tip"
     folder.mkdir()
     (folder / "System.map").write_text(MAP)
@@ -65,7 +65,7 @@ def test_names_of_the_symbol_table_and_sizes_and_types_of_btf_are_joined(folder:
 def test_globals_leave_out_what_has_no_name_of_its_own(folder: Path) -> None:
     unit = load_kernel(folder).units["globals"]
     assert [(one.name, one.offset, one.size) for one in unit.entries] == [("nohz", 0x40, None)]
-    assert unit.noise == {"static variables that share their name with others": 2}
+    assert unit.noise == {"static variables with a duplicate name": 2}
 
 
 def test_a_symbol_table_alone_knows_no_sizes_and_no_structs(folder: Path) -> None:
@@ -86,15 +86,15 @@ def test_btf_alone_says_how_much_it_does_not_describe(folder: Path) -> None:
         ("root_cpuacct_cpuusage", "d"),
         ("sd_llc_id", "D"),
     ]
-    assert unit.notes[0].startswith("BTF describes 12 of 4096 bytes; ")
-    assert "BTF has no places of global variables" in kernel.unknown["globals"]
-    assert "has no struct no_such" in kernel.unknown["struct no_such"]
+    assert unit.notes[0].startswith("BTF describes 12 of 4096 bytes of the per-CPU section; ")
+    assert "BTF has no addresses of global variables" in kernel.unknown["globals"]
+    assert "unknown struct no_such" in kernel.unknown["struct no_such"]
 
 
 def test_btf_of_another_build_gives_no_sizes(folder: Path, make_btf: Callable[..., bytes]) -> None:
     (folder / "btf").write_bytes(make_btf([(name, 0x400 + at, 8, 0) for name, at, _, _ in ROWS]))
     unit = load_kernel(folder).units["percpu"]
-    assert "are of different builds, so BTF's sizes are not used" in unit.notes[0]
+    assert "are from different builds, so BTF's sizes are not used" in unit.notes[0]
     assert {one.size for one in unit.entries} == {None}
 
 
@@ -126,8 +126,8 @@ def _btf_of(folder: Path, rows: list[tuple[str, int, int, int]]) -> bytes:
 def test_a_damaged_file_beside_a_sound_one_is_a_note(folder: Path) -> None:
     (folder / "btf").write_bytes(b"\x9f\xeb")
     kernel = load_kernel(folder, structs=["rq"])
-    assert kernel.notes == ("btf of tip: 2 bytes are too few for BTF",)
-    assert kernel.unknown["struct rq"] == "btf of tip: cannot be used"
+    assert kernel.notes == ("btf of tip: truncated BTF header (2 bytes, expected 24)",)
+    assert kernel.unknown["struct rq"] == "btf of tip: damaged BTF"
     assert "percpu" in kernel.units
 
 
@@ -172,7 +172,7 @@ def test_boots_of_one_bundle_with_different_layouts_are_noted(
     runs = [{"time_s": 1, "boot": 0}, {"time_s": 1, "boot": 1}]
     path = make_bundle(tmp_path / "base.tar", label="base", runs=runs, files=files)
     notes = load_kernel(path).notes
-    assert "boot 1 of base has another per-CPU layout than boot 0, which is shown" in notes
+    assert "boot 1 of base has a different per-CPU layout than boot 0; boot 0 is shown" in notes
 
 
 def test_a_bundle_without_a_layout_says_so(
@@ -191,16 +191,16 @@ def test_a_bundle_without_a_layout_says_so(
         (b"some text\nand more\n", "starts with 736f6d65"),
         (b"MZ" + bytes(5000), "boot image without symbols"),
         (bytes(0x202) + b"HdrS", "boot image without symbols"),
-        (b"\x7fELF" + bytes(60), "its ELF headers make no sense"),
-        (b"\x9f\xeb\x01\0", "4 bytes are too few for BTF"),
-        (gzip.compress(MAP.encode(), mtime=0), "is not a tar|before the first member"),
+        (b"\x7fELF" + bytes(60), "invalid ELF headers"),
+        (b"\x9f\xeb\x01\0", "truncated BTF header .4 bytes"),
+        (gzip.compress(MAP.encode(), mtime=0), "invalid tar archive|before the first member"),
         (
             b"ffffffffffffffff B The real System.map is in the linux-image-6.1-dbg package\n",
-            "is a stub; the real System.map is in the package linux-image-6.1-dbg",
+            "stub without symbols; install linux-image-6.1-dbg",
         ),
         (b"0000000000000000 T _text\n", "all addresses are hidden"),
-        (b"ffffffff81000000 T _text\n", "no per-CPU symbols, as in kallsyms without"),
-        (MAP.encode() + b"ffffffff81000000 T x\n" * 2_000_000, "lines, more than 2000000"),
+        (b"ffffffff81000000 T _text\n", "no per-CPU symbols .missing in kallsyms without"),
+        (MAP.encode() + b"ffffffff81000000 T x\n" * 2_000_000, "lines .expected at most 2000000."),
     ],
 )
 def test_what_tells_nothing_gets_one_clear_line(
@@ -216,8 +216,8 @@ def test_what_tells_nothing_gets_one_clear_line(
 def test_what_is_no_file_gets_one_clear_line(tmp_path: Path) -> None:
     for path, problem in (
         (tmp_path / "absent", "no such file"),
-        (Path("/dev/zero"), "not a regular file or a folder"),
-        (tmp_path, "holds no vmlinux, System.map"),
+        (Path("/dev/zero"), "unsupported file type"),
+        (tmp_path, "no kernel files found .expected vmlinux, System.map"),
     ):
         with pytest.raises(InputError, match=problem):
             load_kernel(path)
@@ -226,7 +226,9 @@ def test_what_is_no_file_gets_one_clear_line(tmp_path: Path) -> None:
 def test_a_folder_with_two_kernels_is_refused(tmp_path: Path) -> None:
     for release in ("6.1", "6.2"):
         (tmp_path / f"System.map-{release}").write_text(MAP)
-    with pytest.raises(InputError, match="holds 2 files System.map-…; give a folder with one"):
+    with pytest.raises(
+        InputError, match=r"2 files match System.map-\* \(expected 1\); give a directory with one"
+    ):
         load_kernel(tmp_path)
     (tmp_path / "System.map-6.2").unlink()
     assert "percpu" in load_kernel(tmp_path).units
@@ -245,7 +247,7 @@ def test_split_btf_finds_its_kernel_beside_it(
     kernel = load_kernel(tmp_path / "nf_conntrack", structs=["nf_conn"])
     assert [one.name for one in kernel.units["struct nf_conn"].entries] == ["use"]
     (tmp_path / "vmlinux").unlink()
-    with pytest.raises(InputError, match="is split BTF of a module; give the BTF of its kernel"):
+    with pytest.raises(InputError, match="split BTF of a module; put the BTF of its kernel"):
         load_kernel(tmp_path / "nf_conntrack", structs=["nf_conn"])
 
 

@@ -106,7 +106,7 @@ CFS = "functions/update_cfs_group"
         ),
         (f"{CFS}/mechanism", 7, "mechanism is invalid .expected str"),
         (f"{CFS}/tried", {"kprobe": ["x"]}, "tried.* is invalid .expected str"),
-        (f"{CFS}/calls", None, "mechanism and calls contradict each other"),
+        (f"{CFS}/calls", None, "only one of mechanism and calls is null"),
         (f"{CFS}/calls", {"0": -1}, "calls.* is invalid .expected int >= 0"),
         (f"{CFS}/calls", {"0": 1.5}, "expected int, got float"),
         (f"{CFS}/calls", {"0": LARGEST_COUNT + 1}, "expected int <= "),
@@ -119,14 +119,18 @@ CFS = "functions/update_cfs_group"
             {str(cpu): 0 for cpu in range(MOST_CPUS + 1)},
             "of length <= 8192|int <= 8191",
         ),
-        (f"{CFS}/calls", {"0": 17}, "contexts adds up to 180 of 17 calls"),
-        (f"{CFS}/contexts", {"enqueue": {"0": 9}}, "adds up to 9 of 180 calls"),
+        (f"{CFS}/calls", {"0": 17}, "contexts sums to 180 .expected 17, the sum of calls"),
+        (f"{CFS}/contexts", {"enqueue": {"0": 9}}, "contexts sums to 9 .expected 180"),
         (
             f"{CFS}/contexts",
             {f"c{number}": {} for number in range(17)},
             "contexts is invalid .expected object of length <= 16",
         ),
-        (f"{CFS}/durations/timed", {"0": 999, "2": 0}, "log2_ns adds up to 180 of 999"),
+        (
+            f"{CFS}/durations/timed",
+            {"0": 999, "2": 0},
+            "log2_ns sums to 180 .expected 999, the sum of timed",
+        ),
         (f"{CFS}/durations/sum_ns", {"0": 1}, "timed and sum_ns have different CPUs"),
         (f"{CFS}/durations/linear_step_ns", 0, "linear_step_ns is invalid .expected int >= 1"),
         (f"{CFS}/durations/log2_ns", {"0": [1] * 65}, "array of length <= 64"),
@@ -134,8 +138,12 @@ CFS = "functions/update_cfs_group"
         (f"{CFS}/durations/log2_ns", {"0": 10**9}, "expected array, got int"),
         (f"{CFS}/durations/log2_ns", {"0": [-1]}, "expected int >= 0"),
         (f"{CFS}/durations/linear_ns", {"0": [0] * 1025}, "array of length <= 1024"),
-        (f"{CFS}/durations/linear_ns", {"0": [90], "2": [90, 0]}, "CPUs differ in the bins"),
-        (f"{CFS}/durations/linear_ns", {"0": [9]}, "adds up to 9 of 180 durations"),
+        (
+            f"{CFS}/durations/linear_ns",
+            {"0": [90], "2": [90, 0]},
+            "the number of bins differs between CPUs",
+        ),
+        (f"{CFS}/durations/linear_ns", {"0": [9]}, "linear_ns sums to 9 .expected 180"),
         (f"{CFS}/lost", {"unpaired": -1}, "unpaired is invalid .expected int >= 0"),
         ("contexts", None, "contexts is null .expected object"),
         ("contexts/markers", {"enqueue": "f"}, "expected array, got str"),
@@ -166,7 +174,9 @@ def test_what_cannot_be_is_one_line_that_names_the_place(
 
 def test_more_timed_calls_than_calls_are_refused(good: Json) -> None:
     good["functions"]["update_cfs_group"] |= {"contexts": None, "calls": {"0": 17}}
-    with pytest.raises(InputError, match=r"180 timed calls \(expected no more than 17\)"):
+    with pytest.raises(
+        InputError, match=r"180 calls are timed \(expected at most the 17 counted\)"
+    ):
         parse_bpf_pelt(encode(good), "pelt.json")
 
 

@@ -201,7 +201,7 @@ def test_other_sampling_makes_durations_invalid_and_leaves_calls(
     mean = row_of(data, what="mean")
     assert mean.status == "invalid"
     assert mean.reason == (
-        "base: 1 in 1 calls is timed by fentry/fexit, new: 1 in 64 calls is timed by fentry/fexit"
+        "base: all calls timed by fentry/fexit, new: 1 in 64 calls timed by fentry/fexit"
     )
 
 
@@ -214,8 +214,8 @@ def test_other_markers_make_contexts_no_rows_and_leave_calls(
     assert not any(row.context for row in data.rows)
     (note,) = data.notes
     assert note == (
-        "contexts of update_cfs_group are not compared; base: dequeue, enqueue by fentry/fexit, "
-        "new: enqueue by fentry/fexit"
+        "per-context calls of update_cfs_group are not compared (base: contexts marked by "
+        "fentry/fexit: dequeue, enqueue, new: contexts marked by fentry/fexit: enqueue)"
     )
 
 
@@ -225,7 +225,7 @@ def test_exits_without_an_entry_are_said_from_one_in_a_thousand_calls(
     few, many = ({"lost": {"unpaired": number, "nested": 0}} for number in (1, 2))
     data = analyse(traced_runs(BASE, of_function=few), traced_runs(BASE, of_function=many))
     assert row_of(data).remarks == (
-        "new: update_cfs_group has 8 exits without an entry, beside 6030 calls",
+        "new: update_cfs_group has 8 exits without a recorded entry (6030 calls in total)",
     )
 
 
@@ -247,7 +247,7 @@ def test_runs_without_a_count_of_wakeups_have_no_calls_per_wakeup(
         "operation",
         "second",
     }
-    assert any("calls per wakeup of new unknown" in note for note in data.notes)
+    assert any("new: calls per wakeup not available" in note for note in data.notes)
 
 
 @pytest.mark.parametrize(
@@ -321,7 +321,7 @@ def test_a_run_that_cannot_be_read_is_left_out_and_said(
     data = analyse([*traced_runs(BASE), *damaged], traced_runs(NEW, lost_cpus=[3], notes=["odd"]))
     assert row_of(data).n_base == 4
     assert data.notes[0] == (
-        "base: boots/0/runs/004/bpf_pelt/pelt.json: $.seconds is missing; use an undamaged file"
+        "base: boots/0/runs/004/bpf_pelt/pelt.json: $.seconds is missing; copy the file again"
     )
     assert "new: odd (4 runs)" in data.notes
     assert "new: CPUs went online or offline during the run: 3" in data.notes
@@ -349,7 +349,7 @@ def test_sides_whose_loaders_differ_say_so(
     analyse: Analyse, traced_runs: Runs, base: Any, new: Any, loaders: str | None
 ) -> None:
     notes = analyse(traced_runs(BASE, **base), traced_runs(NEW, **new)).notes
-    told = [note for note in notes if "different loaders" in note]
+    told = [note for note in notes if "different BPF loaders" in note]
     assert [note.endswith(loaders or "") for note in told] == [True] * (loaders is not None)
 
 
@@ -369,7 +369,7 @@ def test_points_of_one_side_only_are_said(analyse: Analyse, traced_runs: Runs) -
     more = [{**run, "point": {"groups": "8"}} for run in traced_runs(BASE)]
     four = [{**run, "point": {"groups": "4"}} for run in traced_runs(BASE)]
     data = analyse([*four, *more], four)
-    assert any("at groups=8 was traced on base only" in note for note in data.notes)
+    assert any("at groups=8 was traced only on base" in note for note in data.notes)
     assert {row.point for row in data.rows} == {"groups=4"}
 
 

@@ -163,7 +163,21 @@ def test_an_event_of_one_side_alone_is_named_and_no_row(analyse: Analyse) -> Non
     data = analyse(base, new)
     assert {row.event for row in data.rows} == {"context-switches"}
     assert data.not_counted == (
-        NotCounted(side="base", event="cycles", reason="counted in new only"),
+        NotCounted(
+            side="base", event="cycles", reason="the event was counted on one side only (new)"
+        ),
+    )
+
+
+def test_an_event_in_different_units_is_named_and_no_row(analyse: Analyse) -> None:
+    text = csv({"context-switches": [5], "energy": [7]})
+    joules = text.replace("7,,energy", "7,Joules,energy")
+    data = analyse([run(text)] * 2, [run(joules)] * 2)
+    assert {row.event for row in data.rows} == {"context-switches"}
+    [energy] = data.not_counted
+    assert (energy.event, energy.reason) == (
+        "energy",
+        "the runs report the event in different units: J, count",
     )
 
 

@@ -71,7 +71,7 @@ def test_forks_that_go_to_another_node_more_often_are_found(
     assert (row.status, row.changed) == ("ok", True)
     assert row.ratio == pytest.approx(11.2 / 120.2, rel=0.02)
     assert row.function == "sched_balance_find_dst_group() (find_idlest_group())"
-    assert row.meaning == "share of those from the first node"
+    assert row.meaning == "share of all moves from the source node"
     assert row_of(data, "forks").changed is not True
 
 
@@ -148,7 +148,7 @@ def test_what_is_seen_in_other_ways_is_shown_and_not_compared(
     row = row_of(data, "balance attempts at MC newidle")
     assert (row.status, row.changed, row.ratio) == ("invalid", None, None)
     assert (row.base, row.new, row.n_base, row.n_new) == (100.0, 100.0, 3, 3)
-    assert "record both alike" in row.reason
+    assert "record both sides" in row.reason
     assert {one.what for one in data.not_compared} == {
         "attempts",
         "pinned",
@@ -166,7 +166,7 @@ def test_moves_are_not_compared_by_level_where_the_levels_are_named_differently(
     row = row_of(data, "forks at MC")
     assert (row.status, row.ratio, row.n_new) == ("invalid", None, 3)
     assert row.reason in data.notes
-    assert "base by the scheduler's domains, new by the topology in /sys" in row.reason
+    assert "base: scheduling domains, new: the topology in /sys" in row.reason
     # These are the same whatever names them, and the balancer's are the kernel's own.
     for name in ("forks", "forks at NUMA", "forks: between nodes", "busiest groups at MC newidle"):
         assert row_of(data, name).status == "ok"
@@ -204,7 +204,7 @@ def test_what_one_side_did_not_see_is_shown_of_the_other(
         part="source",
         mechanism=None,
         function=None,
-        reason="no program that observes it was attached",
+        reason="no probe program was attached",
     )
 
 
@@ -246,7 +246,9 @@ def test_one_node_has_no_moves_between_nodes(analyse_runs: Analyse, make_placeme
     assert names_of(data) & {"forks", "forks at MC"} == {"forks", "forks at MC"}
     assert not any("between nodes" in name or "->" in name for name in names_of(data))
     assert data.series == ()
-    assert data.notes[-1] == "base: one node, so no migration between nodes"
+    assert data.notes[-1] == (
+        "base: the machine has one NUMA node, so there are no moves between nodes"
+    )
 
 
 def test_moves_between_nodes_are_shown_over_the_time_of_the_runs(
@@ -281,7 +283,7 @@ def test_losses_and_what_is_invisible_are_said_once(
     notes = analyse_runs(runs).notes
     assert "base: CPU 3 went offline (3 runs)" in notes
     assert "base: find_idlest_cpu not measured: inlined (3 runs)" in notes
-    assert "base: 6 lost: moves" in notes
+    assert "base: 6 events lost (moves)" in notes
 
 
 def test_further_sides_are_each_compared_with_base(analyse_runs: Analyse, forking: Make) -> None:
@@ -310,4 +312,7 @@ def test_a_flood_of_nodes_and_cgroups_is_cut_and_said(
     data = analyse_runs(runs, runs)
     assert time.process_time() - started < 60.0
     assert len(data.rows) < 2000
-    assert any(note.endswith("the lowest ones, are left out") for note in data.notes)
+    assert any(
+        "lowest per-node or per-cgroup counts are left out (at most 128 per `part`" in note
+        for note in data.notes
+    )

@@ -140,7 +140,8 @@ def test_an_answer_of_the_balancer_that_cannot_be_is_refused(
 def test_endless_lists_are_refused(make_placement: Make, make_move: Make, make_timer: Make) -> None:
     levels = [make_move("fork", 1, level=f"L{one}") for one in range(MOST_LEVELS + 1)]
     with pytest.raises(
-        BundleError, match=r"\$: 35 levels \(expected at most 32\); use an undamaged file"
+        BundleError,
+        match=r"\$: 35 scheduling-domain levels \(expected at most 32\); copy the file again",
     ):
         parse(make_placement(moves=levels))
     with pytest.raises(BundleError, match=r"timers is .* \(expected array of length <= 4096"):

@@ -73,7 +73,7 @@ def test_migrations_are_told_by_cause_and_not_again_as_a_sum(find: Find) -> None
     [found] = find(total, by_cause)
     assert found.claim == (
         "migrations by load balance between nodes: 0.003 -> 0.012 per message at groups=4 "
-        "(times 4 [3.5, 4.5], 5+5 runs): look at sched_balance_rq()"
+        "(+300% [+250%, +350%], 5+5 runs): look at sched_balance_rq()"
     )
     [alone] = find(total)
     assert alone.claim.startswith("migrations between nodes: 0.003 -> 0.012")
@@ -107,8 +107,8 @@ def test_timers_that_expire_together_say_how_close_they_are(find: Find) -> None:
     ]
     [found] = find(row, timers=timers)
     assert found.claim == (
-        "bandwidth timers of /a and /b expire together (phase difference under 1.6 ms of 100 ms), "
-        "apart before (31 ms of 100 ms) (q = 0.002, 5+5 runs): look at "
+        "bandwidth timers of /a and /b expire: apart (phase difference 31 ms of 100 ms) -> "
+        "together (under 1.6 ms of 100 ms) (q = 0.002, 5+5 runs): look at "
         "init_cfs_bandwidth() and start_cfs_bandwidth()"
     )
     assert (found.value, found.ci) == (None, None)
@@ -124,7 +124,7 @@ def test_braces_in_the_name_of_a_cgroup_are_text(find: Find) -> None:
         for side in ("base", "new")
     ]
     [found] = find(row, timers=timers)
-    assert found.claim.startswith("bandwidth timers of /{side} and /{0.__class__} expire apart")
+    assert found.claim.startswith("bandwidth timers of /{side} and /{0.__class__} expire: ")
 
 
 def test_the_balancer_is_told_by_level_and_idle_type(find: Find) -> None:
@@ -140,7 +140,7 @@ def test_forks_that_meet_an_imbalanced_group_are_told(find: Find) -> None:
     chosen: dict[str, Any] = {"nodes": (), "level": "NUMA", "cause": "fork"}
     [found] = find({**chosen, "part": "destination", "field": "imbalanced"})
     assert found.claim.startswith(
-        "searches at NUMA for where a task goes (fork) that see an imbalance: 1.1% -> 12.0%"
+        "destination searches at NUMA (fork) while sgc->imbalance was set: 1.1% -> 12.0%"
     )
     assert found.claim.endswith("(find_idlest_group()): group_imbalanced")
 

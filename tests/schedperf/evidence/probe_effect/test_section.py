@@ -127,5 +127,5 @@ def test_a_side_without_instrumented_runs_is_not_compared_with_them(analyse: Ana
 
 
 def test_without_both_kinds_of_runs_there_is_nothing_to_say(analyse: Analyse) -> None:
-    with pytest.raises(Absent, match="no metric has both clean and instrumented runs"):
+    with pytest.raises(Absent, match="no metric was measured in both clean and instrumented runs"):
         analyse(CLEAN, CLEAN)

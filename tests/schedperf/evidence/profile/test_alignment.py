@@ -30,7 +30,7 @@ def test_what_one_side_alone_can_name_is_one_row_and_that_is_said() -> None:
     assert found.of(Place("[kernel] unresolved", "[kernel]")) == whole
     assert found.of(Place("main", "hackbench")) == Place("main", "hackbench")
     (note,) = found.notes
-    assert note.startswith("only base has kernel symbols: ")
+    assert note.startswith("only base has kernel symbols, so ")
 
 
 def test_what_nobody_or_everybody_can_name_stays() -> None:

@@ -17,7 +17,7 @@ def event(name: str = "cycles", kind: int = 0, config: int = 0, **chosen: Any) -
     return Event(name=name, type=kind, config=config, **{**common, **chosen})
 
 
-NMI = ("cycles", False, "the kernel log says: using NMIs")
+NMI = ("cycles", False, "the kernel log reports: using NMIs")
 
 
 @pytest.mark.parametrize("config", [0, 1])
@@ -27,7 +27,7 @@ def test_a_clock_without_a_pmu_is_blind_whatever_it_was_called(config: int) -> N
     assert "hrtimer" in found.reason
     assert found.remedy is not None
     assert "PMU" in found.remedy
-    assert found.remedy.endswith("; or count calls instead of sampling them: schedperf record "
+    assert found.remedy.endswith("; or count PELT updates without sampling: schedperf record "
                                  "--with bpf_pelt")  # fmt: skip
 
 
@@ -36,7 +36,7 @@ def test_calls_that_were_counted_already_are_where_the_report_shows_them() -> No
         event("cycles", 1, 0), machine="x86_64", emulated=False, recorded=NMI, has_pelt=True
     )
     assert found.remedy is not None
-    assert found.remedy.endswith('are counted in the section "PELT updates"')
+    assert found.remedy.endswith('the section "PELT updates" counts PELT updates without sampling')
     assert "--with bpf_pelt" not in found.remedy
 
 
@@ -93,7 +93,7 @@ def test_what_was_noted_of_one_event_says_nothing_of_another() -> None:
 def test_occurrences_are_no_time(name: str, kind: int) -> None:
     found = judge_event(event(name, kind, 2), machine="x86_64", emulated=False)
     assert (found.clock, found.blind) == (None, None)
-    assert "count events, not CPU time" in found.reason
+    assert "counts events, not CPU time" in found.reason
 
 
 def test_cycles_of_a_hybrid_pmu_are_cycles() -> None:
@@ -121,4 +121,4 @@ def test_losses_are_said_with_their_share() -> None:
     assert loss_caveat(900, 100, 0) == "100 records were lost, 10% of the expected samples"
     both = loss_caveat(0, 1, 3)
     assert both is not None
-    assert both.startswith("1 record was lost, 100% of the expected samples; the kernel paused")
+    assert both.startswith("1 record was lost, 100% of the expected samples; the kernel throttled")

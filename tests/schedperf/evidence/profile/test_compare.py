@@ -239,7 +239,7 @@ def test_a_whole_that_may_not_have_changed_has_no_parts() -> None:
     found = part_of_change([1.0, 1.1, 0.9], [50.0, 55.0, 45.0], [2.0, 2.1, 1.9], [51.0, 56.0, 45.0])
     assert (found.value, found.ci_low, found.ci_high) == (None, None, None)
     assert found.reason is not None
-    assert found.reason.startswith("the total did not change significantly")
+    assert found.reason.startswith("the total cost did not change significantly")
 
 
 def test_the_same_runs_on_both_sides_have_no_parts() -> None:
@@ -255,7 +255,10 @@ def test_values_that_never_vary_make_an_exact_part() -> None:
 
 def test_one_run_has_no_interval_and_so_no_part() -> None:
     found = part_of_change([1.0], [5.0], [3.0, 3.1], [9.0, 9.2])
-    assert (found.value, found.reason) == (None, "needs two runs per side")
+    assert (found.value, found.reason) == (
+        None,
+        "a side has fewer than 2 runs, so the variance is unknown",
+    )
 
 
 def test_swapped_sides_have_the_same_part() -> None:

@@ -40,7 +40,7 @@ def test_a_function_of_the_scheduler_that_changed_is_a_finding_with_its_numbers(
     # All of these runs weigh the same, so the whole did not change and nothing is a part of it.
     (found,) = findings_of(data)
     assert found.claim == (
-        "PELT and group shares (update_cfs_group +10.00 pp) takes 12.00% of all CPUs at "
+        "PELT and group shares (update_cfs_group +10.00 pp) uses 12.00% of total CPU time at "
         "groups=4, 10.00 pp more than in base (95% CI [+7.73, +12.27] pp); "
         # Two runs of 20 and 120 in 4 groups of 20 senders, 20 receivers and 100 messages.
         "from 0.000125 to 0.00075 cycles per message (+0.000625 "
@@ -75,7 +75,9 @@ def test_other_functions_are_no_findings(profiled: Any) -> None:
     data = profiled.compare(base, new, names=names)
     assert profiled.row(data, "vfs_write").changed
     (explained,) = findings_of(data)
-    assert explained.claim.startswith("vfs_write is 100% of the change in cycles per message")
+    assert explained.claim.startswith(
+        "vfs_write accounts for 100% of the change in cycles per message"
+    )
 
 
 def test_what_explains_the_change_is_told_apart_by_event(profiled: Any) -> None:
@@ -114,7 +116,7 @@ def test_a_blind_event_is_the_finding_and_changes_are_not(profiled: Any) -> None
         "the profile cannot see the scheduler's own cost: cpu-clock cannot"
     )
     assert found.value is None
-    assert found.attribution == "neither shows nor rules out a cause in the scheduler"
+    assert found.attribution == "a cause in the scheduler is possible but not shown"
 
 
 def test_each_further_new_side_has_findings_of_its_own_name(profiled: Any) -> None:
@@ -163,7 +165,7 @@ def test_a_function_of_the_scheduler_whose_class_did_not_change_stands_for_itsel
     )
     ids = {one.id for one in findings_of(profiled.compare(base, new, names=names))}
     assert {"hotter_symbols#update_cfs_group", "hotter_symbols#update_load_avg"} <= ids
-    assert "hotter_symbols#class:PELT" not in ids
+    assert not any(one.startswith("hotter_symbols#class:") for one in ids)
 
 
 def test_without_perf_profile_json_nobody_knows_whether_a_pmu_is_blind(profiled: Any) -> None:

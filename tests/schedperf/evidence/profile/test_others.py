@@ -53,8 +53,8 @@ def test_commands_of_a_set_up_are_named_beside_the_recorder() -> None:
         new=describe_others([run(perf=4.2, python3=1.4, mkdir=1.3, **{"enter-cgroup": 0.8})]),
     )
     assert caution_of(sides) == (
-        "other commands than the workload have 6% of the event's count without idle in base "
-        "(perf 5%, python3 2%) and 8% in new (perf 4%, python3 1%, mkdir 1%, "
+        "commands other than the workload account for 6% of the event count (idle excluded) in "
+        "base (perf 5%, python3 2%) and 8% in new (perf 4%, python3 1%, mkdir 1%, "
         "enter-cgroup 1%)"
     )
 

@@ -63,7 +63,10 @@ def test_only_runs_of_one_point_are_compared_and_the_heaviest_comes_first(profil
         "hackbench -l 100 -g {groups}/groups=1/vfs_write",
     ]
     assert list(data.comparisons[0].notes) == [
-        "hackbench -l 100 -g {groups} at groups=2 was profiled with cycles on base only"
+        (
+            "hackbench -l 100 -g {groups} at groups=2 was profiled with cycles on base only, "
+            "so it is not compared"
+        )
     ]
 
 
@@ -91,14 +94,17 @@ def test_different_operations_cannot_be_divided_by_each_other(profiled: Any) -> 
     data = profiled.compare(profiled.runs(10, 20, 30), profiled.runs(10, 20, 30, stdout=other))
     point = profiled.points(data)[0]
     assert point.cost_unit is None
-    assert point.cost_reason == "the runs have different units: message, pipe operation"
+    assert (
+        point.cost_reason
+        == "the runs report operations in different units: message, pipe operation"
+    )
     assert profiled.row(data).cost is None
     silent = profiled.points(
         profiled.compare(profiled.runs(10), profiled.runs(20, stdout="hello"))
     )[0]
     assert (
         silent.cost_reason
-        == "a run printed no number of operations, so the cost per operation is unknown"
+        == "a run printed no operation count, so the cost per operation is unknown"
     )
 
 

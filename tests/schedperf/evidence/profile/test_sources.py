@@ -72,9 +72,9 @@ def test_samples_that_stand_for_nothing_have_no_shares(profiled: Any) -> None:
     data = profiled.compare([*profiled.runs(10, 20), nothing], profiled.runs(10, 20))
     assert profiled.points(data)[0].runs == BaseNew(base=2, new=2)
     assert list(data.comparisons[0].notes) == [
-        "base: boot 0, run 002: no event has a count; record it again"
+        "base: boot 0, run 002: no samples of any event; record it again"
     ]
-    with pytest.raises(Absent, match="^base: boot 0, run 000: no event has a count"):
+    with pytest.raises(Absent, match="^base: boot 0, run 000: no samples of any event"):
         profiled.compare([nothing], profiled.runs(10))
 
 
@@ -100,7 +100,7 @@ def test_a_run_with_unreadable_perf_data_is_a_note(profiled: Any) -> None:
     data = profiled.compare([*profiled.runs(10), profiled.run(b"nonsense")], profiled.runs(10))
     assert profiled.points(data)[0].runs == BaseNew(base=1, new=1)
     where = "base: boot 0, run 001"
-    why = "not perf.data: it starts with b'nonsense'; give a file of perf record"
+    why = "invalid magic b'nonsense' (expected perf.data); pass a file written by perf record"
     assert list(data.comparisons[0].notes) == [f"{where}: {why}"]
 
 
@@ -118,7 +118,9 @@ def test_without_any_profile_the_section_is_absent_and_says_why(profiled: Any) -
     why = {**skipped, "status": "skipped", "reason": "perf is not installed"}
     with pytest.raises(Absent, match="^base: perf_profile was skipped: perf is not installed$"):
         profiled.compare([{}], profiled.runs(10), captures=[why])
-    with pytest.raises(Absent, match=r"^base: boot 0, run 000: not perf\.data: it starts with"):
+    with pytest.raises(
+        Absent, match=r"^base: boot 0, run 000: invalid magic .*\(expected perf\.data\)"
+    ):
         profiled.compare([profiled.run(b"nonsense")], profiled.runs(10))
     with pytest.raises(Absent, match="^no new side$"):
         profiled.compare(profiled.runs(10))
@@ -152,8 +154,8 @@ def test_without_an_address_system_map_is_of_no_use(profiled: Any) -> None:
     )
     assert profiled.points(data)[0].rows[0].symbol == "[kernel] unresolved"
     notes = data.comparisons[0].notes
-    assert notes[0].endswith("perf.data does not say where the kernel was; use kallsyms")
-    assert notes[1] == "base: boot 0: kernel addresses stay unresolved"
+    assert notes[0].endswith("perf.data does not record the kernel's address; use kallsyms")
+    assert notes[1] == "base: boot 0: no usable symbol table, kernel addresses stay unresolved"
 
 
 def test_nodes_of_perf_data_are_used_where_host_json_has_none(profiled: Any) -> None:

@@ -28,7 +28,7 @@ HOSTILE = "</script>;\x1b[31m\n\"'\u202e"
 
 @pytest.fixture(scope="module")
 def speedscope(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Fetch the package; return its folder with the web application."""
+    """Fetch the package; return its directory with the web application."""
     if shutil.which("npm") is None:
         pytest.skip("no npm here; apt-get install npm")
     folder = tmp_path_factory.mktemp("speedscope")

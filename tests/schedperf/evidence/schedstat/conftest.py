@@ -253,7 +253,7 @@ def header_info(version: int, machine: Machine, name: str, order: str) -> bytes:
 
 @pytest.fixture
 def samples() -> Path:
-    """Return the folder with reports and recordings of 11 kernels; skip where it is not."""
+    """Return the directory with reports and recordings of 11 kernels; skip where it is not."""
     return shared("data/schedstats/20250519")
 
 

@@ -16,6 +16,7 @@ _PULLS = SchedstatRow(
     row="new-0", side="new", workload="hackbench", point="groups=4", level="MC", idle="newidle",
     field="lb_gained", basis="operation", unit="1/message", meaning="tasks pulled",
     function="detach_tasks()", total_base=9000.0, total_new=810.0, n_base=5, n_new=5,
+    split="",
     replication="runs", base=0.09, new=0.0081, ratio=0.09, ci_low=0.085, ci_high=0.095, p=1e-6,
     q=1e-5, changed=True, values_base=(), values_new=(),
 )  # fmt: skip

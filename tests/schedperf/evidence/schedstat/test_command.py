@@ -34,7 +34,7 @@ def data_of(capsys: Capture, *arguments: object) -> Any:
 
 @pytest.fixture
 def folders(tmp_path: Path, make_schedstat: Make) -> Callable[[str, Sequence[int]], Path]:
-    """Write a folder of runs, each a folder with before and after."""
+    """Write a directory of runs, each a directory with before and after."""
 
     def make(name: str, pulls: Sequence[int]) -> Path:
         for number, count in enumerate(pulls):
@@ -93,7 +93,7 @@ def test_text_and_recordings_of_perf_are_compared_across_versions(
     _, out, _ = run(capsys, old, new, "--sort", "name")
     text = " ".join(out.split())
     assert "idle lb_count tick 62.1 69.6 +12.0%" in text
-    assert "not compared: lb_imbalance of base: before version 17 one sum" in text
+    assert "not compared: lb_imbalance of base: before schedstat" in text
 
 
 def test_bundles_are_read_and_written_as_json(
@@ -110,7 +110,7 @@ def test_bundles_are_read_and_written_as_json(
     assert "newidle pulls at MC -91% per message" in " ".join(out.split())
     assert json.loads(target.read_text())["data"]["readings"][0]["rule"]
     status, _, err = run(capsys, base, "--point", "groups=9")
-    assert (status, "no counts at point 'groups=9'" in err) == (2, True)
+    assert (status, "no counts with parameters 'groups=9'" in err) == (2, True)
     folder = tmp_path / "mixed"
     folder.mkdir()
     files = stat_runs((5,))[0]["files"]
@@ -128,7 +128,7 @@ def test_a_page_holds_the_tables_and_the_sources(
     status, out, err = run(capsys, base, new, "--hz", "250", "--html", page)
     assert (status, err) == (0, "")
     text = page.read_text()
-    assert "scheduler statistics: new, against &lt;base&gt;" in text
+    assert "scheduler statistics: new vs &lt;base&gt;" in text
     for part in ("newidle pulls at MC -91%", 'id="schedstat-new-', "lb_gained"):
         assert part in text
     assert "newidle pulls" in out
@@ -158,10 +158,13 @@ NUL = "\0"
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ("version 17\ntimestamp 3\n", "only one snapshot, which counts since boot"),
-        ("", "empty file (expected a bundle, a folder with before and after"),
-        ("Columns description\n", "has no CPU; give the whole perf sched stats report"),
-        ("PERFILE2", "8 bytes are not a recording of schedstat"),
+        (
+            "version 17\ntimestamp 3\n",
+            "a single snapshot of counts since boot (expected two snapshots)",
+        ),
+        ("", "empty file (expected a bundle, a directory with the files before and after"),
+        ("Columns description\n", "no CPU counters; pass the complete output of `perf sched stats"),
+        ("PERFILE2", "invalid file size: 8 bytes"),
         ("PERFILE2" + "\0" * 200, "event attributes of 0 bytes are too small"),
         # The size of the header and that of its attributes; perf writes the rest when it ends.
         (f"PERFILE2h{7 * NUL}P{200 * NUL}", "truncated: perf did not exit properly"),
@@ -188,10 +191,10 @@ def test_wrong_arguments_are_one_line(
     empty = tmp_path / "empty"
     empty.mkdir()
     for arguments, problem in (
-        ([], "expected one bundle, file or folder, or two to compare"),
+        ([], "expected one bundle, file or directory, or two to compare"),
         ([tmp_path, "--cpu", "3-1"], "--cpu: invalid list '3-1' (expected CPUs and ranges"),
         ([tmp_path, "--cpu", "x"], "invalid list 'x' (expected CPUs and ranges"),
-        ([empty], "no runs in this folder"),
+        ([empty], "no runs in this directory"),
         ([tmp_path / "nowhere"], "no such file"),
         ([tmp_path / "a,b"], "no such file"),
         ([tmp_path], "all counts are 0; record while the workload runs"),

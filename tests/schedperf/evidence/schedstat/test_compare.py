@@ -91,14 +91,16 @@ def test_what_has_no_counterpart_is_refused_with_its_reason(make_side: MakeSide)
         ("base", "lb_imbalance"),
         ("new", "lb_imbalance_load, lb_imbalance_misfit, lb_imbalance_task, lb_imbalance_util"),
     }
-    assert all(reason.startswith("before version 17 one sum") for reason in refused.values())
+    assert all(reason.startswith("before schedstat version 17") for reason in refused.values())
     assert {row.field for row in data.rows}.isdisjoint({"lb_imbalance", "lb_imbalance_task"})
 
 
 def test_equal_versions_compare_their_imbalances(make_side: MakeSide) -> None:
     sides = [make_side(name, 17, [{"idle lb_imbalance_task": 9}]) for name in ("base", "new")]
     data = analyse_sides(sides)
-    assert row_of(data, "domain0 idle lb_imbalance_task").ratio == 1.0
+    row = row_of(data, "domain0 idle lb_imbalance_task")
+    assert row.ratio == 1.0
+    assert "one counter sums load, utilisation and task imbalances" in row.split
     assert data.not_compared == ()
 
 
@@ -110,7 +112,7 @@ def test_levels_of_other_cpus_are_not_compared(make_side: MakeSide) -> None:
         ("base", "domain0"),
         ("new", "domain0 (2)"),
     ]
-    assert "no level of new has its CPUs" in data.not_compared[0].reason
+    assert "no level of new has the same CPUs" in data.not_compared[0].reason
 
 
 def test_a_named_level_with_other_cpus_is_compared_and_said(make_side: MakeSide) -> None:
@@ -187,7 +189,7 @@ def test_a_change_beyond_noise_is_read_with_its_rule_and_function(make_side: Mak
     assert reading.text.startswith(
         "newidle pulls at MC -91% per message: look at sched_balance_newidle()"
     )
-    assert "take fewer tasks" in reading.meaning
+    assert "pull fewer tasks" in reading.meaning
     assert reading.row == row.row
 
 
@@ -235,7 +237,11 @@ def test_a_side_that_was_switched_off_has_its_times_alone(make_side: MakeSide) -
     assert {row.field for row in data.rows} == {"run_delay", "pcount", "wait_mean"}
     assert data.notes[0].startswith("kernel.sched_schedstats was 0 in 1 of 1 runs of base")
     assert data.not_compared == (
-        SchedstatRefusal(side="new", what="all but the times", reason="base counted nothing else"),
+        SchedstatRefusal(
+            side="new",
+            what="all counters except times",
+            reason="base counted only times (kernel.sched_schedstats was 0)",
+        ),
     )
 
 

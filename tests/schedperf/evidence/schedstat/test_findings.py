@@ -70,4 +70,4 @@ def test_what_comes_as_often_or_more_often_per_second_is_no_finding(
 def test_what_falls_per_second_too_says_both_rates(find: Find) -> None:
     rate = replace(ROW, row="s", basis="time", unit="1/tick", ratio=0.1, ci_high=0.12)
     [found] = find(READING, others=[rate])
-    assert "(95% CI [-92%, -90%], per tick -90% [-92%, -88%]); CPUs" in found.claim
+    assert "(95% CI [-92%, -90%], per tick -90% [-92%, -88%]): CPUs" in found.claim

@@ -14,13 +14,14 @@ from schedperf.evidence.schedstat.capture import Domain
 from schedperf.evidence.schedstat.levels import (
     CpuGroups,
     Level,
+    domain_flags,
+    domain_names,
     levels_of,
     match_levels,
     name_domains,
-    read_domain_flags,
-    read_domain_names,
 )
 from schedperf.evidence.schedstat.section import schedstat
+from schedperf.kernel.sched_debug import SchedDebug, read_sched_debug
 from schedperf.model.errors import InputError
 from schedperf.model.host import Cpu, Topology
 
@@ -133,9 +134,15 @@ def domains(counts: Mapping[int, int]) -> list[Domain]:
     ]
 
 
+def sched_debug(bundle: Bundle) -> SchedDebug:
+    captured = read_sched_debug(bundle, bundle.boots[0])
+    assert captured is not None
+    return captured
+
+
 def test_each_cpu_has_the_names_of_its_kind(open_with: Callable[[str], Bundle]) -> None:
     bundle = open_with(debug(("0-1,4", ["SMT", "PKG"]), ("2-3", ["PKG"])))
-    names = read_domain_names(bundle, bundle.boots[0])
+    names = domain_names(sched_debug(bundle))
     assert {cpu: list(found) for cpu, found in names.items()} == {
         0: ["SMT", "PKG"],
         1: ["SMT", "PKG"],
@@ -151,7 +158,7 @@ def test_cpus_whose_domains_are_others_now_keep_their_numbers(
     open_with: Callable[[str], Bundle],
 ) -> None:
     bundle = open_with(debug(("0-1", ["SMT", "PKG"])))
-    named = name_domains(domains({0: 1, 1: 2}), read_domain_names(bundle, bundle.boots[0]))
+    named = name_domains(domains({0: 1, 1: 2}), domain_names(sched_debug(bundle)))
     assert [one.name for one in named] == [None, "SMT", "PKG"]
 
 
@@ -173,7 +180,7 @@ def test_what_is_no_name_and_no_cpu_is_passed_over(
     content: str, expected: Mapping[int, list[str]], open_with: Callable[[str], Bundle]
 ) -> None:
     bundle = open_with(content)
-    assert read_domain_names(bundle, bundle.boots[0]) == expected
+    assert domain_names(sched_debug(bundle)) == expected
 
 
 @pytest.mark.parametrize(
@@ -182,7 +189,7 @@ def test_what_is_no_name_and_no_cpu_is_passed_over(
 def test_a_damaged_copy_is_one_line(content: str, open_with: Callable[[str], Bundle]) -> None:
     bundle = open_with(content)
     with pytest.raises(InputError) as caught:
-        read_domain_names(bundle, bundle.boots[0])
+        read_sched_debug(bundle, bundle.boots[0])
     assert "\n" not in str(caught.value)
 
 
@@ -225,9 +232,9 @@ def test_a_level_has_the_flags_of_all_its_domains(open_with: Callable[[str], Bun
     ]  # fmt: skip
     kinds = [{"cpus": str(cpu), "settings": one} for cpu, one in enumerate(settings)]
     bundle = open_with(debug(per_cpu={"domains": kinds}))
-    assert read_domain_flags(bundle, bundle.boots[0]) == {
+    assert domain_flags(sched_debug(bundle)) == {
         "SMT": ("SD_SHARE_CPUCAPACITY", "SD_SHARE_LLC", "SD_ASYM_PACKING"),
         "PKG": ("SD_PREFER_SIBLING",),
     }
     without = open_with(debug(("0", ["SMT"])))
-    assert read_domain_flags(without, without.boots[0]) == {}
+    assert domain_flags(sched_debug(without)) == {}

@@ -18,6 +18,8 @@ def test_a_source_without_points_says_so(
 ) -> None:
     base = make_bundle(tmp_path / "base.tar", runs=stat_runs((9000, 9100)))
     with pytest.raises(
-        InputError, match="no counts at point 'groups=9' \\(it has no points, leave --point out\\)$"
+        InputError,
+        match="no counts with parameters 'groups=9' "
+        "\\(the runs have no parameters; leave --point out\\)$",
     ):
         describe([str(base)], Wanted(cpus=None, hz=None, point="groups=9"))

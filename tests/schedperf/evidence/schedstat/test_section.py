@@ -55,7 +55,9 @@ def test_a_run_that_cannot_be_read_is_left_out_and_said(analyse: Analyse, stat_r
     data = analyse([*stat_runs(BASE), *damaged], stat_runs(NEW))
     assert row_of(data, "lb_gained", "time").n_base == 4
     [note] = data.notes
-    assert note.startswith("base: boots/0/runs/004/schedstat/after:3: 1 numbers, version 17 has 9")
+    assert note.startswith(
+        "base: boots/0/runs/004/schedstat/after:3: 1 counts (expected 9 in schedstat version 17)"
+    )
 
 
 def test_clean_runs_are_not_mixed_with_instrumented_ones(analyse: Analyse, stat_runs: Runs) -> None:
@@ -87,5 +89,7 @@ def test_bundles_without_schedstat_say_why(analyse: Analyse, stat_runs: Runs) ->
     with pytest.raises(Absent, match="schedstat of base: no /proc/schedstat in this kernel"):
         analyse([{}], [{}], captures=[skipped])
     broken = stat_runs((1,), files={"schedstat/before": ""})
-    with pytest.raises(Absent, match="schedstat/before: empty; give a copy of /proc/schedstat"):
+    with pytest.raises(
+        Absent, match="schedstat/before: empty file; pass a copy of /proc/schedstat"
+    ):
         analyse(broken, broken)

@@ -112,7 +112,10 @@ def test_a_cpu_that_went_away_is_left_out_and_said(read: Read) -> None:
     assert value(found, "softirqs", "RCU", "count") == count(1)
     assert found.notes == (
         "CPUs 0-1 were online before the run and 0 after it",
-        "softirqs: CPUs went online or offline during the run; only CPUs in both are counted",
+        (
+            "softirqs: CPUs went online or offline during the run; only CPUs in both snapshots "
+            "are counted"
+        ),
     )
 
 
@@ -122,9 +125,9 @@ def test_a_counter_of_32_bits_wraps_and_one_that_fell_is_unknown(read: Read) -> 
     assert value(found, "interrupts", "LOC", "count") == count(11)
     assert value(found, "interrupts", "RES", "count") == count(2)
     wrapped, restarted = found.notes
-    assert wrapped.startswith("interrupts: wrapped, and counted as once")
+    assert wrapped.startswith("interrupts: counters wrapped (one wrap assumed")
     assert wrapped.endswith(": LOC of cpu0")
-    assert restarted.startswith("interrupts: decreased, so it was reset")
+    assert restarted.startswith("interrupts: counters decreased, so they were reset")
     assert restarted.endswith(": RES of cpu0")
 
 
@@ -173,7 +176,7 @@ def test_energy_wraps_at_its_range_and_long_runs_are_said(read: Read) -> None:
     assert value(found, "power", "fan", "power") == SystemValue(3.0, "W", "level")
     assert found.notes == ("power: package-0 wrapped at 262143 J, counted as one wrap",)
     [_, note] = read({"power": (before, after)}, seconds=3600.0).notes[:2]
-    assert "it may have wrapped more often than is counted" in note
+    assert "it may have wrapped more often than counted" in note
 
 
 def test_cpu_times_are_seconds(read: Read) -> None:
@@ -218,14 +221,14 @@ def test_groups_that_come_and_go_are_counted_as_far_as_they_were_seen(read: Read
     assert sorted(found.notes) == [
         "cgroup: /gone was removed during the run; its counts are those of the last snapshot",
         "cgroup: /job was removed during the run; its counts are those of the last snapshot",
-        "cgroup: /limited-now got its limit during the run, so it has no counts",
+        "cgroup: /limited-now got its CPU quota during the run, so it has no counts",
         "cgroup: /never was removed before the second snapshot, so it has no counts",
     ]
 
 
 def test_a_limit_that_changed_is_said(read: Read) -> None:
     found = read({"cgroups": (group("/a", 3), group("/a", 5, quota="max"))})
-    assert found.notes == ("cgroup: the limit of /a changed during the run",)
+    assert found.notes == ("cgroup: the CPU quota of /a changed during the run",)
     assert not {key for key in found.counts if key.field == "quota"}
 
 
@@ -250,7 +253,7 @@ def test_tasks_of_the_workload_are_added_up(read_tasks: Callable[[str], SystemCo
     found = read_tasks(json.dumps(record))
     assert value(found, "tasks", "all tasks", "nr_switches") == count(19)
     assert value(found, "tasks", "all tasks", "wait_sum") == count(0.003, "s")
-    assert found.notes == ("tasks: only 2 were looked at, more were there",)
+    assert found.notes == ("tasks: 2 workload tasks read, 1 not read",)
     with pytest.raises(InputError, match=r"tasks\.json"):
         read_tasks("{")
 
@@ -259,7 +262,7 @@ def test_a_clock_that_was_set_is_said_and_slewing_is_not(read: Read) -> None:
     assert read({}, clock_stepped_ns=900_000).notes == ()
     for stepped_ns in (5_000_000, -3_600_000_000_000):
         notes = read({}, clock_stepped_ns=stepped_ns).notes
-        assert notes == ("the clock was set during the run, or the machine slept",)
+        assert notes == ("the clock was set during the run, or the machine was suspended",)
 
 
 def test_a_damaged_file_costs_only_itself(read: Read) -> None:
@@ -270,13 +273,13 @@ def test_a_damaged_file_costs_only_itself(read: Read) -> None:
     folder = "boots/0/runs/000/system_counters"
     assert [note.removeprefix(folder) for note in found.notes] == [
         "/after/pressure_cpu: truncated last line; record again",
-        "/before/stat: no CPU lines; give a copy of /proc/stat",
+        "/before/stat: no `cpuN` lines; pass a copy of /proc/stat",
     ]
 
 
 def test_a_file_of_one_look_only_is_said(read: Read) -> None:
     found = read({}, {"system_counters/after/cpuidle": table(IDLE_COLUMNS)})
-    assert found.notes == ("cpuidle: read after the run only",)
+    assert found.notes == ("cpuidle: not counted (recorded only after the run)",)
 
 
 def test_what_the_collector_said_is_passed_on(read: Read) -> None:
@@ -300,5 +303,7 @@ def test_facts_of_another_form_are_refused(read: Read, facts: dict[str, object])
 
 def test_a_run_without_it_says_so(tmp_path: Path, make_bundle: Callable[..., Path]) -> None:
     bundle = open_bundle(make_bundle(tmp_path / "base.tar", runs=1))
-    with pytest.raises(InputError, match="facts.json is missing; record with system_counters"):
+    with pytest.raises(
+        InputError, match="facts.json is missing; record with the collector system_counters"
+    ):
         read_system_counters(bundle, bundle.runs[0])

@@ -90,7 +90,7 @@ def test_stolen_time_is_a_share_and_context_switches_are_rates(
         pytest.approx(1000 / MESSAGES, rel=1e-3),
         "1/message",
     )
-    assert switches.meaning == "switches from one task to another"
+    assert switches.meaning == "context switches"
     assert "cpu processes" in data.zeros
 
 

@@ -72,34 +72,42 @@ def test_a_text_without_groups_is_fine() -> None:
     ("name", "text", "message"),
     [
         ("pressure", "some total=1\nsome total=2", "cgroups:2: invalid stall time"),
-        ("pressure", "some avg10=0.00 tot", "1: invalid stall time 'some avg10=0.00 tot'; record"),
-        ("interrupts", "LOC: 1 2", "1: invalid CPU header"),
-        ("interrupts", "CPU0 CPU0", "1: invalid CPU header"),
-        ("interrupts", "CPU9999", "cpu9999 of at most 8192"),
-        ("interrupts", "CPU0 CPU1 CPU2\nLOC: 1 2", "2: 2 counts of 3 CPUs"),
-        ("interrupts", "CPU0\nLOC: 1\nLOC: 2", "3: 'LOC' a second time"),
+        (
+            "pressure",
+            "some avg10=0.00 tot",
+            "1: invalid stall time 'some avg10=0.00 tot' (expected",
+        ),
+        ("interrupts", "LOC: 1 2", "1: invalid header"),
+        ("interrupts", "CPU0 CPU0", "1: invalid header"),
+        ("interrupts", "CPU9999", "cpu9999 is out of range"),
+        ("interrupts", "CPU0 CPU1 CPU2\nLOC: 1 2", "2: line of 2 counts (expected 3)"),
+        ("interrupts", "CPU0\nLOC: 1\nLOC: 2", "3: duplicate line 'LOC'"),
         ("interrupts", "CPU0 CPU1", "no interrupt lines"),
-        ("cpuidle", "cpu\tstate", "1: no column 'above'"),
-        ("cpuidle", "\t".join(IDLE_COLUMNS) + "\n0\t0", "2: 2 values under 8 columns"),
+        ("cpuidle", "cpu\tstate", "1: missing column 'above'"),
+        (
+            "cpuidle",
+            "\t".join(IDLE_COLUMNS) + "\n0\t0",
+            "2: line of 2 values (expected 8, as in the header)",
+        ),
         (
             "cpuidle",
             "\t".join(IDLE_COLUMNS) + 2 * "\n0\t0\tP\t-\t-\t-\t-\t-",
-            "duplicate state 0 of cpu0",
+            "duplicate idle state 0 of cpu0",
         ),
-        ("cpuidle", "\t".join(IDLE_COLUMNS) + "\n0\t0\tP\t-1\t-\t-\t-\t-", "2: not a count: '-1'"),
-        ("cpuidle", "\t".join(IDLE_COLUMNS) + f"\n0\t0\tP\t{2**64}\t-\t-\t-\t-", "not a count"),
-        ("cpufreq", "\t".join(FREQUENCY_COLUMNS) + "\n0\t-\t-\t-\t-\t1;2\t0", "not a count"),
-        ("cpufreq", "\t".join(FREQUENCY_COLUMNS) + "\n0\t-\t-\t-\t-\t-\t0,x", "not a count: 'x'"),
-        ("power", "\t".join(POWER_COLUMNS) + "\n-\ta\t1\t-\t-", "no meter"),
-        ("cgroups", "nr_periods 1", "1: no group before 'nr_periods 1'"),
-        ("cgroups", "=== /a\nnr_periods 1", "/a: truncated group"),
-        ("cgroups", "=== /a", "/a: truncated group"),
-        ("cgroups", 2 * "=== /a\n--- - -\n+++ 3 4 old\n", "duplicate group"),
-        ("cgroups", "=== /a\nnr_periods x\n--- - -\n+++ 3 4 old", "not a count: 'nr_periods x'"),
-        ("stat", "cpu0 1 2\ncpu0 1 2", "2: cpu0 a second time"),
-        ("stat", "cpu0 1 b", "1: not a count: 'b'"),
-        ("stat", "ctxt 5", "no CPU lines"),
-        ("sched", "nothing here", "invalid field of /proc/PID/sched"),
+        ("cpuidle", "\t".join(IDLE_COLUMNS) + "\n0\t0\tP\t-1\t-\t-\t-\t-", "2: invalid count '-1'"),
+        ("cpuidle", "\t".join(IDLE_COLUMNS) + f"\n0\t0\tP\t{2**64}\t-\t-\t-\t-", "invalid count"),
+        ("cpufreq", "\t".join(FREQUENCY_COLUMNS) + "\n0\t-\t-\t-\t-\t1;2\t0", "invalid count"),
+        ("cpufreq", "\t".join(FREQUENCY_COLUMNS) + "\n0\t-\t-\t-\t-\t-\t0,x", "invalid count 'x'"),
+        ("power", "\t".join(POWER_COLUMNS) + "\n-\ta\t1\t-\t-", "invalid power zone"),
+        ("cgroups", "nr_periods 1", "1: invalid line 'nr_periods 1' before the first cgroup"),
+        ("cgroups", "=== /a\nnr_periods 1", "/a: truncated cgroup section"),
+        ("cgroups", "=== /a", "/a: truncated cgroup section"),
+        ("cgroups", 2 * "=== /a\n--- - -\n+++ 3 4 old\n", "duplicate cgroup"),
+        ("cgroups", "=== /a\nnr_periods x\n--- - -\n+++ 3 4 old", "invalid line 'nr_periods x'"),
+        ("stat", "cpu0 1 2\ncpu0 1 2", "2: invalid `cpu0` line"),
+        ("stat", "cpu0 1 b", "1: invalid count 'b'"),
+        ("stat", "ctxt 5", "no `cpuN` lines"),
+        ("sched", "nothing here", "no /proc/PID/sched fields"),
     ],
 )
 def test_the_smallest_bad_inputs(name: str, text: str, message: str) -> None:
@@ -114,9 +122,9 @@ def test_enormous_tables_are_refused_early() -> None:
         while True:
             yield "1"
 
-    with pytest.raises(InputError, match="more than a machine can have"):
+    with pytest.raises(InputError, match="table is too large"):
         list(read_table(endless(), ["cpu"], "table"))
-    with pytest.raises(InputError, match="more than a machine can have"):
+    with pytest.raises(InputError, match="table is too large"):
         list(read_table(["x" * (1 << 20)], ["cpu"], "table"))
 
 

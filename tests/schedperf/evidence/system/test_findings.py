@@ -59,9 +59,9 @@ def find() -> Find:
 def test_a_cgroup_that_is_throttled_more_names_both_shares_and_the_timer(find: Find) -> None:
     [found] = find(THROTTLED)
     assert found.claim == (
-        "cgroup /2cg/a: throttled in 41.0% -> 84.0% of its periods "
-        "(95% CI [+90%, +120%]): share of the group's periods in which it used up its quota; "
-        "look at sched_cfs_period_timer()"
+        "cgroup /2cg/a: throttled in 41.0% -> 84.0% of its quota periods "
+        "(95% CI [+90%, +120%]): share of quota periods in which the cgroup used up its "
+        "quota; look at sched_cfs_period_timer()"
     )
     assert (found.id, found.evidence) == ("system_changes#new-0", ("system_counters#new-0",))
     assert found.value == pytest.approx(104.878, abs=0.001)
@@ -72,9 +72,9 @@ def test_a_cgroup_that_is_throttled_more_names_both_shares_and_the_timer(find: F
 def test_states_interrupts_and_watts_have_sentences_of_their_own(find: Find) -> None:
     claims = [one.claim.partition(" (")[0] for one in find(IDLE, INTERRUPT, POWER)]
     assert claims == [
-        "package-0 draws 90 W -> 104 W",
-        "C6 is entered 3.1 times as often per message",
-        "interrupts RES come 3.1 times as often per message",
+        "package-0 power 90 W -> 104 W",
+        "entries into C6 per message 0.1 -> 0.31, +210.0%",
+        "interrupts RES per message 0.1 -> 0.31, +210.0%",
     ]
 
 
@@ -84,7 +84,7 @@ def test_stalls_and_shares_of_idle_time_are_told_in_per_cent_of_the_time(find: F
     claims = [one.claim.partition(" (")[0] for one in find(share, stall)]
     assert claims == [
         "pressure cpu some: 41.0% -> 84.0% of the time",
-        "CPUs are in C1 for 41.0% -> 84.0% of the time",
+        "share of CPU time in C1: 41.0% -> 84.0%",
     ]
 
 
@@ -110,7 +110,7 @@ def test_a_rate_an_operation_decides_before_a_rate_a_second(find: Find) -> None:
 
 def test_a_count_that_was_zero_is_told_with_both_values(find: Find) -> None:
     [found] = find(replace(IDLE, base=0.0, new=3.0, ratio=None, ci_low=None, ci_high=None))
-    assert found.claim.startswith("C6 is entered 0 -> 3 times per message: ")
+    assert found.claim.startswith("entries into C6 per message 0 -> 3: ")
     assert (found.value, found.ci) == (None, None)
 
 
@@ -181,11 +181,11 @@ def test_what_comes_more_often_per_second_too_says_both_rates(find: Find) -> Non
     rate = replace(PER_SECOND, ratio=2.6, ci_low=2.5, ci_high=2.7)
     [found] = find(INTERRUPT, rate)
     assert found.claim.startswith(
-        "interrupts RES come 3.1 times as often per message "
+        "interrupts RES per message 0.1 -> 0.31, +210.0% "
         "(95% CI [+90%, +120%], per second +160% [+150%, +170%]): "
     )
     [back] = find(swap(INTERRUPT), swap(rate))
-    assert back.claim.startswith("interrupts RES come 0.323 times as often per message")
+    assert back.claim.startswith("interrupts RES per message 0.31 -> 0.1, -67.7%")
     assert "per second -62% [-63%, -60%]" in back.claim
 
 
@@ -201,7 +201,7 @@ def test_of_a_count_that_was_zero_the_rate_a_second_has_both_values(find: Find) 
     none: dict[str, Any] = {"base": 0.0, "ratio": None, "ci_low": None, "ci_high": None}
     rate = replace(PER_SECOND, **none)
     [found] = find(replace(INTERRUPT, **none), rate)
-    assert "0 -> 0.31 times per message (per second 0 -> 130): " in found.claim
+    assert "per message 0 -> 0.31 (per second 0 -> 130): " in found.claim
     assert find(replace(INTERRUPT, **none), replace(rate, changed=False)) == []
 
 
@@ -239,7 +239,7 @@ SHARE = replace(COST, field="share", basis="share", unit="", base=0.90, new=0.92
 USER_SHARE = replace(SHARE, subject="user", base=0.1, new=0.08, ratio=0.8)
 
 
-@pytest.mark.parametrize(("turn", "verb"), [(replace, "growth"), (swap, "fall")])
+@pytest.mark.parametrize(("turn", "verb"), [(replace, "increase"), (swap, "decrease")])
 def test_cpu_time_is_told_per_operation_and_no_share_of_it(
     turn: Turn, verb: str, find: Find
 ) -> None:
@@ -247,7 +247,7 @@ def test_cpu_time_is_told_per_operation_and_no_share_of_it(
     rows = (COST, USER_COST, replace(SHARE, ratio=1.02), USER_SHARE)
     [found] = find(*map(turn, rows))
     # 0.203 us at least, beside 0.010 us of the user's at most.
-    part = f"at least 95% of the {verb} of busy time per message"
+    part = f"at least 95% of the {verb} in busy time per message"
     assert part in found.claim
     assert (found.metric, found.better) == ("cpu system time", "lower")
 
@@ -296,7 +296,7 @@ def test_a_kind_that_some_runs_have_not_may_have_grown_by_all_that_there_was(fin
     )
     [found] = find(COST, zeros)
     # 0.203 us beside 0.02.
-    assert "at least 91% of the growth" in found.claim
+    assert "at least 91% of the increase" in found.claim
 
 
 def test_cpu_time_that_may_be_noise_is_not_told_by_its_share(find: Find) -> None:
@@ -305,7 +305,7 @@ def test_cpu_time_that_may_be_noise_is_not_told_by_its_share(find: Find) -> None
 
 def test_shares_of_cpu_time_are_told_where_no_operations_are_known(find: Find) -> None:
     [found] = find(USER_SHARE)
-    assert found.claim.startswith("CPUs spend 10.0% -> 8.0% of the time in user")
+    assert found.claim.startswith("share of CPU time in user: 10.0% -> 8.0%")
     assert found.better is None
 
 

@@ -66,7 +66,7 @@ def test_the_kernels_time_and_wakeups_are_reasons_and_ticks_and_shares_are_not(
     assert {one.metric for one in found} == {"cpu system time", "interrupts RES count"}
     [cost] = [one for one in found if one.metric == "cpu system time"]
     assert cost.value == pytest.approx(50.0, abs=1.0)
-    assert "% of the growth of busy time per message" in cost.claim
+    assert "% of the increase in busy time per message" in cost.claim
 
 
 def test_the_reasons_are_the_same_in_the_same_order_from_the_other_side(sides: Sides) -> None:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What is counted has words, and the kernel's function where one counts."""
 
-from schedperf.evidence.system.words import GROUPS, about
+from schedperf.evidence.system.record import GROUPS
+from schedperf.evidence.system.words import about
 
 
 def test_each_group_has_words_for_what_it_counts() -> None:
@@ -9,7 +10,7 @@ def test_each_group_has_words_for_what_it_counts() -> None:
         assert group in GROUPS
         assert about(group, "cpu full", field).function
     assert about("pressure", "io full", "total").meaning == (
-        "share of time in which all tasks that could work waited for input or output"
+        "share of time in which all non-idle tasks waited for I/O"
     )
     assert about("interrupts", "nvme0q1", "count").function == ""
     assert about("idle", "C1", "new_field").meaning == "counted by the kernel"

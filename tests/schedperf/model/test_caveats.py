@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Texts of caveats: counts agree with their nouns."""
+
+import re
+
+import pytest
+
+from schedperf.model.caveats import TEXTS, caveat
+
+COUNTED: dict[str, tuple[dict[str, object], str, str]] = {
+    "failed-runs": ({"failed": 1, "side": "new"}, "total", "run"),
+    "unpaired": ({"side": "new"}, "count", "run"),
+    "looks": ({"side": "new"}, "max_runs", "run"),
+    "history": ({}, "count", "earlier recording"),
+    "unlisted-members": ({"bundle": "new.tar", "first": "a"}, "count", "member"),
+    "unfinished-runs": ({"bundle": "new.tar", "first": "a"}, "count", "run"),
+    "bad-lines": ({"label": "new", "problem": "a"}, "count", "line"),
+    "no-number": ({"side": "new", "first": "a"}, "count", "run"),
+}
+
+
+@pytest.mark.parametrize("code", COUNTED)
+def test_noun_agrees_with_count(code: str) -> None:
+    numbers, name, noun = COUNTED[code]
+    one, many = (caveat(code, **numbers, **{name: count}).text for count in (1, 12))
+    assert f"1 {noun}" in one
+    assert f"1 {noun}s" not in one
+    assert many == one.replace(f"1 {noun}", f"12 {noun}s")
+
+
+def test_all_counted_texts_are_tested() -> None:
+    counted = {code for code, text in TEXTS.items() if re.search(r":[a-z ]{2,}}", text)}
+    assert counted == COUNTED.keys()
+
+
+def test_format_specs_of_numbers_are_unchanged() -> None:
+    text = caveat("coarse", step=0.001, unit="s", percent=12).text
+    assert text == "the benchmark prints with a resolution of 0.001 s, 12.0% of the value"
