@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-# Each target does all of its own set-up, also on a fresh Debian machine.
+# Each target installs its requirements, even on a fresh Debian machine.
 
 PYTHON_IN_VENV = .venv/bin/python
 PYTEST = $(PYTHON_IN_VENV) -m pytest --numprocesses auto --dist loadgroup
 
-# Every test belongs to exactly one of "test", "test-browser", "test-vm" and "test-slow", save that
-# "test-slow" tries more examples of the properties in "test"; "check" is the quick part of "test".
+# Every test belongs to exactly one of "test", "test-browser", "test-vm" and "test-slow", except that
+# "test-slow" runs the property tests of "test" with more examples; "check" is the fast part of "test".
 CHECK = not vm and not browser and not slow and not system and not property
 TEST = not vm and not browser and not slow
 
@@ -16,32 +16,32 @@ TEST = not vm and not browser and not slow
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 16
 
-demo: ## compare the real bundles of examples/, write their HTML reports
+demo: ## compare the bundles of examples/ and write their HTML reports
 	@scripts/setup demo
 	@scripts/demo
 
 man: ## write the man pages to out/man
 	@scripts/setup demo
 	@$(PYTHON_IN_VENV) scripts/man_pages.py out/man/man1
-	@echo "read them with: man -M out/man schedperf"
+	@echo "to read them: man -M out/man schedperf"
 
-check: lint ## lint, unit tests and golden tests: before every commit
+check: lint ## lint, unit tests and golden tests; run it before every commit
 	@scripts/setup check
 	@$(PYTEST) -m "$(CHECK)" $(PYTEST_OPTIONS)
 
-test: ## all tests but those in a browser, in guests, and the slow ones
+test: ## all tests except browser, VM and slow tests
 	@scripts/setup test
 	@$(PYTEST) -m "$(TEST)" $(PYTEST_OPTIONS)
 
-test-browser: ## the tests that open reports in Chromium
+test-browser: ## tests that open reports in Chromium
 	@scripts/setup browser
 	@$(PYTEST) -m browser $(PYTEST_OPTIONS)
 
-test-vm: ## the tests that boot kernels under QEMU
+test-vm: ## tests that boot kernels in QEMU
 	@scripts/setup vm
 	@$(PYTEST) -m vm $(PYTEST_OPTIONS)
 
-test-slow: ## simulated verdicts, long fuzzing, ten times as many examples of each property
+test-slow: ## simulated verdicts, long fuzzing, property tests with ten times as many examples
 	@scripts/setup test
 	@$(PYTEST) --hypothesis-profile long -m "slow or property" $(PYTEST_OPTIONS)
 
@@ -68,34 +68,34 @@ lint-python39:
 lint-licence:
 	$(PYTHON_IN_VENV) scripts/licence.py
 
-bench: ## print speed figures, each beside what it is compared with
+bench: ## measure the speed of schedperf, compared with other tools
 	@scripts/setup bench
 	@for program in bench/*.py; do echo; $(PYTHON_IN_VENV) $$program || exit 1; done
 
-bench-report: ## build reports of three sizes and open them in a browser
+bench-report: ## measure reports of three sizes in a browser
 	@scripts/setup browser
 	@$(PYTHON_IN_VENV) bench/report.py
 
-bench-verdicts: ## count how often verdicts are right, ours beside other tools' (some minutes)
+bench-verdicts: ## count correct verdicts of schedperf and other tools (some minutes)
 	@scripts/setup test
 	@$(PYTHON_IN_VENV) -m bench.verdicts $(VERDICTS_OPTIONS)
 
-bench-overhead: ## measure what each collector costs, here and in a guest (some minutes)
+bench-overhead: ## measure the overhead of each collector, here and in a guest (some minutes)
 	@scripts/setup vm
 	@$(PYTHON_IN_VENV) -m bench.overhead $(OVERHEAD_OPTIONS)
 
-bench-vm: ## time PELT's loaders in a guest, and a whole session of guests (ten minutes)
+bench-vm: ## measure the PELT loaders in a guest, and a session of guests (ten minutes)
 	@scripts/setup vm
 	@$(PYTHON_IN_VENV) -m bench.vm $(VM_OPTIONS)
 
-format: ## lay the code out
+format: ## format the code
 	@scripts/setup lint
 	.venv/bin/ruff check --fix-only --exit-zero .
 	.venv/bin/ruff format .
 
-bless: ## rewrite the golden files from what the code prints now
+bless: ## rewrite the golden files from the current output
 	@scripts/setup browser
 	@SCHEDPERF_BLESS=1 $(PYTEST) -q -m golden $(PYTEST_OPTIONS)
 
-clean: ## remove what the other targets made
+clean: ## remove the output of all targets
 	rm -rf .venv out .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

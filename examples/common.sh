@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-# What the examples' scripts share; to be sourced after `set -eu`.
+# Functions of the examples' scripts; source it after `set -eu`.
 
-# May be several words, `python3 -m schedperf`, so it stays unquoted where it is used.
+# May be several words, e.g. `python3 -m schedperf`, so do not quote it.
 SCHEDPERF=${SCHEDPERF:-schedperf}
 
 die() {
@@ -9,7 +9,7 @@ die() {
     exit 2
 }
 
-# need PROGRAM COMMAND: ends the script with the command that brings a missing program.
+# need PROGRAM COMMAND: exit if a program is missing, and print the command that installs it.
 need() {
     command -v "$1" >/dev/null || die "$1 is missing; run: $2"
 }
@@ -18,23 +18,23 @@ need_schedperf() {
     need "${SCHEDPERF%% *}" "pip install schedperf, or set SCHEDPERF to the command"
 }
 
-# Makes $work, a folder that goes with the script, also on Ctrl-C.
+# Create $work, a folder that is removed at exit, also on Ctrl-C.
 make_work_folder() {
     work=$(mktemp -d)
     trap 'rm -rf "$work"' EXIT
     trap 'exit 130' INT TERM
 }
 
-# in_guest BOOT_COMMAND...: boots a guest on $work and, when that fails, shows what it said.
+# in_guest BOOT_COMMAND...: boot a guest with $work; if that fails, print its output.
 in_guest() {
     "$@" || {
         cat "$work/log" "$work/console" >&2 || true
-        die "recording in the guest failed; what it said is above"
+        die "recording in the guest failed; see its output above"
     }
 }
 
-# keep FOLDER: compresses its base.tar and new.tar into the current folder.
-# The dictionary of -9 spans a whole bundle, so what every run or boot captures again costs nothing.
+# keep FOLDER: compress its base.tar and new.tar into the current folder.
+# The dictionary of -9 covers a whole bundle, so repeated captures compress well.
 keep() {
     for side in base new; do
         xz -9e --stdout "$1/$side.tar" >"$side.tar.xz.partial"

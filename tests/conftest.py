@@ -216,7 +216,7 @@ def capture_entry(collector: str, path: str, content: bytes) -> Json:
 
 
 def owner(path: str) -> str:
-    """Say which collector writes a member: the folder it lies in, else by its name."""
+    """Say which collector writes a member: the directory it lies in, else by its name."""
     parts = path.split("/")
     below = parts[4:] if "runs" in parts else parts[2:]
     plain = {"run.json": "record", "host.json": "host"}
@@ -315,7 +315,7 @@ def bundle_members(
     """Return the members of a bundle by name, the manifest last.
 
     :param runs: what is chosen of each run: any key of run.json, ``time_s`` (hackbench prints it),
-        ``stdout``, ``stderr``, ``files`` below the run's folder; a run without a point has the
+        ``stdout``, ``stderr``, ``files`` below the run's directory; a run without a point has the
         first point that another one has. A number makes that many runs of about 0.6 s
     :param host: changes to ``HOST``, for every boot; None leaves host.json out
     :param hosts: further changes, by boot
@@ -394,7 +394,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 @contextlib.contextmanager
 def locked(path: Path, mode: int, *, gate: Path) -> Iterator[None]:
-    """Hold a lock of a file or folder, got through the lock of another one."""
+    """Hold a lock of a file or directory, got through the lock of another one."""
     entry, machine = (os.open(one, os.O_RDONLY | os.O_CLOEXEC) for one in (gate, path))
     try:
         fcntl.flock(entry, fcntl.LOCK_EX)
@@ -438,7 +438,7 @@ def run_cli(
 def _compare_example(name: str) -> Comparison:
     # The engine takes seconds to import, and most tests do without.
     from schedperf.commands._compare_request import CompareRequest  # noqa: PLC0415
-    from schedperf.stats.verdicts import MARGIN  # noqa: PLC0415
+    from schedperf.model.verdict import MARGIN  # noqa: PLC0415
 
     # Commands in reports quote these paths, so they are the same wherever the checkout is.
     sides = tuple(Path(f"examples/{name}/{side}.tar.xz") for side in ("base", "new"))

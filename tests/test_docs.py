@@ -37,8 +37,8 @@ PYTHON_BLOCK = re.compile(r"^```pycon\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # "[text](docs/file.md#heading)"; addresses of other machines are not followed.
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
-# Documents that record for more than a minute.
-SLOW = ("troubleshooting.md",)
+# Documents that record for about a minute or longer.
+SLOW = ("recording.md", "troubleshooting.md")
 # Stands for any text inside a line, and alone on a line for any lines.
 ELLIPSIS = "…"
 
@@ -105,7 +105,7 @@ def environment() -> dict[str, str]:
 
 
 def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a command as a reader would, in a folder that has examples/ in it."""
+    """Run a command as a reader would, in a directory that has examples/ in it."""
     return subprocess.run(
         ["bash", "-c", command],
         cwd=folder,
@@ -209,7 +209,7 @@ def help_examples(shown: str) -> list[str]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Give a folder with what the examples of --help name and do not make themselves."""
+    """Give a directory with what the examples of --help name and do not make themselves."""
     (tmp_path / "examples").symlink_to(REPOSITORY / "examples")
     benchmark = tmp_path / "my-benchmark"
     benchmark.write_text("#!/bin/sh\necho rate: 12.5\n")
@@ -240,8 +240,14 @@ def bring_memory_samples(folder: Path) -> None:
 @pytest.mark.xdist_group("machine")
 @pytest.mark.parametrize(
     "name",
-    # Those of ab set sched_autogroup_enabled.
-    [pytest.param(name, marks=[pytest.mark.alone] * (name == "ab")) for name in all_commands()],
+    [
+        # The examples of ab set sched_autogroup_enabled, those of record take 40 runs.
+        pytest.param(
+            name,
+            marks=[pytest.mark.alone] * (name == "ab") + [pytest.mark.slow] * (name == "record"),
+        )
+        for name in all_commands()
+    ],
 )
 def test_examples_of_help_run(
     name: str, folder: Path, run_cli: RunCli, monkeypatch: pytest.MonkeyPatch

@@ -148,7 +148,7 @@ def record_sides(copy: Copy, folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def recorded(tree: Copy, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give a folder with two recordings of this machine."""
+    """Give a directory with two recordings of this machine."""
     folder = tmp_path_factory.mktemp("recorded")
     record_sides(tree, folder)
     return folder

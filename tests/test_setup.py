@@ -31,7 +31,7 @@ def pytest_collection_finish(session):
 
 
 def copy_checkout(folder: Path) -> Path:
-    """Copy what the set-up reads into a folder whose name has a blank."""
+    """Copy what the set-up reads into a directory whose name has a blank."""
     checkout = folder / "a checkout"
     for part in ("scripts", "requirements", "collectors"):
         shutil.copytree(ROOT / part, checkout / part)
@@ -116,7 +116,7 @@ def test_a_failure_of_apt_is_shown_and_leaves_no_file(lacking: Path) -> None:
     assert f"    E: Unable to locate package {NEVER_INSTALLED}" in done.stderr
     assert done.stderr.splitlines()[-1] == (
         "setup: apt-get cannot install the packages, see above; "
-        f"try it yourself: apt-get install {NEVER_INSTALLED}"
+        f"run: apt-get install {NEVER_INSTALLED}"
     )
     assert temporary_files(lacking) == []
     assert not (lacking / ".venv").exists()
@@ -167,7 +167,7 @@ class TestInstalled:
     def test_it_says_how_much_it_installs(self, installed: tuple[Path, str]) -> None:
         _, said = installed
         assert re.search(r"^setup: installing \d+ Python packages, [1-9]\d* MB", said, re.MULTILINE)
-        assert re.search(r"^setup: ready after \d+ s; .venv holds [1-9]\d* MB$", said, re.MULTILINE)
+        assert re.search(r"^setup: ready after \d+ s; .venv has [1-9]\d* MB$", said, re.MULTILINE)
 
     def test_nothing_to_do_is_silent_and_cheap(self, installed: tuple[Path, str]) -> None:
         checkout, _ = installed
@@ -350,7 +350,7 @@ def test_a_test_that_changes_the_machine_runs_alone(tmp_path: Path) -> None:
 
 @pytest.fixture
 def ci(tmp_path: Path) -> Path:
-    """Return a folder with .ci/run, and targets of which one passes, one fails, one hangs."""
+    """Return a directory with .ci/run, and targets of which one passes, one fails, one hangs."""
     shutil.copytree(ROOT / ".ci", tmp_path / ".ci")
     shutil.copytree(ROOT / "scripts", tmp_path / "scripts")
     (tmp_path / "test_good.py").write_text(

@@ -47,7 +47,10 @@ BAD_MEMBERS: dict[str, tuple[dict[str, Any], str]] = {
     "a device": ({"type": tarfile.BLKTYPE, "devmajor": 8}, "boots/0/x is a device"),
     "a fifo": ({"type": tarfile.FIFOTYPE}, "boots/0/x is a fifo"),
     "a sparse member": ({"type": tarfile.GNUTYPE_SPARSE}, "boots/0/x is a sparse file"),
-    "a second member of one name": ({"name": "boots/0/host.json"}, "has boots/0/host.json twice"),
+    "a second member of one name": (
+        {"name": "boots/0/host.json"},
+        "duplicate member boots/0/host.json",
+    ),
 }
 
 
@@ -91,12 +94,12 @@ def test_what_is_no_bundle_at_all_is_refused(
     os.mkfifo(fifo)
     foreign = make_tar(tmp_path / "foreign.tar", [("vmlinux", b"x")])
     cases: list[tuple[Path, str]] = [
-        (write(tmp_path / "text.tar", b"Time: 0.123\n" * 100), "is not a tar"),
-        (write(tmp_path / "nothing.tar", b""), "is empty"),
+        (write(tmp_path / "text.tar", b"Time: 0.123\n" * 100), "invalid tar archive"),
+        (write(tmp_path / "nothing.tar", b""), "empty file"),
         (make_tar(tmp_path / "empty.tar", []), "empty.tar: no members"),
-        (foreign, "not a bundle"),
-        (tmp_path, "is a directory"),
-        (fifo, "is not a regular file"),
+        (foreign, "invalid bundle"),
+        (tmp_path, "a directory (expected a bundle"),
+        (fifo, "not a regular file"),
         (tmp_path / "absent.tar", "no such file"),
         (write(tmp_path / "broken.tar.xz", b"\xfd7zXZ\x00" + b"x" * 99), "cannot be decompressed"),
     ]
@@ -185,14 +188,14 @@ def test_json_of_absurd_depth_is_refused(
 
 
 INCOMPARABLE: dict[str, tuple[dict[str, Any], str]] = {
-    "zero runs": ({"runs": 0}, "new has no value"),
+    "zero runs": ({"runs": 0}, "no value recorded in new"),
     "runs that failed": (
         {"runs": [{"exit_status": 1, "stdout": ""}] * 5},
-        "new has no value",
+        "no value recorded in new",
     ),
     "output without numbers": (
         {"runs": [{"stdout": "Running in process mode\nTime: fast\n"}] * 5},
-        "new has no value",
+        "no value recorded in new",
     ),
     "another workload": (
         {"workload": "sleep 1", "runs": [{"stdout": ""}] * 5},

@@ -240,7 +240,7 @@ def _file_symbols(path: Path) -> tuple[Aliases, frozenset[str]]:
 def by_symbol(recording: Recording, naming: Naming) -> Mapping[Named, Counted]:
     """Return our rows by symbol."""
     notes: list[str] = []
-    # Pipes and folders do not say which kernel it was.
+    # Pipes and directories do not say which kernel it was.
     symbols = symbols_for_file(recording, KALLSYMS, notes.append)
     placed = place_samples(recording, symbols, folded=False)
     samples = recording.samples
@@ -316,7 +316,7 @@ def unpacked(path: Path) -> bytes:
 
 
 def sample_files(folder: Path) -> Iterator[Path]:
-    """Yield the collected files; those that are packed are unpacked into a folder."""
+    """Yield the collected files; those that are packed are unpacked into a directory."""
     for found in sorted(shared("data/perfdata").rglob("*")):
         path = found
         if found.suffix in {".gz", ".zlib"}:

@@ -108,18 +108,18 @@ def test_the_text_of_deep_cgroup_says_that_it_is_blind_and_what_to_do(
 ) -> None:
     text = " ".join(print_as("text", "deep-cgroup").split())
     assert (
-        "recorded with cpu-clock, which cannot see most of the scheduler: a function missing below "
-        "proves nothing [see Hot symbols]"
+        "recorded with cpu-clock, which cannot see most of the scheduler: functions missing below "
+        "may still be hot [see Hot symbols]"
     ) in text
-    _, _, rests = text.partition(" what was sampled: ")
+    _, _, rests = text.partition(" sampled events: ")
     assert (
-        "most of the scheduler: cpu-clock is driven by an hrtimer: time with interrupts off is "
+        "(most of the scheduler): cpu-clock is driven by an hrtimer: time with interrupts off is "
         "attributed to the instruction that enables them again"
     ) in rests
     assert (
-        "cpu-clock instead record cycles on a machine with a PMU: bare metal, or a guest that is "
-        "given one; on arm64 with irqchip.gicv3_pseudo_nmi=1; or count calls instead of sampling "
-        "them: schedperf record --with bpf_pelt"
+        "cpu-clock instead record cycles on a machine with a PMU: bare metal, or a guest with a "
+        "virtual PMU; on arm64 with irqchip.gicv3_pseudo_nmi=1; or count PELT updates without "
+        "sampling: schedperf record --with bpf_pelt"
     ) in rests
 
 
@@ -192,7 +192,7 @@ def test_arm64_shows_pelt_as_the_class_that_grew_on_each_node_and_per_operation(
         "PELT and group shares (",
         "update_cfs_group +",
         "95% CI [+",
-        "by node",
+        "per node, idle excluded",
         "per message",
     ):
         assert said in claims[0]

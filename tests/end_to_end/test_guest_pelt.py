@@ -84,7 +84,7 @@ def test_without_an_object_bcc_takes_over_and_the_record_says_so(recorded: dict[
     reason = "pelt.bpf.o is not packed, and clang is not installed; apt-get install clang"
     assert record["loader"]["used"] == "bcc"
     assert record["loader"]["tried"] == {"libbpf": reason, "bcc": None}
-    assert record["notes"] == [f"bcc loaded the programs; libbpf: {reason}"]
+    assert record["notes"] == [f"programs loaded with bcc; libbpf: {reason}"]
     for name in PROBED:
         assert record["functions"][name]["mechanism"] == "fentry/fexit"
         assert total(record["functions"][name]["calls"]) > 1000
@@ -191,7 +191,11 @@ def test_a_bad_day_costs_no_count_and_is_told(recorded: dict[str, Any]) -> None:
     assert record["seconds"] < SECONDS
     assert set(record["functions"]["update_load_avg"]["calls"]) == {"0", "1", "2"}
     notes = "\n".join(record["notes"])
-    assert "breakpoints of cpu 3 have no count" in notes
-    assert "cpu 3 went offline while it counted" in notes
+    assert "CPU 3: no breakpoint counts" in notes
+    assert "CPU 3 went offline during the run" in notes
     assert "the wall clock was stepped by +3600." in notes
-    assert "probes were lost: calls of __do_sys_getuid were no longer counted at the end" in notes
+    lost = (
+        "probes stopped counting during the run: test calls of __do_sys_getuid() after the run "
+        "were not counted"
+    )
+    assert lost in notes
