@@ -16,7 +16,7 @@ change of the line they make none.
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeVar
 
 from schedperf.evidence import joined_finding
 from schedperf.evidence.c2c.entries import entries_of
@@ -48,6 +48,14 @@ _WITHOUT_SAMPLES = (
 
 # Workload and point.
 _Place = tuple[str, str]
+
+
+class _Comparison(Protocol):
+    @property
+    def side(self) -> str: ...
+
+
+_ComparisonT = TypeVar("_ComparisonT", bound=_Comparison)
 
 
 class _LayoutEdge(NamedTuple):
@@ -106,6 +114,10 @@ def joined(sections: Mapping[str, Section], rows: Sequence[Row]) -> Iterator[Fin
         yield from (_finding(merged) for merged in ranked[:MOST_FINDINGS])
 
 
+def _of_side(comparisons: Sequence[_ComparisonT], side: str) -> _ComparisonT | None:
+    return next((comparison for comparison in comparisons if comparison.side == side), None)
+
+
 class _SideEvidence:
     # The evidence of all sections about one side.
 
@@ -115,30 +127,11 @@ class _SideEvidence:
         self._side = side
         lines, layout = data_of(sections, C2c), data_of(sections, Layout)
         profile = data_of(sections, Profile)
-        self._points = next(
-            (
-                comparison.points
-                for comparison in (lines.comparisons if lines else ())
-                if comparison.side == side
-            ),
-            (),
-        )
-        self._layout = next(
-            (
-                comparison
-                for comparison in (layout.comparisons if layout else ())
-                if comparison.side == side
-            ),
-            None,
-        )
-        self._events = next(
-            (
-                comparison.events
-                for comparison in (profile.comparisons if profile else ())
-                if comparison.side == side
-            ),
-            (),
-        )
+        memory = _of_side(lines.comparisons if lines else (), side)
+        functions = _of_side(profile.comparisons if profile else (), side)
+        self._points = memory.points if memory else ()
+        self._layout = _of_side(layout.comparisons if layout else (), side)
+        self._events = functions.events if functions else ()
 
     def merged(self) -> Iterator[_Merged]:
         """Yield the merged evidence of each line; without memory samples, of each layout alarm."""
