@@ -268,6 +268,17 @@ def run_here(capture: Capture) -> Callable[..., str]:
     return run
 
 
+@pytest.fixture(scope="session")
+def needs_tracefs() -> None:
+    """Mount tracefs if it is not mounted, as perf does; skip where that is refused."""
+    if Path("/sys/kernel/tracing/events").exists():
+        return
+    mount = ["mount", "-t", "tracefs", "tracefs", "/sys/kernel/tracing"]
+    done = subprocess.run(mount, capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"tracefs is not mounted: {done.stderr.strip()}")
+
+
 @pytest.fixture
 def needs_perf() -> None:
     """Skip where perf may not watch all CPUs."""

@@ -231,7 +231,7 @@ def test_a_user_without_rights_is_told_to_be_root(run_as_nobody: Callable[[str],
     assert said.endswith("run as root\n")
 
 
-@pytest.mark.usefixtures("needs_perf")
+@pytest.mark.usefixtures("needs_perf", "needs_tracefs")
 def test_without_an_object_perf_counts(
     capture: Capture, run_here: Callable[..., str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -247,7 +247,7 @@ def test_without_an_object_perf_counts(
     assert "clang is not installed" in json.dumps(document["notes"])
 
 
-@pytest.mark.usefixtures("needs_bpf", "needs_perf")
+@pytest.mark.usefixtures("needs_bpf", "needs_perf", "needs_tracefs")
 def test_root_without_rights_is_told_what_refused_bpf(tmp_path: Path) -> None:
     if shutil.which("setpriv") is None:
         pytest.skip("needs setpriv")

@@ -129,7 +129,8 @@ def test_a_recording_that_reaches_its_limit_says_that_the_end_is_missing(
     assert document["seconds"] > 0
 
 
-def test_a_perf_that_fails_leaves_no_file_behind(capture: Capture, needs_perf: None) -> None:  # noqa: ARG001 # it skips
+@pytest.mark.usefixtures("needs_perf", "needs_tracefs")
+def test_a_perf_that_fails_leaves_no_file_behind(capture: Capture) -> None:
     recording = replace(capture, options={"perf_limit": "nonsense"})
     with pytest.raises(PerfFailed):
         list(capture_with_perf(recording, MACHINE, "BPF is refused"))
