@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Compare what the code prints with what it printed before, and rewrite that when asked to.
 
-Texts compare byte for byte. JSON compares value by value, numbers within 1e-12 of each other; of a
-long document the rows and findings are kept whole, and of other long parts a digest.
+Texts compare byte for byte. JSON and CSV compare value by value, numbers within 1e-12 of each
+other; of a long document the rows and findings are kept whole, and of other long parts a digest.
 ``make bless`` (SCHEDPERF_BLESS=1) rewrites the files, which CI refuses.
 """
 
+import csv
 import difflib
 import hashlib
 import json
@@ -72,6 +73,30 @@ def check_json(path: Path, found: object) -> None:
     if told:
         more = [f"and {len(told) - MOST_SHOWN} more"] if len(told) > MOST_SHOWN else []
         pytest.fail("\n".join([f"{path} differs:", *told[:MOST_SHOWN], *more]))
+
+
+def check_csv(path: Path, text: str) -> None:
+    """Fail with the cells that differ, and both values, unless the file holds this table."""
+    found = _cells(text)
+    is_same = path.exists() and not list(differences(_cells(_read(path)), found))
+    if is_blessing() and not is_same:
+        _write(path, text)
+    told = list(differences(_cells(_read(path)), found))
+    if told:
+        pytest.fail("\n".join([f"{path} differs:", *told[:MOST_SHOWN]]))
+
+
+def _cells(text: str) -> list[object]:
+    # Lists of numbers, as of the values of all runs, are one cell.
+    rows = list(csv.reader(text.splitlines(keepends=True)))
+    return [[[_number(part) for part in cell.split(" ")] for cell in row] for row in rows]
+
+
+def _number(text: str) -> object:
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def _read(path: Path) -> str:

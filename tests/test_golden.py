@@ -35,12 +35,24 @@ from schedperf.model.comparison import (
     Severity,
     Verdict,
 )
+from schedperf_collectors.machine.kernel_files import build_id
+from schedperf_collectors.machine.system import System, attempt
 from tests.golden_cases import CASES, COMMANDS, Case
-from tests.golden_files import check_json, check_text, hide_version
+from tests.golden_files import check_csv, check_json, check_text, hide_version
 from tests.golden_plugins import check_golden_plugins
 
 GOLDEN = Path(__file__).parent / "data" / "golden"
 SCHEMAS = Path(__file__).parent.parent / "docs" / "schema"
+
+
+# As long as any build id, so that lines wrap where they did.
+BUILD_ID = "feedface" * 5
+
+
+def hide_running_kernel(text: str) -> str:
+    """Replace the build id of the kernel that the test runs on."""
+    running, _ = attempt(build_id, System())
+    return text.replace(running, BUILD_ID) if running else text
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,7 +74,7 @@ def run(line: str) -> Printed:
         stream.flush()
         written = stream.buffer
         assert isinstance(written, io.BytesIO)
-        texts.append(hide_version(written.getvalue().decode()))
+        texts.append(hide_running_kernel(hide_version(written.getvalue().decode())))
     return Printed(out=texts[0], err=texts[1], status=status)
 
 
@@ -94,6 +106,8 @@ def test_a_case_prints_what_it_printed_before(
             if validator := published_schemas().get(document.get("schema")):
                 validator.validate(document)
             check_json(GOLDEN / case.name / name, document)
+        elif printed.out and name.endswith(".csv"):
+            check_csv(GOLDEN / case.name / name, printed.out)
         elif printed.out:
             check_text(GOLDEN / case.name / name, printed.out)
     check_text(GOLDEN / case.name / "command", "".join(lines))
@@ -278,6 +292,18 @@ def test_numbers_that_differ_by_rounding_alone_are_equal(
     for wrong in ([0.1 * (1.0 + 1e-11), 1e-300, 0.0], [0.1, 2e-300, 0.0], [0.1, 1e-300, 1e-300]):
         with pytest.raises(pytest.fail.Exception, match=r"\$\[\d\]: expected "):
             check_json(path, wrong)
+
+
+def test_a_wrong_cell_of_a_table_fails_and_rounding_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SCHEDPERF_BLESS", raising=False)
+    path = tmp_path / "table.csv"
+    path.write_text("metric,values\ntime,0.1 0.2\n")
+    check_csv(path, f"metric,values\ntime,{0.1 * (1.0 + 1e-13)} 0.2\n")
+    for wrong in ("time,0.1 0.2001", "rate,0.1 0.2", "time,0.1", "time,0.1 0.2,1"):
+        with pytest.raises(pytest.fail.Exception, match=r"\$\[1\]"):
+            check_csv(path, f"metric,values\n{wrong}\n")
 
 
 def test_a_wrong_number_fails_where_only_a_digest_is_kept(

@@ -127,18 +127,19 @@ def cost_scale(unit: str, *values: float | None) -> Scale:
 
 
 def percent(fraction: float) -> str:
-    """Write a fraction as a percentage: ``3%``, ``37.2%``, ``0.04%``, ``1.2e+09%``."""
+    """Write a fraction as a percentage: ``3%``, ``37.2%``, ``0.04%``, ``0%``, ``1.2e+09%``."""
     value = 100.0 * fraction
     if abs(value) >= LARGEST_PERCENT_IN_REASONS:
         return f"{value:.3g}%"
-    digits = 1 if abs(value) >= SMALLEST_SHORT_PERCENT or value == 0.0 else 2
+    digits = 1 if abs(value) >= SMALLEST_SHORT_PERCENT else 2
     text = f"{value:.{digits}f}".removesuffix(".0")
-    return (text if float(text) else text.removeprefix("-")) + "%"
+    return f"{text}%" if float(text) else "0%"
 
 
 def signed(fraction: float) -> str:
-    """Write a fraction as a percentage with its sign."""
-    return ("+" if fraction >= 0.0 else "") + percent(fraction)
+    """Write a fraction as a percentage with its sign: ``+0%`` where it rounds to 0."""
+    text = percent(fraction)
+    return text if text.startswith("-") else f"+{text}"
 
 
 def interval_of(low: float, high: float) -> str:

@@ -3,7 +3,15 @@
 
 import pytest
 
-from schedperf.model.units import MISSING, cost_scale, format_measure, format_number, scale_for
+from schedperf.model.units import (
+    MISSING,
+    cost_scale,
+    format_measure,
+    format_number,
+    percent,
+    scale_for,
+    signed,
+)
 
 
 @pytest.mark.parametrize(
@@ -87,3 +95,9 @@ def test_a_change_has_a_sign() -> None:
     scale = scale_for("s", 0.002)
     changes = [scale.format_change(value) for value in (0.0015, -0.0015, None)]
     assert changes == ["+1.5", "-1.5", MISSING]
+
+
+def test_a_change_that_rounds_to_zero_has_one_form() -> None:
+    # The last bits of a sum depend on the processor.
+    assert {signed(fraction) for fraction in (0.0, -0.0, 1e-17, -1e-17, 4e-5)} == {"+0%"}
+    assert (signed(6e-5), signed(-6e-5), percent(-6e-5)) == ("+0.01%", "-0.01%", "-0.01%")
