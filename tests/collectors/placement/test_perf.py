@@ -64,7 +64,11 @@ def flow() -> Flow:
 
 
 @pytest.fixture
-def capture_around(capture: Capture, needs_perf: None) -> Callable[..., Any]:  # noqa: ARG001 # it skips
+def capture_around(
+    capture: Capture,
+    needs_perf: None,  # noqa: ARG001 # it skips
+    needs_tracefs: None,  # noqa: ARG001 # it skips
+) -> Callable[..., Any]:
     """Record a command with perf and return placement.json."""
 
     def run(*command: str, **options: str) -> Any:
