@@ -79,8 +79,10 @@ class CompareRequest:
         return compare_bundles(bundles, replace(options, history=past))
 
     def _compare_tables(self, options: CompareOptions) -> Comparison:
-        tables = [open_table(path) for path in self.paths]
-        earlier = [open_table(path) for path in self.history]
+        # Without a column `workload` all tables are of one workload.
+        workload = self.paths[0].stem
+        tables = [open_table(path, workload) for path in self.paths]
+        earlier = [open_table(path, workload) for path in self.history]
         _refuse_known([*tables, *earlier], len(tables))
         past = tuple(
             table.runs if table.sides else table.runs.assign(side=table.path.name)

@@ -9,6 +9,9 @@ which docs/tables.md describes::
     tbench,clients=8,throughput,MB/s,higher,2232.73
     tbench,clients=8,throughput,MB/s,higher,2228.71
 
+Without ``workload`` the name of the file is the workload; ``better`` is needed only where the unit
+does not determine it.
+
 Files are untrusted: they are bounded, and an invalid row is refused with its line, never guessed or
 skipped.
 """
@@ -33,6 +36,7 @@ from schedperf.model.errors import InputError
 from schedperf.model.numbers import printed_step
 from schedperf.model.text import cut_line
 from schedperf.tables.consistency import parse_change, parse_mean
+from schedperf.tables.direction import direction_of
 from schedperf_collectors.contract import point_key
 
 SUFFIXES = (".csv", ".tsv")
@@ -44,7 +48,9 @@ LONGEST_FIELD = 1000
 # Each side is compared with base, row by row, and is a column of the report.
 MOST_SIDES = 100
 
-REQUIRED = ("workload", "metric", "unit", "better")
+# Rows that agree in these belong to one result.
+_QUESTION = ("side", "workload", "metric", "unit", "better", "point")
+REQUIRED = ("metric", "unit")
 DELIMITERS = {",": "comma", "\t": "tab", ";": "semicolon"}
 # Longer quotes would hide what an error message is about.
 _LONGEST_SHOWN = 40
@@ -93,14 +99,15 @@ def read_table(path: Path) -> pd.DataFrame:
     return open_table(path).runs
 
 
-def open_table(path: Path) -> Table:
+def open_table(path: Path, workload: str | None = None) -> Table:
     """Read a table together with its file's properties.
 
+    :param workload: workload of a table without that column; None: the name of the file
     :raises InputError: as :func:`read_table`
     """
     content = read_regular(path, LARGEST_BYTES, "give a table of numbers, or split a large table")
     text = _decode(content, path)
-    runs, places = _Reader(str(path)).read(text)
+    runs, places = _Reader(str(path), workload or path.stem).read(text)
     lines = text.split("\n")
     sides = tuple(runs["side"].unique()) if "side" in runs else ()
     if len(sides) > MOST_SIDES:
@@ -138,8 +145,9 @@ def _decode(content: bytes, path: Path) -> str:
 class _Reader:
     """The steps of reading one table; ``label`` is only for messages."""
 
-    def __init__(self, label: str) -> None:
+    def __init__(self, label: str, workload: str) -> None:
         self.label = label
+        self.workload = workload
 
     def read(self, text: str) -> tuple[pd.DataFrame, Sequence[int]]:
         """Return the rows and the line of each."""
@@ -184,14 +192,11 @@ class _Reader:
                 raise self._error(number, self._unknown(name, accepted))
             if columns.count(name) > 1:
                 raise self._error(number, f"column `{name}` given twice; remove one")
-        for name in REQUIRED:
-            if name not in columns:
-                raise self._error(number, f"no column `{name}`; add it")
+        missing = [f"`{name}`" for name in REQUIRED if name not in columns]
         if not {"value", "mean"} & set(columns):
-            raise self._error(
-                number,
-                "no column `value` or `mean`; add `value` (one row per run) or `mean` (summaries)",
-            )
+            missing.append("`value` (one row per run) or `mean` (summaries)")
+        if missing:
+            raise self._error(number, f"missing columns: {', '.join(missing)}; add them")
         return delimiter, columns
 
     @staticmethod
@@ -229,7 +234,7 @@ class _Reader:
                 f"{len(fields)} fields (expected {len(columns)}, as in the header); quote "
                 f"fields that contain a {DELIMITERS[delimiter]}",
             )
-        row: dict[str, object] = {"status": "ok", "point": ""}
+        row: dict[str, object] = {"workload": self.workload, "status": "ok", "point": ""}
         for name, field in zip(columns, fields, strict=True):
             if len(field) > LONGEST_FIELD:
                 raise self._error(
@@ -240,6 +245,13 @@ class _Reader:
                 row[name] = _COLUMNS[name](field.strip())
             except (InputError, ValueError) as error:
                 raise self._error(number, f"{name}: {error}") from None
+        row["better"] = row.get("better") or direction_of(str(row["unit"]))
+        if row["better"] is None:
+            raise self._error(
+                number,
+                f"unit {_shown(str(row['unit']))} does not determine the better direction; "
+                "add `better` (higher or lower)",
+            )
         self._check_numbers(number, row)
         number_of = next((name for name in ("value", "mean") if row.get(name) is not None), None)
         row["printed"] = fields[columns.index(number_of)].strip() if number_of else ""
@@ -269,7 +281,7 @@ class _Reader:
     def _refuse_two_summaries(self, runs: pd.DataFrame, places: Sequence[int]) -> None:
         if "mean" not in runs:
             return
-        question = [name for name in ("side", *REQUIRED, "point") if name in runs]
+        question = [name for name in _QUESTION if name in runs]
         is_summary = runs["mean"].notna()
         summaries = is_summary.groupby([runs[name] for name in question]).transform("any")
         repeated = runs.duplicated(question) & summaries & (runs["status"] == "ok")
@@ -313,6 +325,10 @@ def _choice(*choices: str) -> Callable[[str], str]:
         return field.lower()
 
     return choose
+
+
+def _better(field: str) -> str | None:
+    return _choice(*get_args(Better))(field) if field else None
 
 
 def _family(field: str) -> str:
@@ -396,7 +412,7 @@ _COLUMNS: Mapping[str, Callable[[str], object]] = {
     "point": _point,
     "metric": _name,
     "unit": str,
-    "better": _choice(*get_args(Better)),
+    "better": _better,
     "value": _number,
     "mean": _number,
     "cv": _cv,
@@ -418,7 +434,8 @@ _FLOATS = {"value", "mean", "cv", "n", "order", "round", "boot", "run", "resolut
 def _df_rows(rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -> pd.DataFrame:
     """Build the table from its rows; ``printed`` is the number as written."""
     # Columns for human readers only are not used by the statistics.
-    kept = [name for name in _COLUMNS if name in {*columns, "point", "status"} - {"note"}]
+    always = {"workload", "point", "better", "status"}
+    kept = [name for name in _COLUMNS if name in always.union(columns) - {"note"}]
     runs = pd.DataFrame(
         {
             name: pd.Series(

@@ -170,6 +170,35 @@ def test_a_table_is_told_by_its_name(name: str, expected: bool) -> None:  # noqa
     assert is_table(Path(name)) is expected
 
 
+def test_without_a_workload_the_name_of_the_file_is_it(write: Write) -> None:
+    path = write("metric,unit,value", "time,s,1.5")
+    assert read_table(path)["workload"].tolist() == ["a"]
+    assert open_table(path, "hackbench").runs["workload"].tolist() == ["hackbench"]
+
+
+@pytest.mark.parametrize(
+    ("unit", "better"),
+    [("s", "lower"), ("us/op", "lower"), ("ns per message", "lower"), ("MB/s", "higher"),
+     ("ops/s", "higher"), ("transactions per second", "higher"), ("MiBps", "higher"),
+     ("tps", "higher")],
+)  # fmt: skip
+def test_a_unit_determines_the_direction(unit: str, better: str, write: Write) -> None:
+    table = read_table(write("metric,unit,better,value", f"rate,{unit},,1", f"rate,{unit},,2"))
+    assert table["better"].tolist() == [better, better]
+    assert read_table(write("metric,unit,value", f"rate,{unit},1"))["better"].tolist() == [better]
+
+
+@pytest.mark.parametrize(
+    "unit", ["", "1/s", "faults/s", "count", "%", "W", "ss", "s/s", "misses/op"]
+)
+def test_a_direction_is_asked_for_where_the_unit_does_not_tell(unit: str, write: Write) -> None:
+    found = problem(write("metric,unit,value", f"rate,{unit},1"))
+    assert found == (
+        f"a.csv:2: unit {unit!r} does not determine the better direction; "
+        "add `better` (higher or lower)"
+    )
+
+
 BAD_HEADERS = {
     "a misspelt column": (
         f"{HEADER},resolutoin",
@@ -178,8 +207,14 @@ BAD_HEADERS = {
     "a column of nothing we know": (f"{HEADER},zebra", "unknown column 'zebra' (expected one of"),
     "an empty column": (f"{HEADER},,", "unknown column ''"),
     "a column twice": (f"{HEADER},Value", "column `value` given twice; remove one"),
-    "no direction": ("workload,metric,unit,value", "no column `better`; add it"),
-    "no number": ("workload,metric,unit,better", "no column `value` or `mean`; add `value`"),
+    "no number": (
+        "workload,metric,unit,better",
+        "missing columns: `value` (one row per run) or `mean` (summaries); add them",
+    ),
+    "three columns missing": (
+        "workload,better",
+        "missing columns: `metric`, `unit`, `value` (one row per run) or `mean` (summaries); add",
+    ),
     "prose": ("Dear list, the numbers are below.", "unknown column 'dear list'"),
     "a very long name": ("x" * 100_000, "…' (expected"),
     "an escape": ("\x1b]0;pwned\x07", r"unknown column '\x1b]0;pwned\x07'"),
@@ -214,7 +249,6 @@ BAD_FIELDS = {
         "up",
         "better: unknown value 'up' (expected higher or lower",
     ),
-    "no direction": ("better", "", "better: unknown value '' (expected higher or lower"),
     "no metric": ("metric", "", "metric: field is empty; fill it in"),
     "no workload": ("workload", " ", "workload: field is empty; fill it in"),
     "an unnamed parameter": (

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Tell from the unit of a metric whether higher or lower is better, where every metric agrees.
+
+Shorter times and higher rates of work are better. Rates of other things (``faults/s``), counts,
+shares and powers are better in one direction for one metric and in the other for the next.
+"""
+
+import re
+from typing import Literal
+
+_DURATION = r"(?:ns|nsecs?|us|µs|μs|usecs?|ms|msecs?|s|secs?|seconds?|min|minutes?|h)"
+_WORK = (
+    r"(?:ops?|operations?|loops?|iterations?|messages?|msgs?|events?|requests?|req|query|queries|"
+    r"transactions?|trans|txns?|jobs?|[kMGT]?i?(?:B|bytes?|bits?|b))"
+)
+# A duration, alone or per operation: us/op, ns per message.
+_TIME = re.compile(rf"{_DURATION}(?:(?:/| per ){_WORK})?")
+_RATE = re.compile(rf"{_WORK}(?:/s|/sec|/second| per second|ps)|tps|qps|rps|iops", re.IGNORECASE)
+
+
+def direction_of(unit: str) -> Literal["higher", "lower"] | None:
+    """Return the better direction of a unit; None where it depends on the metric.
+
+    >>> direction_of("ms"), direction_of("MB/s"), direction_of("faults/s")
+    ('lower', 'higher', None)
+    """
+    if _TIME.fullmatch(unit):
+        return "lower"
+    return "higher" if _RATE.fullmatch(unit) else None
