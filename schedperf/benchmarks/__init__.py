@@ -109,21 +109,27 @@ class BenchmarkParser:
     """One registered parser.
 
     :param claims: returns whether the captured text is output of this benchmark
+    :param programs: other programs that print the same text; if the command of a run names one, the
+        names of its metrics begin with that program
     """
 
     name: str
     claims: Claims
     parse: Parse
+    programs: tuple[str, ...] = ()
 
 
 registry: Registry[BenchmarkParser] = Registry("schedperf.benchmarks", kind="benchmark parser")
 
 
-def parser(name: str, *, claims: Claims) -> Callable[[Parse], Parse]:
+def parser(
+    name: str, *, claims: Claims, programs: tuple[str, ...] = ()
+) -> Callable[[Parse], Parse]:
     """Return a decorator that registers a generator as the parser of a benchmark."""
 
     def register(parse: Parse) -> Parse:
-        registry.add(name, BenchmarkParser(name=name, claims=claims, parse=parse))
+        entry = BenchmarkParser(name=name, claims=claims, parse=parse, programs=programs)
+        registry.add(name, entry)
         return parse
 
     return register

@@ -17,7 +17,8 @@ dbench latency max 0.216785 s secondary
 The rates of the ``execute`` lines are averages since the start, so only the ``Throughput`` line is
 read. MB is 10^6 B. Versions before 4 print no number of clients and no latency. The table of
 operations prints averages in steps of 1 us, which is the duration of many operations, so it is not
-read. If a script runs the program several times, each result is a measurement.
+read. Only the command of a run tells tbench from dbench. If a script runs the program several
+times, each result is a measurement.
 """
 
 import re
@@ -57,7 +58,7 @@ MEGABYTE_B = 1e6
 PRINTED_DIGITS = 6
 
 
-@parser("dbench", claims=lambda text: HEADER.search(text) is not None)
+@parser("dbench", claims=lambda text: HEADER.search(text) is not None, programs=("tbench",))
 def parse_dbench(lines: Iterable[str], label: str) -> Iterator[Measurement | BadLine]:
     """Read the final line of each run."""
     for line_number, line in enumerate(lines, start=1):

@@ -55,6 +55,9 @@ COLUMNS: dict[int, tuple[str, str, Better, Family, str]] = {
     ),
 }
 FEWEST_FIELDS = 7
+# "pipe  235.53 MB per sec pipe write rate (geometric mean of 1 instances)": versions before 2023
+# print these in the table, without a heading.
+MISCELLANEOUS = re.compile(r"\S+ +[\d.]+ (?!nan|inf)[A-Za-z%]", re.ASCII | re.IGNORECASE)
 
 
 @parser("stress-ng", claims=lambda text: HEADER.search(text) is not None)
@@ -67,7 +70,7 @@ def parse_stress_ng(lines: Iterable[str], label: str) -> Iterator[Measurement | 
             is_table = True
         elif content is not None and content.group(1).startswith(END):
             is_table = False
-        elif content is not None and is_table:
+        elif content is not None and is_table and not MISCELLANEOUS.match(content.group(1)):
             yield from _parse_row(content.group(1).split(), (label, line_number, line))
 
 

@@ -8,10 +8,10 @@ Every benchmark parser that claims a run's stdout or stderr reads it, and so do 
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
-from schedperf.benchmarks import BadLine, Measurement, Metric, all_parsers
+from schedperf.benchmarks import BadLine, BenchmarkParser, Measurement, Metric, all_parsers
 from schedperf.bundle.open import Run
 from schedperf.model.comparison import Source
 from schedperf.model.run import Operations
@@ -109,7 +109,7 @@ class _Texts:
         for name, text in texts.items():
             for parser in all_parsers().values():
                 if parser.claims(text):
-                    for item in parser.parse(text.splitlines(), name):
+                    for item in _rename(parser, run, parser.parse(text.splitlines(), name)):
                         if isinstance(item, BadLine) or item.metric.name not in ruled:
                             yield name, item
             rules = [rule for rule in run.metric_rules if rule.name not in found_by_rules]
@@ -117,6 +117,20 @@ class _Texts:
                 if isinstance(item, Measurement):
                     found_by_rules.add(item.metric.name)
                 yield name, item
+
+
+def _rename(
+    parser: BenchmarkParser, run: Run, items: Iterable[Measurement | BadLine]
+) -> Iterator[Measurement | BadLine]:
+    # A command may be a script: ("sh", "-c", "tbench -t 10 4").
+    words = {word.rpartition("/")[2] for part in run.command for word in part.split()}
+    program = next((name for name in parser.programs if name in words), None)
+    for item in items:
+        if program is not None and isinstance(item, Measurement):
+            name = program + item.metric.name.removeprefix(parser.name)
+            yield replace(item, metric=replace(item.metric, name=name))
+        else:
+            yield item
 
 
 def _values_of(numbers: Iterable[tuple[str, Measurement]]) -> dict[Metric, Value]:

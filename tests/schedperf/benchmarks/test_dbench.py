@@ -64,13 +64,13 @@ def _serve(program: str) -> Iterator[None]:
             process.kill()
 
 
-def check_comparison(comparison: dict[str, Any]) -> None:
+def check_comparison(comparison: dict[str, Any], program: str) -> None:
     rows = {row["metric"]: row for row in comparison["rows"]}
-    row = rows["dbench throughput"]
+    row = rows[f"{program} throughput"]
     assert (row["family"], row["unit"], row["better"]) == ("primary", "B/s", "higher")
     assert (row["n_base"], row["n_new"]) == (2, 2)
     assert row["base"] > 1e6
-    latency = rows["dbench latency max"]
+    latency = rows[f"{program} latency max"]
     assert (latency["family"], latency["unit"], latency["better"]) == ("secondary", "s", "lower")
     assert latency["base"] > 0.0
 
@@ -85,11 +85,17 @@ def test_the_sample_in_the_docstring_is_true() -> None:
 class TestRealPrograms:
     def test_dbench_recorded_twice_is_compared(self, compare_two_recordings: Compare) -> None:
         need("dbench")
-        check_comparison(compare_two_recordings(["dbench", "-t", "2", "2"]))
+        check_comparison(compare_two_recordings(["dbench", "-t", "2", "2"]), "dbench")
 
     @pytest.mark.usefixtures("tbench_server")
-    def test_tbench_recorded_twice_is_compared(self, compare_two_recordings: Compare) -> None:
-        check_comparison(compare_two_recordings(["tbench", "-t", "2", "2", "127.0.0.1"]))
+    @pytest.mark.parametrize(
+        "command",
+        [("tbench", "-t", "2", "2", "127.0.0.1"), ("sh", "-c", "exec tbench -t 2 2 127.0.0.1")],
+    )
+    def test_tbench_recorded_twice_is_compared(
+        self, command: tuple[str, ...], compare_two_recordings: Compare
+    ) -> None:
+        check_comparison(compare_two_recordings([*command]), "tbench")
 
     def test_a_run_without_a_second_of_measurement_has_no_result(
         self, parse_text: ParseText, tmp_path: pytest.TempPathFactory

@@ -139,6 +139,10 @@ class TestTexts:
         [[found]] = parse_all(text).values()
         assert found == BadLine(problem=problem)
 
+    def test_miscellaneous_metrics_in_the_table_of_old_versions_are_no_rows(self) -> None:
+        line = "stress-ng: info:  [7] pipe    235.53 MB per sec pipe write rate (mean of 2)\n"
+        assert parse_all(STRESS_NG + ROW + line) == parse_all(STRESS_NG + ROW)
+
     def test_a_bad_column_of_stress_ng_costs_only_itself(self) -> None:
         found = parse_all(STRESS_NG + ROW.replace("500.00", "inf"))["stress-ng"]
         assert [type(item) for item in found] == [Measurement, BadLine, Measurement]
