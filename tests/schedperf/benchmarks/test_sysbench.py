@@ -96,7 +96,6 @@ class TestRealProgram:
         ("arguments", "result"),
         [
             (["cpu", "--time=1"], "cpu events"),
-            (["threads", "--time=1"], "events"),
             (["threads", "--time=0", "--events=200"], "events"),
             (["mutex", "--threads=3", "--mutex-loops=1000"], "mutex time"),
             (["memory", "--time=1"], "memory throughput"),
