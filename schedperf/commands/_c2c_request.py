@@ -39,7 +39,7 @@ from schedperf.symbols.local_symbols import symbols_for_file
 from schedperf_collectors import __version__
 
 _ROLES: tuple[Role, Role] = ("base", "new")
-# Enough to recognise a file: a report begins with a banner and a title.
+# Enough to tell a tar or perf.data from a text.
 HEAD_BYTES = 4096
 # A tar, packed or not, has some of these among its first bytes; a text has none.
 _CONTROL = frozenset({*range(0x09), *range(0x0E, 0x1B), *range(0x1C, 0x20)})
@@ -136,21 +136,23 @@ def _load(path: Path, number: int, options: Wanted) -> Memory:
     if is_perf_data(path):
         return _load_perf_data(path, options)
     head = read_head(path, HEAD_BYTES)
-    if is_c2c_text(head.decode(errors="replace")):
-        text = read_regular(path, LARGEST_BYTES, "pass the report of a shorter recording").decode(
-            errors="replace"
-        )
-        profile = profile_of_text(parse_c2c_text(text, str(path)))
-        samples = MemorySamples(
-            profile=profile, store_period=None, boot=str(path), kernel=str(path)
-        )
-        return source_of_file(path, "text of perf c2c report", samples, ())
     if head and _CONTROL.isdisjoint(head):
+        return _load_text(path)
+    return _load_bundle(path, number, options)
+
+
+def _load_text(path: Path) -> Memory:
+    # A mail may say a lot before the report begins.
+    content = read_regular(path, LARGEST_BYTES, "pass the report of a shorter recording")
+    text = content.decode(errors="replace")
+    if not is_c2c_text(text):
         raise InputError(
             f"{path}: text without cache lines (expected a bundle, perf.data with memory "
             "samples, or the whole output of `perf c2c report --stdio`)"
         )
-    return _load_bundle(path, number, options)
+    profile = profile_of_text(parse_c2c_text(text, str(path)))
+    samples = MemorySamples(profile=profile, store_period=None, boot=str(path), kernel=str(path))
+    return source_of_file(path, "text of perf c2c report", samples, ())
 
 
 def _load_perf_data(path: Path, options: Wanted) -> Memory:
@@ -236,6 +238,7 @@ def _describe_source(source: Memory, role: Role | None, sort: SortKey) -> C2cSou
         line_bytes=first.line_bytes,
         totals={key: sum(profile.totals.get(key, 0) for profile in profiles) for key in keys},
         lines=tuple(map(_describe_line, sorted(seen, key=_ORDERS[sort], reverse=True))),
+        damage=tuple(dict.fromkeys(each for profile in profiles for each in profile.damage)),
         notes=tuple(dict.fromkeys((*source.side.notes, *notes))),
     )
 

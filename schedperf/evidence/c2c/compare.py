@@ -38,13 +38,15 @@ REMOTE: Mapping[Observable, str] = {
     "hitm": "load_remote_hitm",
     "ibs": "load_remote_hitm",
     "peer": "load_hit_remote_peer",
+    "unknown": "load_remote_hitm",
 }
 LOCAL: Mapping[Observable, str] = {
     "hitm": "load_local_hitm",
     "ibs": "load_local_hitm",
     "peer": "load_hit_local_peer",
+    "unknown": "load_local_hitm",
 }
-STORES: Mapping[Observable, str] = dict.fromkeys(("hitm", "ibs", "peer"), "store_operations")
+STORES: Mapping[Observable, str] = dict.fromkeys(REMOTE, "store_operations")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -27,7 +27,12 @@ _SHARING: Mapping[Sharing, str] = {
     "mixed": "true and false sharing",
 }
 # Names of a contended load.
-_WORDS: Mapping[Observable, str] = {"hitm": "HITM", "ibs": "HITM (IBS)", "peer": "peer snoops"}
+_WORDS: Mapping[Observable, str] = {
+    "hitm": "HITM",
+    "ibs": "HITM (IBS)",
+    "peer": "peer snoops",
+    "unknown": "HITM",
+}
 
 
 class Size(NamedTuple):

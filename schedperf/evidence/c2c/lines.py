@@ -39,6 +39,7 @@ CONTENDED: Mapping[Observable, tuple[str, str]] = {
     "hitm": ("lcl_hitm", "rmt_hitm"),
     "ibs": ("lcl_hitm", "rmt_hitm"),
     "peer": ("lcl_peer", "rmt_peer"),
+    "unknown": ("lcl_hitm", "rmt_hitm"),
 }
 # The node of a CPU that belongs to none.
 NO_NODE = -1

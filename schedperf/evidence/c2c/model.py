@@ -103,6 +103,7 @@ class MemoryProfile:
     :param totals: perf's "Trace Event Information" in snake case: ``total_records``,
         ``load_operations``, ``load_local_hitm`` …
     :param lines: most contended first
+    :param damage: what of a damaged text is left out, one sentence each
     :param notes: what was not measured, one sentence each
     """
 
@@ -116,3 +117,4 @@ class MemoryProfile:
     totals: Mapping[str, int]
     lines: tuple[Line, ...]
     notes: tuple[str, ...]
+    damage: tuple[str, ...] = ()

@@ -15,12 +15,14 @@
 
 Columns are where the dotted ruler says, under two rows of titles, since symbols hold blanks and
 the set of columns differs from version to version. A row that does not fit is counted, not guessed
-at. What stands in no column here is left out: this is an import, the samples themselves say more.
+at. If lines are cut, as by a terminal, the last column is not used, since its numbers may lack
+digits. What stands in no column here is left out: this is an import, the samples themselves say
+more.
 """
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import NamedTuple
@@ -30,6 +32,7 @@ from schedperf.evidence.c2c.lines import CONTENDED
 from schedperf.evidence.c2c.model import Access, Line, MemoryProfile
 from schedperf.evidence.c2c.record import Observable
 from schedperf.evidence.c2c.totals import shared_key, snake
+from schedperf.evidence.c2c.unquote import BANNER, unquoted_lines
 from schedperf.model.errors import InputError
 from schedperf.model.perf_event import parse_event
 
@@ -41,11 +44,9 @@ LONGEST_LINE = 4000
 # perf has 30 in its widest table.
 MOST_COLUMNS = 100
 
-_BANNER = re.compile(r"={20,}")
+_BANNER = re.compile(BANNER)
 _RULER = re.compile(r"#\s*\.{3}[. ]*")
 _DASHES = re.compile(r"\s*-{20,}\s*")
-# Some reports were saved with numbers in front of the lines.
-_NUMBERED = re.compile(r"(?m)^ {0,8}\d{1,9}\t")
 _GROUP = re.compile(r"-+ +([^-].*?) +-+|\S+(?: \S+)*")
 # No word of perf's in front of a colon has one.
 _TOTAL = re.compile(r" {2}(\S[^:]*): +(\d{1,19})")
@@ -56,10 +57,14 @@ _SYMBOL_CELL = re.compile(r"\s*(\S+(?: \S+)*)")
 TOTALS_TITLES = ("Trace Event Information", "Global Shared Cache Line Event Information")
 DETAILS_TITLE = "c2c details"
 LINES_TITLE = "Shared Data Cache Line Table"
+_SORT_DETAIL = "Cachelines sort on"
+# "groupping" in old versions.
+_LAST_DETAIL = "Cacheline data group"
 OFFSETS_TITLE = "Shared Cache Line Distribution Pareto"
 
 # Titles of the columns of a line, upper and lower row, in small letters.
 _LINE_COLUMNS: Mapping[tuple[str, str], str] = {
+    ("", "index"): "index",
     ("cacheline", "address"): "address",
     ("", "cacheline"): "address",
     ("double-cacheline", "address"): "address",
@@ -90,6 +95,14 @@ _LINE_COLUMNS: Mapping[tuple[str, str], str] = {
     ("load dram", "lcl"): "lcl_dram",
     ("load dram", "rmt"): "rmt_dram",
 }
+# Columns without which the counts of a line are not known, and those of contended loads, of which
+# one pair is enough.
+_NEEDED = frozenset({"index", "address", "records", "store"})
+_TITLES = {"index": "Index", "address": "Address", "records": "Total records", "store": "Stores"}
+_NEEDED_PAIRS = (frozenset({"lcl_hitm", "rmt_hitm"}), frozenset({"lcl_peer", "rmt_peer"}))
+# The last columns of complete tables; the title of the column of nodes goes on behind "Node".
+_LAST_COLUMNS = frozenset({("load dram", "rmt"), ("llc load hit", "rmt")})
+_LAST_OF_OFFSETS = "node"
 # Of an offset: percentages of the line's own numbers, then the rest.
 _SHARE_COLUMNS: Mapping[tuple[str, str], str] = {
     ("hitm", "rmthitm"): "rmt_hitm",
@@ -115,6 +128,10 @@ _EXACT_COUNT = 10_000
 _USUAL_LINE_BYTES = 64
 
 _STORES = ("store_l1_hit", "store_l1_miss", "store_na")
+_CONTENDED_COUNTS = ("lcl_hitm", "rmt_hitm", "lcl_peer", "rmt_peer")
+_LONGEST_INDEX = 9
+# perf prints two decimals of each percentage.
+_WHOLE = 0.98
 
 
 class OffsetRow(NamedTuple):
@@ -143,6 +160,14 @@ class C2cTextLine:
     counts: Mapping[str, int]
     rows: tuple[OffsetRow, ...]
 
+    @property
+    def has_all_offsets(self) -> bool:
+        """Whether the percentages of each kind of access add up to 100%."""
+        kinds = {name for row in self.rows for name in row.shares if self.counts.get(name)}
+        return bool(self.rows) and all(
+            sum(row.shares.get(name, 0.0) for row in self.rows) > _WHOLE for name in kinds
+        )
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class C2cText:
@@ -152,7 +177,7 @@ class C2cText:
     :param events: as perf printed them
     :param sorted_on: "Total HITMs", "Peer Snoop" …; None where it is not said
     :param is_double: two neighbouring lines are counted as one (``--double-cl``)
-    :param unreadable: rows that do not fit their columns
+    :param damage: what was left out because the text is damaged, one sentence each
     """
 
     totals: Mapping[tuple[str, str], int]
@@ -160,12 +185,12 @@ class C2cText:
     sorted_on: str | None
     lines: tuple[C2cTextLine, ...]
     is_double: bool
-    unreadable: int
+    damage: tuple[str, ...]
 
 
-def is_c2c_text(start: str) -> bool:
-    """Say whether a file that starts so is the text of ``perf c2c report``."""
-    return any(title in start for title in (*TOTALS_TITLES, LINES_TITLE))
+def is_c2c_text(text: str) -> bool:
+    """Say whether a text contains output of ``perf c2c report``."""
+    return any(title in text for title in (*TOTALS_TITLES, LINES_TITLE))
 
 
 def parse_c2c_text(text: str, label: str) -> C2cText:
@@ -184,8 +209,12 @@ def parse_c2c_text(text: str, label: str) -> C2cText:
         )
     info = list(_info(parts.get(DETAILS_TITLE, ())))
     reader = _Reader(label)
-    lines = reader.read_lines(parts.get(LINES_TITLE, ()))
+    counts = reader.read_lines(parts.get(LINES_TITLE, ()))
     rows = reader.read_offsets(parts.get(OFFSETS_TITLE, ()))
+    lines = {
+        index: C2cTextLine(address=address, counts=numbers, rows=tuple(rows.get(index, ())))
+        for index, (address, numbers) in counts.items()
+    }
     return C2cText(
         totals={
             (title, words): number
@@ -193,28 +222,44 @@ def parse_c2c_text(text: str, label: str) -> C2cText:
             for words, number in _totals(parts.get(title, ()))
         },
         events=tuple(value for key, value in info if key == "Events"),
-        sorted_on=next((value for key, value in info if key == "Cachelines sort on"), None),
-        lines=tuple(
-            C2cTextLine(address=address, counts=counts, rows=tuple(rows.get(number, ())))
-            for number, (address, counts) in enumerate(lines)
-        ),
+        sorted_on=next((value for key, value in info if key == _SORT_DETAIL), None),
+        lines=tuple(lines.values()),
         is_double=any("Double-Cacheline" in line for line in parts.get(LINES_TITLE, ())[:4]),
-        unreadable=reader.unreadable,
+        damage=(
+            *reader.damage(),
+            *_missing_parts(parts, [key for key, _ in info], lines.values()),
+        ),
     )
+
+
+def _missing_parts(
+    parts: Collection[str], details: Collection[str], lines: Iterable[C2cTextLine]
+) -> Iterator[str]:
+    # perf prints the parts in this order, and with --stats only as far as the details.
+    is_stats = any(key.startswith(_LAST_DETAIL) for key in details)
+    contended = [line for line in lines if any(map(line.counts.get, _CONTENDED_COUNTS))]
+    cut = sum(not line.has_all_offsets for line in contended)
+    if LINES_TITLE not in parts and not is_stats:
+        yield "the text ends before the table of lines"
+    elif LINES_TITLE in parts and OFFSETS_TITLE not in parts:
+        yield "the text ends before the table of offsets"
+    elif cut:
+        yield f"offsets are missing for {cut} of {len(contended)} contended lines"
 
 
 def _split(text: str) -> dict[str, list[str]]:
     # Title of each part to its lines.
-    head = text[:LONGEST_LINE]
-    if _NUMBERED.match(head) and _BANNER.search(head):
-        text = _NUMBERED.sub("", text)
     parts: dict[str, list[str]] = {}
     current: list[str] = []
-    lines = text.splitlines()
+    lines = list(unquoted_lines(text))
+    behind_title = 0
     for number, line in enumerate(lines):
         following = lines[number + 2] if number + 2 < len(lines) else ""
+        if number < behind_title:
+            continue
         if _BANNER.fullmatch(line.strip()) and _BANNER.fullmatch(following.strip()):
             current = parts.setdefault(lines[number + 1].strip(), [])
+            behind_title = number + 3
         elif len(line) <= LONGEST_LINE:
             current.append(line)
     return parts
@@ -248,41 +293,86 @@ class _Reader:
     # Counts what does not fit while the tables are read.
 
     def __init__(self, label: str) -> None:
-        self.unreadable = 0
         self._label = label
         self._rows = 0
+        self._lines_left_out = 0
+        self._offsets_left_out = 0
+        self._missing: frozenset[str] = frozenset()
+        self._widths: dict[str, int] = {}
 
-    def read_lines(self, lines: Sequence[str]) -> list[tuple[int, dict[str, int]]]:
-        columns, rows = _columns(lines), []
+    def damage(self) -> Iterator[str]:
+        """Yield what was left out, one sentence each."""
+        for table, width in self._widths.items():
+            yield f"the table of {table} may be cut: its ruler ends at column {width}"
+        if self._missing:
+            yield (
+                f"rows of the table of lines left out: {self._lines_left_out}, which lack "
+                f"{', '.join(sorted(self._missing))} (cut or wrapped lines); save the report to a "
+                "file: perf c2c report --stdio > c2c.txt"
+            )
+        elif self._lines_left_out:
+            yield (
+                f"rows of the table of lines left out: {self._lines_left_out}, whose values do not "
+                "fit the columns"
+            )
+        if self._offsets_left_out:
+            yield (
+                f"rows of the table of offsets left out: {self._offsets_left_out}, whose values do "
+                "not fit the columns"
+            )
+
+    def read_lines(self, lines: Sequence[str]) -> dict[int, tuple[int, dict[str, int]]]:
+        """Return address and counts of each line by its index."""
+        columns, rows = self._columns(lines, "lines"), dict[int, tuple[int, dict[str, int]]]()
+        names = {_LINE_COLUMNS[each.titles] for each in columns if each.titles in _LINE_COLUMNS}
+        missing = _missing_columns(names)
         for line in lines:
             if _is_blank(line):
                 continue
             self._count_row()
-            cells = self._cells(line, columns, _LINE_COLUMNS)
-            if cells is None:
-                continue
-            address = cells.pop("address", "")
-            numbers = {name: int(cell) for name, cell in cells.items() if cell.isdecimal()}
-            if _ADDRESS.fullmatch(address) and len(numbers) == len(cells):
-                rows.append((int(address, 16), numbers))
+            row = None if missing else self._line(line, columns)
+            if row is None or row[0] in rows:
+                self._lines_left_out += 1
             else:
-                self.unreadable += 1
+                rows[row[0]] = row[1:]
+        self._missing = missing if self._lines_left_out else frozenset()
         return rows
+
+    def _columns(self, lines: Sequence[str], table: str) -> list[_Column]:
+        # Numbers of the last column may lack digits unless it is the last of perf's.
+        columns = _columns(lines)
+        if columns and not _is_whole(columns):
+            self._widths[table] = columns[-1].stop
+            columns = columns if columns[-1].titles[1] == _SYMBOL else columns[:-1]
+        return _up_to_symbol(columns)
+
+    def _line(
+        self, line: str, columns: Sequence[_Column]
+    ) -> tuple[int, int, dict[str, int]] | None:
+        cells = self._cells(line, columns, _LINE_COLUMNS)
+        if cells is None:
+            return None
+        address = cells.pop("address")
+        numbers = {name: int(cell) for name, cell in cells.items() if cell.isdecimal()}
+        if not _ADDRESS.fullmatch(address) or len(numbers) != len(cells):
+            return None
+        return numbers.pop("index"), int(address, 16), numbers
 
     def read_offsets(self, lines: Sequence[str]) -> dict[int, list[OffsetRow]]:
         """Return rows by the index of their line; between two dashed rulers a line begins."""
-        columns, rows = _columns(lines), dict[int, list[OffsetRow]]()
-        index, is_heading = -1, False
+        columns, rows = self._columns(lines, "offsets"), dict[int, list[OffsetRow]]()
+        index, is_heading = None, False
         for line in lines:
             if _is_blank(line):
                 continue
             if _DASHES.fullmatch(line):
                 is_heading = not is_heading
-                index += is_heading
-            elif not is_heading and index >= 0:
+            elif is_heading:
+                index = _index_of(line)
+            else:
                 row = self._offset(line, columns)
-                if row is None:
-                    self.unreadable += 1
+                if row is None or index is None:
+                    self._offsets_left_out += 1
                 else:
                     rows.setdefault(index, []).append(row)
         return rows
@@ -325,24 +415,52 @@ class _Reader:
         return cells or None
 
 
+def _missing_columns(names: Collection[str]) -> frozenset[str]:
+    # Titles of perf for the columns without which a line is not known.
+    missing = {_TITLES.get(name, name) for name in _NEEDED - {*names}}
+    if not any(pair <= {*names} for pair in _NEEDED_PAIRS):
+        missing.add("columns of HITM or peer snoops")
+    return frozenset(missing)
+
+
+def _index_of(heading: str) -> int | None:
+    first = heading.split(maxsplit=1)[0]
+    return int(first) if first.isdecimal() and len(first) <= _LONGEST_INDEX else None
+
+
 def _is_blank(line: str) -> bool:
     return not line.strip() or line.startswith("#")
 
 
 def _columns(lines: Sequence[str]) -> list[_Column]:
-    # Up to the symbol, which is the last one and goes on to the end of the row.
     for number, line in enumerate(lines):
         if _RULER.fullmatch(line) and number > 1:
             groups, lower = _groups(lines[number - 2]), lines[number - 1]
-            columns: list[_Column] = []
-            for match in islice(re.finditer(r"\.+", line), MOST_COLUMNS):
-                start, stop = match.span()
-                title = lower[start:stop].strip().lower()
-                if title == _SYMBOL:
-                    return [*columns, _Column(start, LONGEST_LINE, ("", title))]
-                columns.append(_Column(start, stop, (_group_of(groups, start, stop), title)))
-            return columns
+            spans = [match.span() for match in islice(re.finditer(r"\.+", line), MOST_COLUMNS)]
+            return [
+                _Column(
+                    start,
+                    stop,
+                    (_group_of(groups, start, stop), lower[start:stop].strip().lower()),
+                )
+                for start, stop in spans
+            ]
     return []
+
+
+def _is_whole(columns: Sequence[_Column]) -> bool:
+    # Whether the last column is the last of perf's.
+    titles = columns[-1].titles
+    return titles in _LAST_COLUMNS or titles[1].startswith(_LAST_OF_OFFSETS)
+
+
+def _up_to_symbol(columns: Sequence[_Column]) -> list[_Column]:
+    # Symbols are wider than their column in some rows, so they go on to the end of the row.
+    titles = [column.titles[1] for column in columns]
+    if _SYMBOL not in titles:
+        return [*columns]
+    index = titles.index(_SYMBOL)
+    return [*columns[:index], _Column(columns[index].start, LONGEST_LINE, ("", _SYMBOL))]
 
 
 def _groups(upper: str) -> list[tuple[int, int, str]]:
@@ -387,6 +505,7 @@ def profile_of_text(text: C2cText) -> MemoryProfile:
         line_bytes=_USUAL_LINE_BYTES * (2 if text.is_double else 1),
         totals=totals,
         lines=tuple(_line(line, observable) for line in text.lines),
+        damage=text.damage,
         notes=tuple(_notes(text)),
     )
 
@@ -396,7 +515,10 @@ def _observable(text: C2cText) -> Observable:
     if "ibs_op" in events:
         return "ibs"
     has_peer = any("lcl_peer" in line.counts for line in text.lines)
-    return "peer" if "arm_spe" in events or has_peer or text.sorted_on == "Peer Snoop" else "hitm"
+    if "arm_spe" in events or has_peer or text.sorted_on == "Peer Snoop":
+        return "peer"
+    # Only the details of a report name the events; IBS has the same columns as Intel's.
+    return "hitm" if "mem-loads" in events else "unknown"
 
 
 def _notes(text: C2cText) -> Iterator[str]:
@@ -419,8 +541,6 @@ def _notes(text: C2cText) -> Iterator[str]:
         )
     if not text.lines:
         yield "from text: no table of lines; give the report without --stats"
-    if text.unreadable:
-        yield f"from text: {text.unreadable} rows could not be parsed and are left out"
 
 
 def _line(line: C2cTextLine, observable: Observable) -> Line:

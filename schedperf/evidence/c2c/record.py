@@ -10,8 +10,9 @@ from schedperf.model.perf_event import PerfEvent
 
 # What the PMU reports as a contended load: "hitm", a load that hit a modified line (Intel); "ibs",
 # the same from AMD's instruction-based sampling; "peer", a load that another core's cache served,
-# whether the line was modified or not (Arm SPE). They are different and never compared.
-Observable = Literal["hitm", "ibs", "peer"]
+# whether the line was modified or not (Arm SPE); "unknown", a load that hit a modified line, in a
+# text that does not name the events. They are different and never compared.
+Observable = Literal["hitm", "ibs", "peer", "unknown"]
 
 # Evidence for a name: "A" the address lies in it and a function known to access it there was
 # sampled; "B" only one of the two.
@@ -232,8 +233,8 @@ class C2cPoint:
     observable: Annotated[
         BaseNew[Observable],
         "what counts as a contended load: hitm (hit a modified line, Intel), ibs (hit a modified "
-        "line, AMD IBS), peer (served by another core's cache, Arm SPE). Rates of sides with "
-        "different values are not compared",
+        "line, AMD IBS), peer (served by another core's cache, Arm SPE), unknown (hit a modified "
+        "line; the events are not recorded). Rates of sides with different values are not compared",
     ]
     events: Annotated[BaseNew[tuple[str, ...]], "event names as perf prints them"]
     perf_events: Annotated[
@@ -336,6 +337,9 @@ class C2cSource:
         "number of samples per `perf c2c report` label (key, in snake case), in all runs",
     ]
     lines: Annotated[tuple[C2cSampledLine, ...], "sorted by `sort`"]
+    damage: Annotated[
+        tuple[str, ...], "what of a damaged text is left out, one sentence each; empty if nothing"
+    ] = ()
     notes: Annotated[tuple[str, ...], "what was not measured, one sentence each"]
 
 

@@ -62,6 +62,10 @@ MEANINGS: Mapping[Observable, str] = {
         "peer snoop (Arm): a load was served from another CPU's cache, whether or not the line "
         "was modified; not comparable with HITM"
     ),
+    "unknown": (
+        "HITM: a load hit a modified line in another CPU's cache; Intel and AMD count them "
+        "differently, and the events are not recorded"
+    ),
 }
 # Lines per drawing; the tables list further lines.
 _MOST_LINES = 6

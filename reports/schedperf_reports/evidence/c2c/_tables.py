@@ -22,7 +22,12 @@ from schedperf_reports.words.units import MISSING, format_number, format_p, form
 # equally many.
 MOST_ROWS = 10
 
-_WORDS: Mapping[Observable, str] = {"hitm": "HITM", "ibs": "HITM", "peer": "peer snoop"}
+_WORDS: Mapping[Observable, str] = {
+    "hitm": "HITM",
+    "ibs": "HITM",
+    "peer": "peer snoop",
+    "unknown": "HITM",
+}
 _RATE_COLUMNS = (
     Column(title="base", align="right"),
     Column(title="new", align="right"),

@@ -15,6 +15,7 @@ _TOTALS: Mapping[Observable, tuple[str, str]] = {
     "hitm": ("load_remote_hitm", "load_local_hitm"),
     "ibs": ("load_remote_hitm", "load_local_hitm"),
     "peer": ("load_hit_remote_peer", "load_hit_local_peer"),
+    "unknown": ("load_remote_hitm", "load_local_hitm"),
 }
 
 
@@ -26,9 +27,12 @@ def describe_memory(data: C2cDocument, limit: int) -> Iterator[Block]:
     compared, sides = data.comparison, data.sides
     if compared is None:
         yield _headline(sides[0])
+        yield from _damage(sides[0])
         yield from _describe_alone(sides[0], limit)
         yield from (Text(text=note, tone="muted") for note in sides[0].notes)
         return
+    for side in sides:
+        yield from _damage(side)
     if len({side.observable for side in sides}) > 1:
         yield Text(text=f"rates not compared: {compared.reason}", tone="warning")
         for side in sides:
@@ -43,13 +47,23 @@ def describe_memory(data: C2cDocument, limit: int) -> Iterator[Block]:
     yield from (Text(text=note, tone="muted") for note in merge_sides(notes))
 
 
+def _damage(side: C2cSource) -> Iterator[Block]:
+    name = "" if side.side is None else f"{side.side}: "
+    for sentence in side.damage:
+        yield Text(text=f"{name}damaged text: {sentence}", tone="warning")
+
+
 def _headline(side: C2cSource) -> Headline:
     lines = [line for line in side.lines if _contended(line)]
     what = word_of((side.observable,))
-    total = sum(side.totals.get(key, 0) for key in _TOTALS[side.observable])
+    counts = [side.totals.get(key) for key in _TOTALS[side.observable]]
+    total = sum(filter(None, counts))
     if not lines and total:
         text = f"{total} {what}s in the totals, but the input contains no table of cache lines"
         return Headline(word="lines unknown", text=text)
+    if not lines and (side.damage or None in counts):
+        text = f"the input does not contain the number of {what}s"
+        return Headline(word="not known", text=text)
     if not lines:
         text = f"0 {what}s in the samples; the notes below list what was not measured"
         return Headline(word="no contended line sampled", text=text)

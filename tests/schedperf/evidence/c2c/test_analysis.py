@@ -78,7 +78,7 @@ def test_totals_and_lines_equal_those_of_the_installed_perf(
     path.write_bytes(write_perf_data(run.perf_data()))
     display = "peer" if vendor == "arm" else "tot"
     text = parse_c2c_text(perf_report(path, "--show-all", "-d", display), "perf")
-    assert text.unreadable == 0
+    assert text.damage == ()
     assert_equal(analyse(run), text, but=OF_THE_MACHINE)
     stats = parse_c2c_text(perf_report(path, "--stats"), "perf")
     assert_equal(replace(analyse(run), lines=()), stats, but=OF_THE_MACHINE)

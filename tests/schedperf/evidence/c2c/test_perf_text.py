@@ -2,12 +2,19 @@
 """The text of ``perf c2c report``: of the installed perf, of others, and damaged."""
 
 import random
+import re
 import shutil
 import subprocess
 
 import pytest
 
-from schedperf.evidence.c2c.perf_text import C2cText, is_c2c_text, parse_c2c_text, profile_of_text
+from schedperf.evidence.c2c.perf_text import (
+    LINES_TITLE,
+    C2cText,
+    is_c2c_text,
+    parse_c2c_text,
+    profile_of_text,
+)
 from schedperf.model.errors import InputError
 from schedperf_generators.memory import scheduler_run
 from schedperf_generators.numa import Numa
@@ -44,7 +51,7 @@ def test_all_parts_of_a_report_are_read(report: str) -> None:
     assert (TITLE, "LLC Misses to Local DRAM") not in text.totals
     assert text.events == ("cpu/mem-loads,ldlat=30/P", "cpu/mem-stores/P")
     assert text.sorted_on == "Total HITMs"
-    assert text.unreadable == 0
+    assert text.damage == ()
     rows = [row for line in text.lines for row in line.rows]
     assert all(row.symbol for row in rows)
 
@@ -66,7 +73,7 @@ def test_every_version_of_perf_says_the_same() -> None:
     ]  # fmt: skip
     common = texts[0].lines[0].counts.keys()
     for text in texts:
-        assert text.unreadable == 0
+        assert text.damage == ()
         assert [line.address for line in text.lines] == [line.address for line in texts[0].lines]
         for line, first in zip(text.lines, texts[0].lines, strict=True):
             assert {name: line.counts[name] for name in common} == first.counts
@@ -74,21 +81,27 @@ def test_every_version_of_perf_says_the_same() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "lines", "rows"),
+    ("name", "lines", "rows", "damage"),
     [
-        ("synthetic/c2c-6.1-arm-peer.txt", 17, 35),
-        ("synthetic/c2c-6.1-new-tidpid.txt", 17, 56),
-        ("synthetic/c2c-6.1-new-nosource-showall.txt", 306, 35),
-        ("synthetic/c2c-6.10-new-doublecl.txt", 17, 35),
-        ("synthetic/c2c-6.1-new-stats.txt", 0, 0),
-        ("joemario/c2c_example_report.out", 5, 28),
-        ("lkml/arm-spe-peer-tables.txt", 1, 2),
+        ("synthetic/c2c-6.1-arm-peer.txt", 17, 35, ()),
+        ("synthetic/c2c-6.1-new-tidpid.txt", 17, 56, ()),
+        ("synthetic/c2c-6.1-new-nosource-showall.txt", 306, 35, ()),
+        ("synthetic/c2c-6.10-new-doublecl.txt", 17, 35, ()),
+        ("synthetic/c2c-6.1-new-stats.txt", 0, 0, ()),
+        ("joemario/c2c_example_report.out", 5, 28, ()),
+        # A mail with the first rows only.
+        (
+            "lkml/arm-spe-peer-tables.txt", 1, 2,
+            ("offsets are missing for 1 of 1 contended lines",),
+        ),
     ],
-)
-def test_other_layouts_are_read_whole(name: str, lines: int, rows: int) -> None:
+)  # fmt: skip
+def test_other_layouts_are_read_whole(
+    name: str, lines: int, rows: int, damage: tuple[str, ...]
+) -> None:
     text = sample(name)
     assert (len(text.lines), sum(len(line.rows) for line in text.lines)) == (lines, rows)
-    assert text.unreadable == 0
+    assert text.damage == damage
 
 
 def test_large_numbers_of_a_report_are_said_to_be_inexact() -> None:
@@ -127,17 +140,79 @@ def test_minus_nan_is_left_out(report: str) -> None:
     changed = report.replace("   0.00%", "   -nan%")
     assert changed != report
     text = parse_c2c_text(changed, "report")
-    assert text.unreadable == 0
+    assert text.damage == ()
     shares = [part for line in text.lines for row in line.rows for part in row.shares.values()]
     assert all(part > 0 for part in shares)
 
 
 def test_rows_that_do_not_fit_their_columns_are_counted(report: str) -> None:
     at = report.index("Shared Data Cache Line Table")
-    changed = report[:at] + report[at:].replace("    0x", "   0xx", 1)
+    changed = report[:at] + report[at:].replace("  0xffff", "  0yffff", 1)
+    first = parse_c2c_text(report, "report").lines
     text = parse_c2c_text(changed, "report")
-    assert text.unreadable == 1
-    assert any("1 rows could not be parsed" in note for note in profile_of_text(text).notes)
+    assert text.damage == (
+        "rows of the table of lines left out: 1, whose values do not fit the columns",
+    )
+    # The offsets of the other lines stay theirs.
+    assert text.lines == first[1:]
+
+
+@pytest.mark.parametrize("prefix", ["    ", "\t", "> ", ">", "> > ", ">> ", "| "])
+@pytest.mark.parametrize("before", ["", "On Mon, somebody wrote:\n\n" + "words\n" * 1000])
+def test_quoted_and_indented_reports_are_read_as_printed(
+    prefix: str, before: str, report: str
+) -> None:
+    quoted = before + "".join(f"{prefix}{line}".rstrip() + "\n" for line in report.splitlines())
+    assert is_c2c_text(quoted)
+    assert parse_c2c_text(quoted, "mail") == parse_c2c_text(report, "report")
+
+
+@pytest.mark.parametrize("width", range(60, 260, 7))
+def test_lines_that_are_cut_give_no_wrong_count(width: int, report: str) -> None:
+    whole = parse_c2c_text(report, "report")
+    cut = parse_c2c_text("".join(f"{line[:width]}\n" for line in report.splitlines()), "cut")
+    by_address = {line.address: line for line in whole.lines}
+    for line in cut.lines:
+        assert line.counts.items() <= by_address[line.address].counts.items()
+    assert len(cut.lines) in {0, len(whole.lines)}
+    assert cut.damage or cut.lines == whole.lines
+    if not cut.lines:
+        assert any(f"left out: {len(whole.lines)}, which lack" in each for each in cut.damage)
+
+
+@pytest.mark.parametrize("width", [72, 76, 80, 100])
+def test_wrapped_lines_are_left_out_with_their_number(width: int, report: str) -> None:
+    wrapped = "\n".join(
+        line[start : start + width]
+        for line in report.splitlines()
+        for start in range(0, max(len(line), 1), width)
+    )
+    text = parse_c2c_text(wrapped, "mail")
+    assert not text.lines
+    assert re.search("rows of the table of lines left out: [0-9]+, which lack ", str(text.damage))
+
+
+def test_a_report_that_ends_early_is_damaged_or_refused(report: str) -> None:
+    lines = report.rstrip().splitlines(keepends=True)
+    titles = [number for number, line in enumerate(lines) if line.strip() == LINES_TITLE]
+    for end in range(len(lines)):
+        try:
+            text = parse_c2c_text("".join(lines[:end]), "report")
+        except InputError:
+            continue
+        # What ends in front of the table of lines is a complete report of --stats.
+        if not titles[0] - 3 < end <= titles[0] + 3:
+            assert text.damage, f"cut behind line {end}: {lines[end - 1]!r}"
+
+
+def test_without_its_details_a_report_does_not_name_the_vendor(report: str) -> None:
+    at = report.index("=" * 20, report.index("Global Shared"))
+    at = report.index("=" * 20, at + 60)
+    table = report.index("=" * 20, report.index("Cachelines sort on"))
+    text = parse_c2c_text(report[:at] + report[table:], "report")
+    assert (text.events, text.damage) == ((), ())
+    assert len(text.lines) == len(parse_c2c_text(report, "report").lines)
+    assert profile_of_text(text).observable == "unknown"
 
 
 @pytest.mark.parametrize("text", ["", "hello\n", "=" * 50, "# ..... ......\n", "\0" * 100])
