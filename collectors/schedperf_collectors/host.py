@@ -27,6 +27,7 @@ from schedperf_collectors.machine.cpu import (
     topology_finders,
 )
 from schedperf_collectors.machine.kernel import cgroup_finders, kernel_finders, sched_finders
+from schedperf_collectors.machine.owner_settings import settings_finders
 from schedperf_collectors.machine.system import (
     Finders,
     System,
@@ -96,6 +97,7 @@ def _groups(system: System, capture: Capture) -> dict[str, Finders]:
         "cpufreq": cpufreq_finders(system),
         "cpuidle": cpuidle_finders(system),
         "sched": sched_finders(system, capture.options),
+        "settings": settings_finders(system),
         "cgroup": cgroup_finders(system, capture.workload_pid),
         "memory": _memory_finders(system),
         "virtualisation": _virtualisation_finders(system, virtualisation),

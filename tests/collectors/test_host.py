@@ -213,6 +213,7 @@ def test_two_nodes_are_described_cpu_by_cpu(make_system: MakeSystem, capture: Ca
         ({"sys/kernel/debug/sched/preempt": "none voluntary (full) lazy\n"}, "full"),
         ({"proc/sys/kernel/version": "#1 SMP PREEMPT_RT Debian\n"}, "rt"),
         ({"dev/kmsg": "6,1,0,-;Dynamic Preempt: voluntary\n"}, "voluntary"),
+        ({"dev/kmsg": "6,1,0,-;Dynamic Preempt: lazy\n6,2,9,-;Dynamic Preempt: full\n"}, "full"),
         ({"proc/cmdline": "quiet preempt=none ro\n"}, "none"),
         ({"proc/cmdline": "preempt\n",
           "boot/config-6.1.0": "CONFIG_PREEMPT_BUILD=y\nCONFIG_PREEMPT_VOLUNTARY=y\n"},
@@ -230,6 +231,74 @@ def test_the_preemption_model_is_found_where_the_kernel_says_it(
         "proc/cmdline": "quiet\n",
     }
     assert describe(make_system(always | files), capture)["sched"]["preempt"] == preempt
+
+
+SCHED_SYSCTLS = {
+    f"proc/sys/kernel/{name}": "1\n" for name in ("sched_autogroup_enabled", "numa_balancing")
+}
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({}, {}),
+        (
+            {
+                "etc/sysctl.d/50-own.conf": "# autogroup\nkernel/sched_autogroup_enabled = 0\n",
+                "usr/lib/sysctl.d/10-dist.conf": "kernel.sched_autogroup_enabled=1\n"
+                "-kernel.numa_balancing =  0 \nkernel.printk = 4 4\n;kernel.numa_balancing=1\n",
+            },
+            {"kernel.sched_autogroup_enabled": "0", "kernel.numa_balancing": "0"},
+        ),
+        # The owner's file hides the distribution's file of the same name.
+        (
+            {
+                "etc/sysctl.d/10-sched.conf": "kernel.numa_balancing = 0\n",
+                "usr/lib/sysctl.d/10-sched.conf": "kernel.sched_autogroup_enabled = 0\n",
+            },
+            {"kernel.numa_balancing": "0"},
+        ),
+        # A key that this kernel does not have sets nothing.
+        ({"etc/sysctl.conf": "kernel.sched_latency_ns = 1\nkernel.numa_balancing = 0"},
+         {"kernel.numa_balancing": "0"}),
+    ],
+)  # fmt: skip
+def test_sysctls_that_files_set_are_recorded_as_they_are_applied(
+    make_system: MakeSystem, capture: Capture, files: dict[str, str], expected: dict[str, str]
+) -> None:
+    facts = describe(make_system(SCHED_SYSCTLS | files), capture)
+    assert (facts["settings"]["sysctl"], facts["settings"]["tuned"]) == (expected, "none")
+
+
+def test_what_tmpfiles_and_tuned_set_is_recorded(make_system: MakeSystem, capture: Capture) -> None:
+    files = {
+        "etc/tmpfiles.d/sched.conf": "w- /sys/kernel/debug/sched/features - - - - NO_PLACE_LAG\n"
+        "w /sys/kernel/mm/transparent_hugepage/enabled - - - - never # no THP\n"
+        "d /run/sched 0755 root root -\nw 'unclosed\nw /sys/kernel/debug/sched/preempt\n",
+        "etc/tuned/active_profile": "throughput-performance\n",
+    }
+    settings_group = describe(make_system(files), capture)["settings"]
+    assert settings_group["tmpfiles"] == {
+        "/sys/kernel/debug/sched/features": "NO_PLACE_LAG",
+        "/sys/kernel/mm/transparent_hugepage/enabled": "never",
+    }
+    assert settings_group["tuned"] == "throughput-performance"
+
+
+@pytest.mark.parametrize(
+    ("models", "written"),
+    [
+        (["lazy"], {}),
+        (["lazy", "full"], {"sched.preempt": "lazy"}),
+        (["lazy", "full", "lazy"], {}),
+    ],
+)
+def test_a_model_that_was_written_after_boot_is_recorded(
+    make_system: MakeSystem, capture: Capture, models: list[str], written: dict[str, str]
+) -> None:
+    log = "".join(f"6,{n},0,-;Dynamic Preempt: {model}\n" for n, model in enumerate(models))
+    facts = describe(make_system({"dev/kmsg": log}), capture)
+    assert facts["settings"]["written"] == written
 
 
 def test_scheduler_tunables_are_read_where_this_kernel_has_them(

@@ -14,6 +14,7 @@ from typing import Callable
 
 from schedperf_collectors.contract import Unavailable
 from schedperf_collectors.machine.kernel_files import build_id, config_value, find_config
+from schedperf_collectors.machine.owner_settings import preempt_models
 from schedperf_collectors.machine.system import Finders, System, bracketed, or_none, to_integer
 
 SYSCTL = "/proc/sys/kernel"
@@ -103,11 +104,11 @@ def _preempt(system: System, options: Mapping[str, str]) -> str:
         return bracketed(shown, "()")
     if "PREEMPT_RT" in system.text(f"{SYSCTL}/version"):
         return "rt"
-    # Printed by kernels that choose at boot (CONFIG_PREEMPT_DYNAMIC).
-    log = or_none(system.kernel_log) or ""
-    chosen = re.search(r"^Dynamic Preempt: (\w+)$", log, re.MULTILINE) or re.search(
-        r"(?:^|\s)preempt=(\w+)", system.text("/proc/cmdline")
-    )
+    # Logged by kernels that choose at boot (CONFIG_PREEMPT_DYNAMIC), and at each later change.
+    logged = or_none(lambda: preempt_models(system))
+    if logged:
+        return logged[-1]
+    chosen = re.search(r"(?:^|\s)preempt=(\w+)", system.text("/proc/cmdline"))
     if chosen:
         return chosen.group(1)
     config = find_config(system, options)[0].splitlines()
