@@ -3,7 +3,8 @@
 
 ``comparability.toml`` lists every field of host.json as treatment, blocking,
 noted or ignored, with its reason. What a bundle declares as its treatment, and
-what the user allows, is exempt.
+what the user allows, is exempt. Where the kernels differ, so are their defaults
+(:mod:`schedperf.compare.origin`).
 """
 
 import json
@@ -17,12 +18,18 @@ from importlib.resources import files
 from typing import cast
 
 from schedperf.bundle.open import Bundle
+from schedperf.compare.kernel_config import default_settings
+from schedperf.compare.origin import CMDLINE, Decision, KernelDecides, Settings, decide
 from schedperf.model.comparison import Comparability, Difference, Severity
-from schedperf.model.host import REASONS_GROUP, fields_of
+from schedperf.model.host import REASONS_GROUP, fields_of, has_other_kernel
 from schedperf.runs.side import Side
 
 TABLE = "comparability.toml"
-CMDLINE = "kernel.cmdline"
+FEATURES = "sched.features"
+IDLE_STATES = "cpuidle.states"
+OWNERS_LISTS = ("settings.sysctl", "settings.tmpfiles", "settings.written")
+# Levels of the topology, by which topology.cpus groups CPUs.
+LEVELS = ("core", "cluster", "llc", "socket", "node")
 
 # A difference is for people to read; the whole value is in the bundle.
 LONGEST_VALUE = 200
@@ -42,7 +49,11 @@ class FieldRule:
     :param path: dotted path in host.json; ``*`` matches any text
     :param tolerance: largest relative difference of two numbers that counts as none
     :param ignores_digits: texts that differ only in their digits are equal
+    :param are_groups: CPUs that are grouped alike are equal, whatever the groups' numbers
     :param unlimited: first word of a text that is equivalent to no value; "" for none
+    :param kernel: whether the kernel decides the value where nothing sets it
+    :param follows: field that decides this one: of the kernel where that one is
+    :param set_by: patterns of the fields that set this one; {name} is the last part of its path
     """
 
     path: str
@@ -50,7 +61,11 @@ class FieldRule:
     reason: str
     tolerance: float
     ignores_digits: bool
+    are_groups: bool = False
     unlimited: str = ""
+    kernel: KernelDecides = ""
+    follows: str = ""
+    set_by: tuple[str, ...] = ()
 
 
 @cache
@@ -64,7 +79,11 @@ def field_rules() -> tuple[FieldRule, ...]:
             reason=entry["reason"],
             tolerance=entry.get("tolerance", 0.0),
             ignores_digits=entry.get("normalise") == "digits",
+            are_groups=entry.get("normalise") == "groups",
             unlimited=entry.get("unlimited", ""),
+            kernel=entry.get("kernel", ""),
+            follows=entry.get("follows", ""),
+            set_by=tuple(entry.get("set_by", ())),
         )
         for entry in table["field"]
     )
@@ -87,8 +106,9 @@ def find_rule(path: str) -> FieldRule:
 def flatten_host(host: Mapping[str, object]) -> dict[str, object]:
     """Return the fields of host.json by dotted path.
 
-    ``kernel.cmdline`` becomes one field a parameter and ``sched.features`` one
-    a feature, so that a difference names what differs. Lists stay whole.
+    ``kernel.cmdline`` becomes one field per parameter and ``sched.features`` one
+    per feature, so that a difference names what differs; of ``cpuidle.states`` those that are
+    disabled are a field of their own. Other lists stay whole.
     """
     return {
         new_path: new_value
@@ -108,17 +128,11 @@ def compare_hosts(sides: Sequence[Side], *, allowed: Sequence[str] = ()) -> Comp
     compared: set[str] = set()
     base = sides[0]
     for side in sides[1:]:
-        workload = " ".join((*base.bundle.workload, *side.bundle.workload))
-        gate = _Gate(
-            side=side.name,
-            treatment=(*base.bundle.treatment, *side.bundle.treatment, *allowed),
-            programs=frozenset(WORD.findall(workload)),
-        )
         differences += _workload_differences(base.bundle, side)
         hosts = _first_host(base.bundle), _first_host(side.bundle)
         if all(hosts):
             compared |= {path for host in hosts for path in flatten_host(host)}
-            differences += gate.differences(*hosts)
+            differences += _Gate.of(base, side, allowed).differences(*hosts)
         else:
             differences.append(_no_host(side.name, *hosts))
     for side in sides:
@@ -149,22 +163,41 @@ def unknown_fields(bundles: Iterable[Bundle], paths: Sequence[str]) -> list[str]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Gate:
-    # One new side against base; programs are the words of both workloads.
+    # One new side against base; programs are the words of both workloads, settings those of base
+    # and the new side.
     side: str
     treatment: tuple[str, ...]
     programs: frozenset[str]
+    has_other_kernel: bool
+    settings: tuple[Settings, Settings]
+
+    @classmethod
+    def of(cls, base: Side, new: Side, allowed: Sequence[str]) -> "_Gate":
+        workload = " ".join((*base.bundle.workload, *new.bundle.workload))
+        is_other = has_other_kernel(_first_host(base.bundle), _first_host(new.bundle))
+        return cls(
+            side=new.name,
+            treatment=(*base.bundle.treatment, *new.bundle.treatment, *allowed),
+            programs=frozenset(WORD.findall(workload)),
+            has_other_kernel=is_other,
+            settings=(
+                _settings_of(base, default_settings(base) if is_other else {}),
+                _settings_of(new, default_settings(new) if is_other else {}),
+            ),
+        )
 
     def differences(
         self, base: Mapping[str, object], new: Mapping[str, object]
     ) -> Iterator[Difference]:
-        base_fields, new_fields = flatten_host(base), flatten_host(new)
+        base_fields, new_fields = (settings.fields for settings in self.settings)
         for path in dict.fromkeys((*base_fields, *new_fields)):
             rule = find_rule(path)
             values = base_fields.get(path), new_fields.get(path)
             if rule.severity == "ignored" or _are_equal(*values, rule):
                 continue
             missing = self._missing(path, (base, new), (base_fields, new_fields))
-            severity, reason = self._judge(path, rule, missing)
+            decision = self._decide(path, rule) if missing is None else Decision()
+            severity, reason = self._judge(path, rule, missing, decision)
             yield Difference(
                 path=path,
                 side=self.side,
@@ -172,9 +205,21 @@ class _Gate:
                 new=_shorten(values[1]),
                 severity=severity,
                 reason=reason,
+                origin=decision.origin,
             )
 
-    def _judge(self, path: str, rule: FieldRule, missing: str | None) -> tuple[Severity, str]:
+    def _decide(self, path: str, rule: FieldRule) -> Decision:
+        if not self.has_other_kernel:
+            return Decision()
+        if not rule.follows:
+            return decide(path, rule.kernel, rule.set_by, *self.settings)
+        values = [settings.fields.get(rule.follows) for settings in self.settings]
+        is_other = None not in values and values[0] != values[1]
+        return self._decide(rule.follows, find_rule(rule.follows)) if is_other else Decision()
+
+    def _judge(
+        self, path: str, rule: FieldRule, missing: str | None, decision: Decision
+    ) -> tuple[Severity, str]:
         if _is_exempt(path, self.treatment):
             return "treatment", "declared as an intended difference"
         if rule.severity == "treatment":
@@ -183,7 +228,10 @@ class _Gate:
             return "noted", missing
         if path.startswith("tools.") and path.removeprefix("tools.") in self.programs:
             return "blocking", "the workload runs this program"
-        return rule.severity, rule.reason
+        if decision.is_of_kernel:
+            return "treatment", f"{rule.reason}; {decision.reason}"
+        reason = f"{rule.reason}; {decision.reason}" if decision.reason else rule.reason
+        return rule.severity, reason
 
     def _missing(
         self,
@@ -191,13 +239,29 @@ class _Gate:
         hosts: tuple[Mapping[str, object], Mapping[str, object]],
         fields: tuple[Mapping[str, object], Mapping[str, object]],
     ) -> str | None:
-        # A value that one side did not record does not prove a difference. A kernel parameter
-        # that is missing does: the kernel then has its default.
-        is_parameter = path.startswith(f"{CMDLINE}.")
+        # A value that one side did not record does not prove a difference, unless it belongs to a
+        # list that this side did record.
         for name, host, recorded in zip(("base", self.side), hosts, fields, strict=True):
-            if recorded.get(path) is None and not (is_parameter and CMDLINE not in recorded):
+            if recorded.get(path) is None and not self._is_listed(path, host):
                 return f"unknown in {name}: {_why_missing(host, path) or 'not recorded'}"
         return None
+
+    def _is_listed(self, path: str, host: Mapping[str, object]) -> bool:
+        # A kernel parameter that is missing has its default, and another kernel may lack a feature.
+        lists = [CMDLINE, *OWNERS_LISTS, *([FEATURES] if self.has_other_kernel else ())]
+        above = next((each for each in lists if path.startswith(f"{each}.")), None)
+        if above is None:
+            return False
+        group, _, name = above.partition(".")
+        members = host.get(group)
+        return isinstance(members, Mapping) and members.get(name) is not None
+
+
+def _settings_of(side: Side, defaults: Mapping[str, object]) -> Settings:
+    hosts = [boot.host_fields for boot in side.bundle.boots if boot.host_fields]
+    return Settings(
+        side=side.name, boots=[flatten_host(host) for host in hosts], defaults=defaults
+    )
 
 
 def _why_missing(host: Mapping[str, object], path: str) -> object:
@@ -206,7 +270,11 @@ def _why_missing(host: Mapping[str, object], path: str) -> object:
 
 
 def _take_apart(path: str, value: object) -> Iterator[tuple[str, object]]:
-    if not isinstance(value, str) or len(value) > LONGEST_LIST:
+    if path == IDLE_STATES and isinstance(value, list):
+        states = [state for state in value if isinstance(state, Mapping)]
+        yield path, [[state.get(key) for key in ("name", "latency_us")] for state in states]
+        yield f"{path}.disabled", [state.get("name") for state in states if state.get("disabled")]
+    elif not isinstance(value, str) or len(value) > LONGEST_LIST:
         yield path, value
     elif path == CMDLINE:
         parameters: dict[str, list[str]] = {}
@@ -215,7 +283,7 @@ def _take_apart(path: str, value: object) -> Iterator[tuple[str, object]]:
             parameters.setdefault(name, []).append(setting)
         for name, settings in parameters.items():
             yield f"{path}.{name}", " ".join(settings)
-    elif path == "sched.features":
+    elif path == FEATURES:
         for feature in value.split():
             yield f"{path}.{feature.removeprefix('NO_')}", not feature.startswith("NO_")
     else:
@@ -232,7 +300,29 @@ def _are_equal(base: object, new: object, rule: FieldRule) -> bool:
         return re.sub(r"\d+", "0", base) == re.sub(r"\d+", "0", new)
     if rule.unlimited and None in (base, new):
         return all(_is_unlimited(value, rule) for value in (base, new))
+    if rule.are_groups and isinstance(base, list) and isinstance(new, list):
+        return _are_grouped_alike(base, new)
     return base == new
+
+
+def _are_grouped_alike(base: Sequence[object], new: Sequence[object]) -> bool:
+    # Kernels number cores and clusters differently, and older ones do not report clusters.
+    for level in LEVELS:
+        groups = [_group(cpus, level) for cpus in (base, new)]
+        if None not in groups and groups[0] != groups[1]:
+            return False
+    return _group(base, "cpu") == _group(new, "cpu")
+
+
+def _group(cpus: Sequence[object], level: str) -> frozenset[frozenset[object]] | None:
+    """Return the CPUs by what they share; None where no CPU has such a number."""
+    groups: dict[object, set[object]] = {}
+    for cpu in cpus:
+        if isinstance(cpu, Mapping) and cpu.get(level) is not None:
+            # Numbers of cores repeat in each socket.
+            key = (cpu.get("socket") if level in {"core", "cluster"} else None, cpu.get(level))
+            groups.setdefault(repr(key), set()).add(repr(cpu.get("cpu")))
+    return frozenset(map(frozenset, groups.values())) or None
 
 
 def _is_unlimited(value: object, rule: FieldRule) -> bool:
@@ -275,6 +365,15 @@ def _no_host(side: str, base: Mapping[str, object], new: Mapping[str, object]) -
 
 def _workload_differences(base: Bundle, side: Side) -> Iterator[Difference]:
     new = side.bundle
+    if (base.setup or None) != (new.setup or None):
+        yield Difference(
+            path="setup",
+            side=side.name,
+            base=_shorten(base.setup or None),
+            new=_shorten(new.setup or None),
+            severity="treatment",
+            reason="the sides were recorded with different setups",
+        )
     if set(base.workload) != set(new.workload):
         is_disjoint = not set(base.workload) & set(new.workload)
         yield Difference(

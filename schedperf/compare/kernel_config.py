@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Which options of the kernel's configuration differ between two sides.
+"""The kernel's configuration: which options differ between two sides, and what they make default.
 
-The hash in host.json says only that some do; the file that stands with the layout says which.
+The hash in host.json says only that some options differ; the file that is captured with the layout
+says which.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from schedperf.bundle.open import Bundle
 from schedperf.model.comparison import OptionDifference
 from schedperf.model.errors import InputError
+from schedperf.model.host import read_host
 from schedperf.runs.side import Side
 
 MEMBER = "boots/0/layout/config"
@@ -19,26 +20,38 @@ LIMIT_BYTES = 8 << 20
 # "# CONFIG_X is not set" says the same as no line: both are no.
 _OPTION = re.compile(r"^(CONFIG_\w+)=(.*)$", re.MULTILINE)
 
+# What Kconfig finds out about the tools and the name of a build: no choice of who configured it.
+_TOOLCHAIN = re.compile(
+    r"CONFIG_(?:(?:CC|GCC|CLANG|AS|LD|LLD|RUSTC|PAHOLE|BINDGEN|RUST)_(?:LLVM_)?VERSION(?:_TEXT)?"
+    r"|(?:CC|AS|LD|TOOLS|RUSTC|TOOLCHAIN)_(?:HAS|CAN|IS|SUPPORTS?)_\w+|GCC\w*_NO_\w+"
+    r"|LOCALVERSION|BUILD_SALT|VERSION_SIGNATURE|\w+_SIGNING_KEY|SYSTEM_TRUSTED_KEYS)"
+)
 
-def option_differences(sides: Sequence[Side]) -> tuple[OptionDifference, ...]:
-    """Return what differs between base and each new side, in the order of the names.
+# The models of preemption that a configuration can make the default. With PREEMPT_RT the kernel
+# shows another word than the option has.
+_PREEMPTION = {
+    "CONFIG_PREEMPT_LAZY": "lazy",
+    "CONFIG_PREEMPT_VOLUNTARY": "voluntary",
+    "CONFIG_PREEMPT_NONE": "none",
+    "CONFIG_PREEMPT": "full",
+}
+_HUGE_PAGES = {
+    "CONFIG_TRANSPARENT_HUGEPAGE_ALWAYS": "always",
+    "CONFIG_TRANSPARENT_HUGEPAGE_MADVISE": "madvise",
+    "CONFIG_TRANSPARENT_HUGEPAGE_NEVER": "never",
+}
+_GOVERNORS = {
+    f"CONFIG_CPU_FREQ_DEFAULT_GOV_{name.upper()}": name
+    for name in ("performance", "powersave", "userspace", "ondemand", "conservative", "schedutil")
+}
+# These choose frequencies themselves and have two governors; any default but the first is the
+# second (intel_pstate_init_cpu() and its like in amd-pstate.c).
+_ACTIVE_DRIVERS = ("intel_pstate", "amd-pstate-epp")
 
-    A side whose bundle holds no configuration, or none that can be read, differs in nothing.
-    """
-    base = _options_of(sides[0].bundle)
-    differences = []
-    for side in sides[1:]:
-        new = _options_of(side.bundle)
-        if base and new:
-            differences += [
-                OptionDifference(side=side.name, name=name, base=base.get(name), new=new.get(name))
-                for name in sorted({**base, **new})
-                if base.get(name) != new.get(name)
-            ]
-    return tuple(differences)
 
-
-def _options_of(bundle: Bundle) -> dict[str, str]:
+def options_of(side: Side) -> Mapping[str, str]:
+    """Return the options of a side's kernel, as in the file; empty if it was not captured."""
+    bundle = side.bundle
     if MEMBER not in bundle.names(MEMBER):
         return {}
     try:
@@ -47,3 +60,68 @@ def _options_of(bundle: Bundle) -> dict[str, str]:
         # The section of the layout reads it too, and says what is wrong with it.
         return {}
     return dict(_OPTION.findall(text))
+
+
+def option_differences(sides: Sequence[Side]) -> tuple[OptionDifference, ...]:
+    """Return what differs between base and each new side, in the order of the names.
+
+    A side whose bundle holds no configuration, or none that can be read, differs in nothing.
+    """
+    base = sides[0].once(options_of)
+    differences = []
+    for side in sides[1:]:
+        new = side.once(options_of)
+        if base and new:
+            differences += [
+                OptionDifference(
+                    side=side.name,
+                    name=name,
+                    base=base.get(name),
+                    new=new.get(name),
+                    toolchain=_TOOLCHAIN.fullmatch(name) is not None,
+                )
+                for name in sorted({**base, **new})
+                if base.get(name) != new.get(name)
+            ]
+    return tuple(differences)
+
+
+def default_settings(side: Side) -> Mapping[str, object]:
+    """Return the values of host.json that the kernel's configuration makes the default, by path.
+
+    Without a captured configuration nothing is known.
+    """
+    options = side.once(options_of)
+    if not options:
+        return {}
+    found = {
+        "sched.preempt": None
+        if "CONFIG_PREEMPT_RT" in options
+        else _chosen(options, _PREEMPTION),
+        "sched.autogroup": 1 if options.get("CONFIG_SCHED_AUTOGROUP") == "y" else None,
+        "sched.numa_balancing": _numa_balancing(options, side),
+        "memory.thp": _chosen(options, _HUGE_PAGES),
+        "cpufreq.governor": _governor(options, side),
+    }
+    return {path: value for path, value in found.items() if value is not None}
+
+
+def _chosen(options: Mapping[str, str], names: Mapping[str, str]) -> str | None:
+    return next((value for name, value in names.items() if options.get(name) == "y"), None)
+
+
+def _numa_balancing(options: Mapping[str, str], side: Side) -> int | None:
+    # check_numabalancing_enable() in mm/mempolicy.c
+    nodes = read_host(side.bundle.boots[0].host_fields).topology.nodes
+    if "CONFIG_NUMA_BALANCING" not in options or not nodes:
+        return None
+    return int("CONFIG_NUMA_BALANCING_DEFAULT_ENABLED" in options and len(nodes) > 1)
+
+
+def _governor(options: Mapping[str, str], side: Side) -> str | None:
+    chosen = _chosen(options, _GOVERNORS)
+    cpufreq = side.bundle.boots[0].host_fields.get("cpufreq")
+    driver = cpufreq.get("driver") if isinstance(cpufreq, Mapping) else None
+    if chosen is None or driver not in _ACTIVE_DRIVERS:
+        return chosen
+    return "performance" if chosen == "performance" else "powersave"

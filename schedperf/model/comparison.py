@@ -27,6 +27,7 @@ Better = Literal["higher", "lower"]
 Family = Literal["primary", "secondary", "informational"]
 Verdict = Literal["regression", "improvement", "no-change", "inconclusive", "invalid"]
 Severity = Literal["treatment", "blocking", "noted", "ignored"]
+Origin = Literal["kernel", "owner", "unknown"]
 SectionStatus = Literal["ok", "absent", "failed"]
 Replication = Literal["runs", "boots", "rounds"]
 Bearing = Literal["reason", "against", "unseen"]
@@ -119,7 +120,11 @@ class SideSummary:
 class Difference:
     """One field of host.json (or of the workload) that is not equal on two sides.
 
-    :param path: dotted path in host.json: ``cpu.microcode``
+    :param path: dotted path in host.json: ``cpu.microcode``; ``setup`` and ``workload`` are what
+        the recorder was given
+    :param origin: of a field that kernels have a default of, if the kernels differ: "kernel" if it
+        is their default, "owner" if the owner of a machine set it, "unknown" if that is not
+        recorded; else None
     """
 
     path: str
@@ -128,6 +133,12 @@ class Difference:
     new: object
     severity: Severity
     reason: str
+    origin: Origin | None = None
+
+    @property
+    def is_part_of_change(self) -> bool:
+        """Is it a default that differs because the kernels do?"""
+        return self.severity == "treatment" and self.origin in ("kernel", "unknown")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -136,12 +147,14 @@ class OptionDifference:
 
     :param name: ``CONFIG_PREEMPT``
     :param base: as in the file: ``y``, ``250``, ``"text"``; None if not set
+    :param toolchain: it describes the compiler, another tool or the name of the build
     """
 
     side: str
     name: str
     base: str | None
     new: str | None
+    toolchain: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -159,6 +172,14 @@ class Comparability:
     differences: tuple[Difference, ...]
     options: tuple[OptionDifference, ...] = ()
     equal: tuple[str, ...] = ()
+
+    derived: ClassVar[tuple[str, ...]] = ("part_of_change",)
+
+    @property
+    def part_of_change(self) -> tuple[str, ...]:
+        """Return the fields whose defaults differ because the kernels do."""
+        paths = (each.path for each in self.differences if each.is_part_of_change)
+        return tuple(dict.fromkeys(paths))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -162,13 +162,14 @@ def _flatten(prefix: str, group: Mapping[str, object]) -> Iterator[tuple[str, ob
 
 
 def has_other_kernel(base: Mapping[str, object], new: Mapping[str, object]) -> bool:
-    """Say whether two hosts ran different kernels: another release, or another build of the same.
+    """Say whether two hosts ran different kernels: another release, or another build of one.
 
     A fact that one host lacks is not compared.
     """
     kernels = [read_host(host).kernel for host in (base, new)]
     pairs = [
         [kernel.release for kernel in kernels],
+        [kernel.version for kernel in kernels],
         [kernel.build_id for kernel in kernels],
     ]
     return any(None not in pair and pair[0] != pair[1] for pair in pairs)

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Tell a kernel's defaults, which are part of the change, from what a machine's owner set.
+
+Where two sides ran different kernels, a setting of the scheduler may differ because the commits
+between them change its default. It may also differ because someone set it on one of the machines:
+on the kernel's command line, in sysctl.d or tmpfiles.d, or by writing it after boot.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Literal
+
+from schedperf.model.comparison import Origin
+
+# "default": a default of the kernel unless something shows that it was set. "verified": only if
+# the configurations of both kernels say so. "": not for the kernel to decide.
+KernelDecides = Literal["", "default", "verified"]
+
+CMDLINE = "kernel.cmdline"
+SETTINGS = "settings"
+# What is named here was set, also where both sides name the same: the kernel does not change it.
+APPLIED_AT_BOOT = ("settings.sysctl.", "settings.tmpfiles.")
+WRITTEN = "settings.written"
+
+NOT_RECORDED = "it is not recorded whether a setting of the machine's owner caused it"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settings:
+    """What is known of one side that tells who set a field.
+
+    :param boots: the fields of each boot's host.json by dotted path, the first boot first
+    :param defaults: what the kernel's configuration makes the default
+    """
+
+    side: str
+    boots: Sequence[Mapping[str, object]]
+    defaults: Mapping[str, object]
+
+    @property
+    def fields(self) -> Mapping[str, object]:
+        """Return those of the first boot, which is compared."""
+        return self.boots[0]
+
+    @property
+    def is_recorded(self) -> bool:
+        """Does the bundle record what the owner set? Earlier versions did not."""
+        # A group that could not be read is a field without a value; one that was read is opened.
+        return f"{SETTINGS}.tuned" in self.fields and f"{SETTINGS}.sysctl" not in self.fields
+
+    def differs_between_boots(self, path: str) -> bool:
+        return any(boot.get(path) != self.fields.get(path) for boot in self.boots[1:])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Decision:
+    """Who decided the values of a field that differs.
+
+    :param reason: how that is known; "" if it is not for the kernel to decide
+    """
+
+    origin: Origin | None = None
+    reason: str = ""
+
+    @property
+    def is_of_kernel(self) -> bool:
+        """Do the values differ because the kernels do, as far as is known?"""
+        return self.origin in ("kernel", "unknown")
+
+
+def decide(
+    path: str, decides: KernelDecides, set_by: Sequence[str], base: Settings, new: Settings
+) -> Decision:
+    """Return who decided the values of a field that differs between two kernels.
+
+    :param set_by: patterns of the fields of host.json that set this one
+    """
+    if not decides:
+        return Decision()
+    reason = next(_settings_of(path, set_by, base, new), None)
+    if reason is not None:
+        return Decision(origin="owner", reason=f"set by the owner of the machine: {reason}")
+    if all(path in settings.defaults for settings in (base, new)):
+        return Decision(origin="kernel", reason="default of each kernel's configuration")
+    if decides == "verified":
+        return Decision()
+    if base.is_recorded and new.is_recorded:
+        return Decision(origin="kernel", reason="default of each kernel: nothing set it")
+    return Decision(origin="unknown", reason=f"the kernels differ; {NOT_RECORDED}")
+
+
+def _settings_of(
+    path: str, set_by: Sequence[str], base: Settings, new: Settings
+) -> Iterator[str]:
+    """Yield what shows that the owner of one of the machines set the field."""
+    for settings in (base, new):
+        if settings.differs_between_boots(path):
+            yield f"differs between boots of {settings.side}"
+    parameters = [pattern.replace("{name}", path.rpartition(".")[2]) for pattern in set_by]
+    for name in dict.fromkeys((*base.fields, *new.fields)):
+        values = base.fields.get(name), new.fields.get(name)
+        is_set = name.startswith(APPLIED_AT_BOOT) or values[0] != values[1]
+        # A parameter that is missing was not given; another missing value is not known.
+        is_known = None not in values or name.startswith((*APPLIED_AT_BOOT, f"{CMDLINE}."))
+        if is_set and is_known and any(fnmatchcase(name, pattern) for pattern in parameters):
+            yield f"{name} {_say(values[0])} in {base.side}, {_say(values[1])} in {new.side}"
+    for settings in (base, new):
+        at_boot = settings.fields.get(f"{WRITTEN}.{path}")
+        if at_boot is not None:
+            yield f"{_say(at_boot)} when {settings.side} booted, written later"
+        default, value = settings.defaults.get(path), settings.fields.get(path)
+        if default is not None and value not in (None, default) and not _has_parameter(
+            settings, parameters
+        ):
+            yield (
+                f"{_say(value)} in {settings.side}, whose kernel's configuration makes "
+                f"{_say(default)} the default"
+            )
+
+
+def _has_parameter(settings: Settings, patterns: Sequence[str]) -> bool:
+    names = [name for name in settings.fields if name.startswith(f"{CMDLINE}.")]
+    return any(fnmatchcase(name, pattern) for name in names for pattern in patterns)
+
+
+def _say(value: object) -> str:
+    return "not set" if value is None else str(value)
