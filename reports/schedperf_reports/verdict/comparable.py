@@ -1,9 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Whether the sides are comparable: what is equal, what differs on purpose, what blocks it."""
 
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from schedperf.model.comparison import Comparability, Comparison, Difference, SideSummary
+from schedperf.model.comparison import (
+    Comparability,
+    Comparison,
+    Difference,
+    OptionDifference,
+    SideSummary,
+)
 from schedperf.model.host import read_host
 from schedperf_reports.blocks import Cell, Column, Item, Items, Table
 from schedperf_reports.graphics.panels import Fold, Panel
@@ -17,10 +25,20 @@ MOST_DIFFERENCES = 12
 MOST_NAMED = 4
 # What says once more that the kernel is another one.
 SAME_KERNEL = ("kernel.version", "kernel.build_id")
-# For people, the words of the record's severities.
+# For people, the words of the record's severities, and of a default that the kernels changed.
 SEVERITY_WORDS: Mapping[str, str] = {"treatment": "expected"}
-# A longer value is in the table below.
+PART_OF_CHANGE = "part of the change"
+# A longer value is in the table below; a setup is what the reader wrote.
 LONGEST_VALUE = 24
+LONGEST_SETUP = 60
+# Defaults that the second line of a report names, these first.
+MOST_DEFAULTS = 12
+FIRST_DEFAULTS = ("sched.preempt", "sched.hz", "sched.")
+# Options of the kernel's configuration that change how it schedules; a screen names these first.
+SCHEDULING_OPTION = re.compile(
+    r"CONFIG_(?:PREEMPT|HZ|NO_HZ|SCHED|FAIR_GROUP|CFS|RT_GROUP|UCLAMP|NUMA|CGROUP|PSI|CPUSETS|SMP"
+    r"|NR_CPUS|CPU_FREQ|CPU_IDLE|TRANSPARENT_HUGEPAGE|RCU|LOCKDEP|PROVE|DEBUG_)\w*"
+)
 
 
 def comparability_panel(comparison: Comparison) -> Panel:
@@ -73,34 +91,56 @@ def _fold(comparison: Comparison, shown: Sequence[Difference]) -> Fold:
 
 
 def _count(shown: Sequence[Difference]) -> str:
-    counts = (
-        f"{number} {_word(severity)}"
-        for severity in SEVERITY_ORDER
-        if (number := sum(difference.severity == severity for difference in shown))
-    )
-    return ", ".join(counts) or "none"
+    # The differences are in the order of their severities.
+    counts = Counter(map(word_of, shown))
+    return ", ".join(f"{number} {word}" for word, number in counts.items()) or "none"
 
 
-def _word(severity: str) -> str:
-    return SEVERITY_WORDS.get(severity, severity)
+def word_of(difference: Difference) -> str:
+    """Say what a difference counts as: ``expected``, ``part of the change``, ``blocking``."""
+    if difference.is_part_of_change:
+        return PART_OF_CHANGE
+    return SEVERITY_WORDS.get(difference.severity, difference.severity)
+
+
+def mark_of(difference: Difference) -> str:
+    """Return the same for a narrow column of a table."""
+    return "change" if difference.is_part_of_change else word_of(difference)
 
 
 def describe_treatments(comparison: Comparison) -> list[str]:
-    """Return the intended differences of each new side: ``new differs from base: …``."""
+    """Return the intended differences of each new side: ``new differs from base: …``.
+
+    Defaults that differ because the kernels do are part of the change and named behind them.
+    """
     base, *others = comparison.sides
     sentences = []
     for side in others:
-        meant = [
+        expected = [
             difference
             for difference in comparison.comparability.differences
             if difference.severity == "treatment" and difference.side == side.name
         ]
-        if any(difference.path == "kernel.release" for difference in meant):
-            meant = [difference for difference in meant if difference.path not in SAME_KERNEL]
-        if meant:
-            listed = _name(sorted(meant, key=_is_wordless))
-            sentences.append(f"{name_side(side)} differs from {name_side(base)}: {listed}")
+        if any(difference.path == "kernel.release" for difference in expected):
+            expected = [each for each in expected if each.path not in SAME_KERNEL]
+        meant = [each for each in expected if not each.is_part_of_change]
+        defaults = [each for each in expected if each.is_part_of_change]
+        listed = [_name(sorted(meant, key=_is_wordless))] if meant else []
+        if defaults:
+            named = _name(sorted(defaults, key=_default_rank), most=MOST_DEFAULTS)
+            listed.append(f"{PART_OF_CHANGE}: {named}")
+        if listed:
+            sentences.append(f"{name_side(side)} differs from {name_side(base)}: {'; '.join(listed)}")
     return sentences
+
+
+def _default_rank(difference: Difference) -> tuple[int, bool, bool]:
+    # A feature that only one of the kernels has comes behind those that were flipped.
+    ranks = (
+        rank for rank, prefix in enumerate(FIRST_DEFAULTS) if difference.path.startswith(prefix)
+    )
+    is_new = None in (difference.base, difference.new)
+    return next(ranks, len(FIRST_DEFAULTS)), is_new, _is_wordless(difference)
 
 
 def _items(comparison: Comparison, shown: Sequence[Difference]) -> Iterator[Item]:
@@ -120,20 +160,61 @@ def _items(comparison: Comparison, shown: Sequence[Difference]) -> Iterator[Item
     if noted and _is_known(comparison.comparability):
         text = f"other differences (allowed): {_name(noted)}"
         yield Item(text=text, evidence=("environment",))
+    yield from _origin_items(shown)
     yield from _options_items(comparison)
     yield from _who(comparison.sides)
 
 
+def _origin_items(shown: Sequence[Difference]) -> Iterator[Item]:
+    unknown = [each for each in shown if each.is_part_of_change and each.origin == "unknown"]
+    if unknown:
+        paths = list(dict.fromkeys(each.path for each in sorted(unknown, key=_default_rank)))
+        text = f"not known whether the owner of a machine set {_listed(paths, MOST_NAMED)}"
+        detail = "the bundles do not record it, so these count as defaults of the kernels"
+        yield Item(text=text, detail=detail, tone="warning", evidence=("environment",))
+
+
 def _options_items(comparison: Comparison) -> Iterator[Item]:
     for side in comparison.sides[1:]:
-        mine = [option for option in comparison.comparability.options if option.side == side.name]
-        if mine:
-            more = len(mine) - MOST_NAMED
-            named = [f"{option.name} {option.base or 'n'} → {option.new or 'n'}" for option in mine]
-            listed = ", ".join((*named[:MOST_NAMED], *((f"{more} more",) if more > 0 else ())))
-            differ = "differs" if len(mine) == 1 else "differ"
-            text = f"{count_of(len(mine), 'kernel config option')} {differ}: {listed}"
+        options = options_of(comparison, side.name)
+        if options:
+            named = [f"{option.name} {option.base or 'n'} → {option.new or 'n'}" for option in options]
+            differ = "differs" if len(options) == 1 else "differ"
+            count = count_of(len(options), "kernel config option")
+            text = f"{count} {differ}: {_listed(named, MOST_NAMED)}"
             yield Item(text=text, evidence=("environment",))
+        elif _have_other_configs(comparison, side.name):
+            text = "kernel configs differ; not known which options: a bundle has no config"
+            yield Item(text=text, evidence=("environment",))
+
+
+def options_of(comparison: Comparison, side: str) -> list[OptionDifference]:
+    """Return the differing options of a side's kernel, those of the scheduler first.
+
+    Options that describe the compiler and other tools are left out.
+    """
+    mine = [
+        option
+        for option in comparison.comparability.options
+        if option.side == side and not option.toolchain
+    ]
+    return sorted(mine, key=lambda option: SCHEDULING_OPTION.match(option.name) is None)
+
+
+def _have_other_configs(comparison: Comparison, side: str) -> bool:
+    # Both hashes are known, and of the options nothing: no file, or one that cannot be read.
+    is_listed = any(option.side == side for option in comparison.comparability.options)
+    return not is_listed and any(
+        difference.path == "kernel.config_sha256"
+        and difference.side == side
+        and None not in (difference.base, difference.new)
+        for difference in comparison.comparability.differences
+    )
+
+
+def _listed(names: Sequence[str], most: int) -> str:
+    more = len(names) - most
+    return ", ".join((*names[:most], *((f"{more} more",) if more > 0 else ())))
 
 
 def _of(shown: Sequence[Difference], severity: str) -> list[Difference]:
@@ -159,20 +240,18 @@ def _blocking_item(comparison: Comparison, difference: Difference) -> Item:
     )
 
 
-def _name(differences: Sequence[Difference]) -> str:
+def _name(differences: Sequence[Difference], *, most: int = MOST_NAMED) -> str:
     # Boots, and further sides, may differ in the same field.
-    named = list(
-        dict.fromkeys(f"{difference.path}{_values(difference)}" for difference in differences)
-    )
-    more = len(named) - MOST_NAMED
-    return ", ".join((*named[:MOST_NAMED], *((f"{more} more",) if more > 0 else ())))
+    named = (f"{difference.path}{_values(difference)}" for difference in differences)
+    return _listed(list(dict.fromkeys(named)), most)
 
 
 def _values(difference: Difference) -> str:
     base, new = format_value(difference.base), format_value(difference.new)
     if difference.base is None and difference.new is None:
         return " (unknown)"
-    return "" if max(len(base), len(new)) > LONGEST_VALUE else f" {base} → {new}"
+    longest = LONGEST_SETUP if difference.path == "setup" else LONGEST_VALUE
+    return "" if max(len(base), len(new)) > longest else f" {base} → {new}"
 
 
 def _who(sides: Sequence[SideSummary]) -> Iterator[Item]:
@@ -247,7 +326,10 @@ def _runs(side: SideSummary) -> str:
 def _differences_table(differences: Sequence[Difference], sides: int) -> Table:
     new = [Column(title="side")] if sides > 2 else []  # noqa: PLR2004 # base and one new
     # Intended differences need no reason.
-    has_why = any(difference.severity != "treatment" for difference in differences)
+    has_why = any(
+        difference.severity != "treatment" or difference.is_part_of_change
+        for difference in differences
+    )
     why = [Column(title="why", priority=4)] if has_why else []
     return Table(
         caption=f"{count_of(len(differences), 'difference')} between the sides: "
@@ -271,7 +353,7 @@ def _differences_table(differences: Sequence[Difference], sides: int) -> Table:
 def _difference_row(difference: Difference, *, with_side: bool, with_why: bool) -> tuple[Cell, ...]:
     base, new = format_pair(difference.base, difference.new)
     return (
-        Cell(text=_word(difference.severity), tone=SEVERITY_TONES[difference.severity]),
+        Cell(text=mark_of(difference), tone=SEVERITY_TONES[difference.severity]),
         *((Cell(text=difference.side),) if with_side else ()),
         Cell(text=difference.path),
         Cell(text=base),

@@ -3,11 +3,12 @@
 
 from collections.abc import Iterator, Sequence
 
-from schedperf.model.comparison import Comparison, OptionDifference, Severity, SideSummary
+from schedperf.model.comparison import Comparison, Difference, OptionDifference, SideSummary
 from schedperf.model.host import fields_of, read_host
 from schedperf_reports.blocks import Block, Cell, Column, Table, Text
 from schedperf_reports.graphics.panels import Fold
 from schedperf_reports.sections import report_section
+from schedperf_reports.verdict.comparable import options_of
 from schedperf_reports.verdict.host_fields import explain_taint, format_value, missing_reason
 from schedperf_reports.words.rows import SEVERITY_TONES, count_of, name_side
 
@@ -23,10 +24,8 @@ def environment(comparison: Comparison) -> Iterator[Block]:
     if not paths:
         yield Text(text="machine not recorded on any side", tone="warning")
         return
-    severities = {
-        difference.path: difference.severity for difference in comparison.comparability.differences
-    }
-    differing = sum(path in severities for path in paths)
+    by_path = {each.path: each for each in comparison.comparability.differences}
+    differing = sum(path in by_path for path in paths)
     yield Table(
         caption=f"{count_of(len(paths), 'field')} of host.json (machine, kernel and settings); "
         f"{count_of(differing, 'difference')}",
@@ -42,7 +41,7 @@ def environment(comparison: Comparison) -> Iterator[Block]:
                     _value_cell(fields.get(path), missing_reason(side.host, path))
                     for fields, side in zip(values, comparison.sides, strict=True)
                 ),
-                _mark_cell(severities.get(path)),
+                _mark_cell(by_path.get(path)),
             )
             for path in paths
         ),
@@ -66,22 +65,34 @@ def _taints(comparison: Comparison) -> Iterator[Text]:
 def _options(comparison: Comparison) -> Iterator[Fold]:
     for side in comparison.sides[1:]:
         mine = [option for option in comparison.comparability.options if option.side == side.name]
-        if mine:
-            first = ", ".join(option.name for option in mine[:MOST_OPTIONS_NAMED])
-            more = ", …" if len(mine) > MOST_OPTIONS_NAMED else ""
-            yield Fold(
-                caption=f"{count_of(len(mine), 'kernel config option')} "
-                f"{'differs' if len(mine) == 1 else 'differ'}: {first}{more}",
-                blocks=(_options_table(comparison, side, mine),),
-            )
+        tools = [option for option in mine if option.toolchain]
+        kinds = {
+            "kernel config option": options_of(comparison, side.name),
+            "kernel config option of the toolchain and the build": tools,
+        }
+        for kind, options in kinds.items():
+            if options:
+                yield _options_fold(comparison, side, options, kind)
+
+
+def _options_fold(
+    comparison: Comparison, side: SideSummary, options: Sequence[OptionDifference], kind: str
+) -> Fold:
+    first = ", ".join(option.name for option in options[:MOST_OPTIONS_NAMED])
+    more = ", …" if len(options) > MOST_OPTIONS_NAMED else ""
+    noun, _, rest = kind.partition(" of ")
+    count = f"{count_of(len(options), noun)}{f' of {rest}' if rest else ''}"
+    return Fold(
+        caption=f"{count} {'differs' if len(options) == 1 else 'differ'}: {first}{more}",
+        blocks=(_options_table(comparison, side, options, count),),
+    )
 
 
 def _options_table(
-    comparison: Comparison, side: SideSummary, differences: Sequence[OptionDifference]
+    comparison: Comparison, side: SideSummary, differences: Sequence[OptionDifference], count: str
 ) -> Table:
     return Table(
-        caption=f"different between base and {name_side(side)}: "
-        f"{count_of(len(differences), 'kernel config option')} (n: not set)",
+        caption=f"different between base and {name_side(side)}: {count} (n: not set)",
         columns=(
             Column(title="option", code=True),
             Column(title=name_side(comparison.sides[0]), code=True),
@@ -105,7 +116,8 @@ def _value_cell(value: object, reason: str | None) -> Cell:
     return Cell(text=format_value(value))
 
 
-def _mark_cell(severity: Severity | None) -> Cell:
-    if severity is None:
+def _mark_cell(difference: Difference | None) -> Cell:
+    if difference is None:
         return Cell(text="")
-    return Cell(text=severity, tone=SEVERITY_TONES[severity])
+    mark = "change" if difference.is_part_of_change else difference.severity
+    return Cell(text=mark, tone=SEVERITY_TONES[difference.severity])

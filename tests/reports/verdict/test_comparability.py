@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Sides, and what differs between them: meant, noted, or forbidding a comparison."""
 
+import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,10 +18,12 @@ from schedperf.model.comparison import (
     SideSummary,
 )
 from schedperf_reports.blocks import Block, Headline, Item, Table, Text
-from schedperf_reports.formats import Options
+from schedperf_reports.formats import Options, all_formats
 from schedperf_reports.formats.html import html
 from schedperf_reports.formats.text import text
 from schedperf_reports.graphics.panels import Fold, Panel, Panels
+from schedperf_reports.verdict.comparable import MOST_DEFAULTS, describe_treatments
+from schedperf_reports.verdict.environment import environment
 from schedperf_reports.verdict.evidence import evidence
 from schedperf_reports.verdict.verdict import verdict
 from tests.reports.comparison_records import overall_of
@@ -262,3 +266,111 @@ def test_options_of_the_kernel_that_differ_are_named(make_comparison: Make, item
     found = Comparability(comparable=True, compared=1, differences=(), options=options)
     text = item(make_comparison(comparability=found), "5 kernel config options differ: ").text
     assert text.endswith(": CONFIG_A n → y, CONFIG_B n → y, CONFIG_C n → y, CONFIG_D n → y, 1 more")
+
+
+@pytest.fixture
+def two_kernels() -> Comparability:
+    """Return what differs between two kernels: releases, and defaults of the scheduler."""
+    differences = (
+        make_difference("treatment", "kernel.release", "6.12", "6.18"),
+        *(
+            replace(make_difference("treatment", path, *values), origin="unknown")
+            for path, values in (
+                ("sched.features.PLACE_LAG", (None, True)),
+                ("sched.base_slice_ns", (3000000, 2800000)),
+                ("sched.preempt", ("voluntary", "lazy")),
+            )
+        ),
+    )
+    return differing(*differences)
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "html"])
+def test_defaults_that_the_kernels_changed_are_in_the_second_line(
+    make_comparison: Make, two_kernels: Comparability, form: str
+) -> None:
+    comparison = make_comparison(comparability=two_kernels)
+    printed = all_formats()[form].render(comparison, Options(width=10_000, colour=False))
+    plain = printed.replace("\\", "").replace("`", "")
+    sentence = (
+        "new differs from base: kernel.release 6.12 → 6.18; part of the change: "
+        "sched.preempt voluntary → lazy, sched.base_slice_ns 3000000 → 2800000, "
+        "sched.features.PLACE_LAG - → yes"
+    )
+    if form == "html":
+        assert sentence in printed
+    else:
+        # Markdown has blank lines between.
+        lines = [line.strip() for line in plain.splitlines() if line.strip()]
+        assert lines[1].startswith(sentence)
+
+
+def test_the_record_names_them_too(make_comparison: Make, two_kernels: Comparability) -> None:
+    printed = all_formats()["json"].render(
+        make_comparison(comparability=two_kernels), Options(width=78, colour=False)
+    )
+    record = json.loads(printed)["comparability"]
+    assert record["part_of_change"] == [
+        "sched.features.PLACE_LAG", "sched.base_slice_ns", "sched.preempt",
+    ]  # fmt: skip
+    assert [each["origin"] for each in record["differences"]] == [None] + ["unknown"] * 3
+
+
+def test_what_nobody_recorded_is_said(
+    make_comparison: Make, two_kernels: Comparability, item: ItemOf
+) -> None:
+    comparison = make_comparison(comparability=two_kernels)
+    said = item(comparison, "not known whether the owner")
+    assert said.text.endswith(
+        "set sched.preempt, sched.base_slice_ns, sched.features.PLACE_LAG"
+    )
+    known = tuple(
+        replace(each, origin=each.origin and "kernel") for each in two_kernels.differences
+    )
+    found = comparable(make_comparison(comparability=replace(two_kernels, differences=known)))
+    assert "not known whether the owner" not in str(found)
+    assert found.aside == "60 fields compared; differences: 1 expected, 3 part of the change"
+
+
+def test_many_defaults_are_counted(make_comparison: Make) -> None:
+    many = (
+        replace(make_difference("treatment", f"sched.features.F{n}"), origin="kernel")
+        for n in range(MOST_DEFAULTS + 5)
+    )
+    [sentence] = describe_treatments(make_comparison(comparability=differing(*many)))
+    assert sentence.endswith(", 5 more")
+
+
+def test_a_setup_is_what_differs(make_comparison: Make) -> None:
+    short, long = ("renice -n 5 -p $$", "echo 1 >/proc/sys/kernel/x && " * 4)
+    for setup, expected in ((short, "setup - → renice -n 5 -p $$"), (long, "setup")):
+        found = differing(make_difference("treatment", "setup", None, setup))
+        [sentence] = describe_treatments(make_comparison(comparability=found))
+        assert sentence == f"new differs from base: {expected}"
+
+
+def test_options_of_the_scheduler_come_first_and_those_of_tools_apart(
+    make_comparison: Make, item: ItemOf
+) -> None:
+    names = {"CONFIG_AAA": False, "CONFIG_CC_VERSION_TEXT": True, "CONFIG_PREEMPT_LAZY": False}
+    options = tuple(
+        OptionDifference(side="new", name=name, base=None, new="y", toolchain=toolchain)
+        for name, toolchain in names.items()
+    )
+    found = Comparability(comparable=True, compared=1, differences=(), options=options)
+    comparison = make_comparison(comparability=found)
+    assert item(comparison, "2 kernel config options differ: ").text.endswith(
+        ": CONFIG_PREEMPT_LAZY n → y, CONFIG_AAA n → y"
+    )
+    captions = [block.caption for block in environment(comparison) if isinstance(block, Fold)]
+    assert captions == [
+        "2 kernel config options differ: CONFIG_PREEMPT_LAZY, CONFIG_AAA",
+        "1 kernel config option of the toolchain and the build differs: CONFIG_CC_VERSION_TEXT",
+    ]
+
+
+def test_configurations_that_differ_in_unknown_options_are_said_to(
+    make_comparison: Make, item: ItemOf
+) -> None:
+    found = differing(make_difference("noted", "kernel.config_sha256", "c0", "d1"))
+    assert item(make_comparison(comparability=found), "kernel configs differ; not known which")

@@ -37,3 +37,31 @@ def test_an_option_that_is_not_set_is_none(make_bundle: MakeBundle, tmp_path: Pa
         OptionDifference(side="new", name="CONFIG_HZ", base="250", new="1000"),
         OptionDifference(side="new", name="CONFIG_OLD", base="y", new=None),
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "is_tool"),
+    [
+        ("CC_VERSION_TEXT", True),
+        ("GCC_VERSION", True),
+        ("PAHOLE_VERSION", True),
+        ("AS_VERSION", True),
+        ("LD_CAN_USE_KEEP_IN_OVERLAY", True),
+        ("CC_HAS_ASM_GOTO_OUTPUT", True),
+        ("LOCALVERSION", True),
+        ("BUILD_SALT", True),
+        ("PREEMPT_LAZY", False),
+        ("CC_OPTIMIZE_FOR_SIZE", False),
+        ("LD_DEAD_CODE_DATA_ELIMINATION", False),
+        ("CC_IS_CLANG", True),
+    ],
+)
+def test_what_describes_the_tools_of_the_build_stands_apart(
+    make_bundle: MakeBundle, tmp_path: Path, name: str, is_tool: bool
+) -> None:
+    paths = [
+        make_bundle(tmp_path / f"{value}.tar", files={MEMBER: f"CONFIG_{name}={value}\n"})
+        for value in "12"
+    ]
+    [option] = option_differences(name_sides([open_bundle(path) for path in paths]))
+    assert option.toolchain == is_tool
