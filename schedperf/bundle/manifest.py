@@ -106,6 +106,7 @@ class Run:
     """One run, from its run.json; keys as in docs/bundle.md.
 
     :param order: position in the recording session, over all points and both sides
+    :param side: of ``ab``: "base" or "new"; None in other recordings
     :param wall_s: from fork to exit
     """
 
@@ -120,6 +121,7 @@ class Run:
     warmup: bool
     block: Count
     round: Count | None = None
+    side: str | None = None
     session: str | None = None
     order: Count
     start: str | None = None

@@ -4,7 +4,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from schedperf.compare.advice.rerun import MOST_WORKLOADS, Pair, Recording, as_argument, join
+from schedperf.compare.advice.rerun import (
+    MOST_WORKLOADS,
+    Pair,
+    Program,
+    Recording,
+    as_argument,
+    join,
+)
 from schedperf.model.comparison import BASE, Comparison, Row, SideSummary
 from schedperf.model.host import has_other_kernel
 
@@ -44,16 +51,13 @@ class Contrast:
     def pair(self, rows: Sequence[Row] = ()) -> Pair | None:
         """Return what records both sides again: the workloads of some rows, else of all.
 
-        Where one side alone was interleaved, both are; None where no program records both.
+        Where one side alone was interleaved, both are, unless the kernels differ; None where no
+        program records both.
         """
-        base, new = (self.recordings.get(name) for name in (BASE, self.name))
-        if base is None or new is None:
+        sides = self._recordings()
+        if sides is None:
             return None
-        if base.program != new.program:
-            # Guests, and two kernels, cannot be interleaved on one machine.
-            if "vm" in (base.program, new.program) or self.has_other_kernel():
-                return None
-            base, new = replace(base, program="ab"), replace(new, program="ab")
+        base, new = sides
         affected = {row.workload for row in rows or self.rows()}
         both = {work.name for work in new.workloads}
         common = [work for work in base.workloads if work.name in both]
@@ -64,11 +68,26 @@ class Contrast:
 
     def pair_of_base(self) -> Pair | None:
         """Return what records both sides with the workloads of base; None if nothing does."""
-        base, new = (self.recordings.get(name) for name in (BASE, self.name))
-        if base is None or new is None or base.program != new.program:
+        sides = self._recordings()
+        if sides is None:
             return None
-        alike = replace(new, rules=base.rules)
+        base, new = sides
+        alike = replace(new, rules=base.rules, collectors=base.collectors)
         return Pair(base=base, new=alike, workloads=base.workloads[:MOST_WORKLOADS])
+
+    def _recordings(self) -> tuple[Recording, Recording] | None:
+        base, new = (self.recordings.get(name) for name in (BASE, self.name))
+        if base is None or new is None:
+            return None
+        programs = {base.program, new.program}
+        if programs in ({"vm"}, {"record"}):
+            return base, new
+        if "vm" in programs:
+            # Guests cannot be interleaved with recordings of the machine itself.
+            return None
+        # Two kernels cannot be interleaved on one machine, two settings of one can.
+        program: Program = "record" if self.has_other_kernel() else "ab"
+        return replace(base, program=program), replace(new, program=program)
 
     def local_files(self, commands: Sequence[str]) -> list[str]:
         """Return what commands take from the directory in which the sides were recorded."""

@@ -7,7 +7,6 @@ keeps it inconclusive, what would explain it, and what would generalise it.
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import PurePath
 
 from schedperf.compare.advice._contrast import Contrast
 from schedperf.compare.advice._equal_steps import RECORD_BOTH, blocking, nothing_shared
@@ -46,7 +45,7 @@ def next_steps(comparison: Comparison, recordings: Mapping[str, Recording]) -> t
     for rule in RULES:
         for contrast in contrasts:
             proposal = rule(contrast)
-            step = proposal and _with_folder(proposal, contrast)
+            step = proposal and _with_conditions(proposal, contrast)
             # A step that applies to two sides is listed once.
             if step is not None and step not in steps.values():
                 step_id = step.id if step.id not in steps else f"{step.id}-{contrast.name}"
@@ -54,17 +53,21 @@ def next_steps(comparison: Comparison, recordings: Mapping[str, Recording]) -> t
     return tuple(steps.values())
 
 
-def _with_folder(step: NextStep, contrast: Contrast) -> NextStep:
-    # ./enter-cgroup is a relative path on the machine of the recording.
+def _with_conditions(step: NextStep, contrast: Contrast) -> NextStep:
+    """Return the step with what must hold for its commands to run."""
+    conditions = []
+    if contrast.has_other_kernel() and any(map(_records, step.commands)):
+        conditions.append("boot the kernel of a side before the command that records it")
     files = contrast.local_files(step.commands)
-    if not files:
-        return step
-    bundles = [contrast.base.path, contrast.new.path]
-    relative = [path for path in bundles if not PurePath(path).is_absolute()]
-    takes_bundles = any(path in command for path in relative for command in step.commands)
-    rest = "with bundle paths relative to it" if takes_bundles else "where base was recorded"
-    where = f"run this in the directory of {files[0]}, {rest}"
-    return replace(step, why=f"{step.why}; {where}")
+    if files:
+        # A setup takes ./enter-cgroup from the directory in which it is run.
+        needed = " and ".join(files)
+        conditions.append(f"copy {needed} of the recording to the current directory first")
+    return replace(step, why="; ".join((step.why, *conditions)))
+
+
+def _records(command: str) -> bool:
+    return "schedperf record " in command
 
 
 def _same_data(contrast: Contrast) -> NextStep | None:
@@ -207,6 +210,7 @@ def _explain(contrast: Contrast) -> NextStep | None:
         if name in contrast.comparison.sections
         and contrast.comparison.sections[name].status == "absent"
         and (collector != "perf_c2c" or on_hardware)
+        and collector not in pair.base.unusable | pair.new.unusable
     }
     if not missing:
         return None

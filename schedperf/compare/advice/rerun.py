@@ -27,6 +27,8 @@ MOST_WORKLOADS = 3
 BY_CHOICE = ("bpf_pelt", "bpf_placement", "perf_c2c", "perf_mem", "task_sched")
 # What a guest of `schedperf vm` has on its kernel's command line.
 GUEST_MARK = "virtme"
+# Of `schedperf vm`.
+GUEST_DEFAULTS: Mapping[str, str] = {"--cpus": "4", "--nodes": "2", "--memory": "4G"}
 # What a shell takes from the directory in which it stands: ./enter-cgroup.
 LOCAL_FILE = re.compile(r"""(?<![^\s;&|()<>'"=])\.{1,2}/[^\s;&|()<>'"$`]+""")
 
@@ -53,8 +55,11 @@ class Recording:
     :param workloads: those that can be repeated
     :param rules: for ``--metric``
     :param collectors: for ``--with``; () for those that are taken anyway
+    :param unusable: collectors that were tried and did not work on the machine
     :param setup: of ``ab``: the shell script that put the side's setting in force; "" for none
+    :param guest: of ``vm``: options for a guest of the same size
     :param vary: for ``--vary``
+    :param in_rounds: whether runs of both sides are pairs, which runs that are added are not
     :param boots: that the bundle holds runs of
     :param runs: clean runs of a point in one boot
     :param path: of the bundle, as the user gave it
@@ -64,8 +69,11 @@ class Recording:
     workloads: tuple[Workload, ...]
     rules: tuple[str, ...]
     collectors: tuple[str, ...]
+    unusable: frozenset[str]
     setup: str
+    guest: tuple[str, ...]
     vary: tuple[str, ...]
+    in_rounds: bool
     boots: int
     runs: int
     path: str
@@ -79,16 +87,18 @@ class Recording:
         return as_argument(str(path.with_name(f"{stem}-{word}.tar")))
 
     @property
+    def guest_options(self) -> tuple[str, ...]:
+        """Return the options of a guest of the same size, where it was recorded in one."""
+        return self.guest if self.program == "vm" else ()
+
+    @property
     def grows(self) -> bool:
         """Can runs be appended to the bundle?"""
         return self.path.endswith(BUNDLE_SUFFIXES)
 
     @property
     def local_files(self) -> tuple[str, ...]:
-        """Return what setup and workloads take from the directory of the recording, as they say it.
-
-        A bundle does not tell which directory that was.
-        """
+        """Return what setup and workloads take from the directory in which they are run."""
         texts = (self.setup, *(" ".join(work.words) for work in self.workloads))
         return tuple(dict.fromkeys(name for text in texts for name in LOCAL_FILE.findall(text)))
 
@@ -108,8 +118,11 @@ def _recording_of(bundle: Bundle) -> Recording | None:
             f"{rule.name}[{rule.unit},{rule.better}]={rule.regex}" for rule in bundle.metric_rules
         ),
         collectors=_collectors(bundle),
+        unusable=frozenset(entry.collector for entry in bundle.captures) - _captured(bundle),
         setup=bundle.setup or "",
+        guest=tuple(_guest_options(bundle)),
         vary=bundle.treatment,
+        in_rounds=any(run.round is not None for run in runs),
         boots=len(bundle.boots),
         runs=_runs_of_a_point(runs),
         path=as_argument(str(bundle.path)),
@@ -137,9 +150,26 @@ def as_argument(path: str) -> str:
 
 
 def _program(bundle: Bundle, runs: Sequence[Run]) -> Program:
+    # `ab` may have run inside of a guest; the boots of `vm` have rounds too, but no sides.
+    if bundle.setup or any(run.side is not None for run in runs):
+        return "ab"
     if any(GUEST_MARK in (boot.host.kernel.cmdline or "") for boot in bundle.boots):
         return "vm"
     return "ab" if any(run.round is not None for run in runs) else "record"
+
+
+def _guest_options(bundle: Bundle) -> Iterator[str]:
+    host = bundle.boots[0].host if bundle.boots else None
+    if host is None:
+        return
+    memory = host.memory.total_bytes
+    # The kernel keeps a few percent for itself.
+    size = None if memory is None else f"{-(-memory // (1 << 30))}G"
+    nodes = None if host.topology.nodes is None else len(host.topology.nodes)
+    sizes = {"--cpus": host.cpu.count_online, "--nodes": nodes, "--memory": size}
+    for option, value in sizes.items():
+        if value and str(value) != GUEST_DEFAULTS[option]:
+            yield from (option, str(value))
 
 
 def _workloads(bundle: Bundle, runs: Sequence[Run]) -> Iterator[Workload]:
@@ -165,11 +195,16 @@ def _words(command: str) -> tuple[str, ...]:
 
 
 def _collectors(bundle: Bundle) -> tuple[str, ...]:
-    names = {entry.collector for entry in bundle.captures}
+    names = _captured(bundle)
     if not names & {"schedstat", "perf_stat", "perf_profile", "system_counters", *BY_CHOICE}:
         return ("none",)
     chosen = tuple(name for name in BY_CHOICE if name in names)
     return ("default", *chosen) if chosen else ()
+
+
+def _captured(bundle: Bundle) -> set[str]:
+    # One that this machine cannot run would end the recording that asks for it.
+    return {entry.collector for entry in bundle.captures if entry.status == "ok"}
 
 
 def _runs_of_a_point(runs: Sequence[Run]) -> int:
@@ -211,7 +246,7 @@ class Pair:
         if self.base.program == "vm":
             times = self.base.boots if boots is None else boots
             return self.in_guests(word, runs=number, boots=times, collectors=collectors)
-        paths = self._named(word)
+        paths = (self.base.named(word), self.new.named(word))
         if self.base.program == "ab":
             made = tuple(self._in_turns(word, number, collectors))
         else:
@@ -221,32 +256,24 @@ class Pair:
             )
         return (*made, join("compare", *paths))
 
-    def _named(self, word: str) -> tuple[str, str]:
-        # A command that uses a file of its directory works in that directory only. The path from
-        # there to these bundles is unknown, so the new ones are made in that directory.
-        paths = (self.base.named(word), self.new.named(word))
-        base, new = (as_argument(PurePath(path).name) for path in paths)
-        is_bound = bool(self.base.local_files or self.new.local_files)
-        is_absolute = any(PurePath(path).is_absolute() for path in paths)
-        return paths if not is_bound or is_absolute or base == new else (base, new)
-
     def append(self, runs: int) -> tuple[str, ...] | None:
         """Return the commands that add runs to both bundles; None where that cannot be done.
 
         What ``ab`` recorded gets runs outside of its rounds, which only another boot makes of use:
         see :meth:`append_boot`.
         """
-        return self.append_boot(runs) if self.base.program == "record" else None
+        are_pairs = self.base.in_rounds or self.new.in_rounds
+        return None if are_pairs else self.append_boot(runs)
 
     def append_boot(self, runs: int) -> tuple[str, ...] | None:
         """Return the commands that add runs of another boot; None where that cannot be done.
 
-        ``ab`` adds nothing to a bundle, so a side with a setup is recorded from its shell.
+        ``ab`` adds nothing to a bundle, so each side is recorded by itself.
         """
         if self.base.program == "vm" or not (self.base.grows and self.new.grows):
             return None
         made = (
-            _in_setup(side, _record(side, work, ("--append", side.path), runs, None))
+            _record(side, work, ("--append", side.path), runs, None)
             for side in (self.base, self.new)
             for work in self.workloads
         )
@@ -287,7 +314,7 @@ class Pair:
             for name, kernel in zip(names, kernels, strict=True)
             for part in ("--kernel", f"{name}={kernel.upper()}_BZIMAGE")
         ]
-        counts = ("--boots", str(boots), "-n", str(runs))
+        counts = (*self.base.guest_options, "--boots", str(boots), "-n", str(runs))
         made = (
             join(
                 "vm", *images, *(("--add-boots",) if index else ()), *counts, *_vary(self.base),
@@ -303,7 +330,8 @@ class Pair:
         setups = (("--base-setup", self.base.setup), ("--new-setup", self.new.setup))
         given = [part for option, setup in setups if setup for part in (option, setup)]
         for index, work in enumerate(self.workloads):
-            base, new = self._named(f"{word}{index + 1}" if index else word)
+            name = f"{word}{index + 1}" if index else word
+            base, new = self.base.named(name), self.new.named(name)
             yield join(
                 "ab", "--base", base, "--new", new, *given,
                 "-n", str(runs), *_options(self.base, work, collectors), "--", *work.words,
@@ -318,11 +346,8 @@ def _record(
     collectors: Sequence[str] | None,
 ) -> str:
     given = (*_vary(side), *_options(side, work, collectors))
-    return join("record", *target, "-n", str(runs), *given, "--", *work.words)
-
-
-def _in_setup(side: Recording, command: str) -> str:
-    # The setup may move its own process, so the recorder takes the place of that.
+    command = join("record", *target, "-n", str(runs), *given, "--", *work.words)
+    # `record` has no setup. The setup may move its own process, so the recorder takes its place.
     return shlex.join(("sh", "-c", f"{side.setup} && exec {command}")) if side.setup else command
 
 

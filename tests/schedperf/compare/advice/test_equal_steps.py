@@ -66,6 +66,16 @@ def test_another_workload_is_recorded_on_the_new_side_too(compared: Compare) -> 
     assert "same-benchmarks" not in [one.id for one in found.next_steps]
 
 
+def test_another_workload_is_recorded_with_the_collectors_of_base(compared: Compare) -> None:
+    captured = {"kind": "instrumented", "files": {"bpf_pelt/pelt.json": "{}"}}
+    base = {"workload": "hackbench -g 4", **cpu("a"), "runs": [*RUNS, captured]}
+    found = compared(base, {"workload": "perf bench sched pipe", **cpu("a")})
+    assert step(found, "equalise").commands == (
+        "schedperf record -o new-equal.tar -n 5 --with default,bpf_pelt -- hackbench -g 4",
+        "schedperf compare base.tar new-equal.tar",
+    )
+
+
 def test_guests_run_the_workload_of_base_on_both_kernels(compared: Compare) -> None:
     base, new = (
         {"workload": name, "runs": RUNS, "host": GUEST} for name in ("hackbench -g 4", "hackbench")

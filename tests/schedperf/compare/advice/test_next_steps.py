@@ -118,12 +118,75 @@ def test_runs_and_rounds_of_one_kernel_are_recorded_in_turns(
         assert last == "schedperf compare base-more.tar new-more.tar"
 
 
-@pytest.mark.parametrize("host", [OTHER_KERNEL, GUEST])
-def test_kernels_and_guests_cannot_take_turns_on_one_machine(
-    compared: Compare, host: Facts
-) -> None:
-    found = compared({"runs": runs(NOISE[0])}, {"runs": in_rounds(NOISE[1]), "host": host})
+def test_guests_cannot_take_turns_with_the_machine(compared: Compare) -> None:
+    found = compared({"runs": runs(NOISE[0])}, {"runs": in_rounds(NOISE[1]), "host": GUEST})
     assert step(found, "more-runs").commands == ()
+
+
+@pytest.mark.parametrize("record_base", [runs, in_rounds])
+def test_two_kernels_are_recorded_one_by_one_each_with_its_setup(
+    compared: Compare, tmp_path: Path, record_base: Callable[..., list[Facts]]
+) -> None:
+    new = {"runs": in_rounds(NOISE[1]), "host": OTHER_KERNEL, "setup": SETUPS[0]}
+    found = step(compared({"runs": record_base(NOISE[0])}, new), "more-runs")
+    base, setup, last = shown(found, tmp_path)
+    assert base.startswith("schedperf record -o base-more.tar ")
+    assert shlex.split(setup)[2].startswith(f"{SETUPS[0]} && exec schedperf record -o new-more.tar")
+    assert last == "schedperf compare base-more.tar new-more.tar"
+    assert found.why.endswith("; boot the kernel of a side before the command that records it")
+
+
+EMULATED = {"virtualisation": {"kind": "qemu", "emulated": True, "grounds": "TCG"}, **GUEST}
+
+
+def test_two_settings_of_one_guest_stay_two_settings(compared: Compare, tmp_path: Path) -> None:
+    sides = (
+        {"runs": in_rounds(times, side=side), "setup": setup, "host": EMULATED}
+        for times, side, setup in zip(NOISE, ("base", "new"), ("", SETUPS[1]), strict=True)
+    )
+    found = compared(*sides)
+    first = found.next_steps[0]
+    assert (first.id, first.what) == ("real-hardware", "record on real hardware or under KVM")
+    made, last = shown(step(found, "real-hardware"), tmp_path)
+    words = shlex.split(made)
+    assert words[:2] == ["schedperf", "ab"]
+    assert words[words.index("--new-setup") + 1] == SETUPS[1]
+    assert not {"--kernel", "--base-setup"} & set(words)
+    assert last == "schedperf compare base-real.tar new-real.tar"
+
+
+def test_kernels_of_guests_are_booted_in_guests_of_the_same_size(compared: Compare) -> None:
+    size = {"cpu": {"count_online": 8}, "memory": {"total_bytes": 7_900_000_000}}
+    base, new = ({**EMULATED, **size, **kernel} for kernel in ({}, {}))
+    new["kernel"] = {**OTHER_KERNEL["kernel"], **GUEST["kernel"]}
+    found = compared(
+        {"runs": runs(NOISE[0]), "host": base}, {"runs": runs(NOISE[1]), "host": new}
+    )
+    command = step(found, "real-hardware").commands[1]
+    assert " --cpus 8 --memory 8G --boots 4 " in command
+
+
+@pytest.mark.parametrize("setup_of_base", ["", SETUPS[0]])
+def test_base_against_itself_has_the_setup_of_base_alone(
+    compared: Compare, setup_of_base: str
+) -> None:
+    slower = [1.3 * time for time in TIMES]
+    found = compared(
+        {"runs": in_rounds(TIMES, side="base"), "setup": setup_of_base},
+        {"runs": in_rounds(slower, side="new"), "setup": SETUPS[1]},
+    )
+    words = shlex.split(step(found, "a-a").commands[0])
+    setups = [words[at + 1] for at, word in enumerate(words) if word.endswith("-setup")]
+    assert setups == ([setup_of_base] * 2 if setup_of_base else [])
+
+
+def test_a_side_that_was_given_twice_is_recorded_with_its_setup(
+    make_bundle: MakeBundle, tmp_path: Path
+) -> None:
+    path = make_bundle(tmp_path / "base.tar", runs=in_rounds(TIMES), setup=SETUPS[1])
+    found = compare_bundles([open_bundle(path), open_bundle(path)])
+    made = step(found, "same-data").commands[0]
+    assert shlex.split(made)[2].startswith(f"{SETUPS[1]} && exec schedperf record -o ")
 
 
 def test_a_dot_in_a_name_is_no_suffix(compared: Compare, tmp_path: Path) -> None:
@@ -211,3 +274,18 @@ def test_a_profile_of_a_timer_is_to_be_taken_on_a_pmu(compared: Compare, clock: 
         first, *again = step(recorded, "pmu").commands
         assert first == "schedperf doctor"
         assert "base-pmu.tar" in again[0]
+
+
+@pytest.mark.parametrize("is_usable", [True, False])
+def test_a_collector_that_the_machine_cannot_run_is_not_asked_for(
+    compared: Compare, is_usable: bool
+) -> None:
+    tried = [
+        {"collector": name, "path": f"boots/0/runs/000/{name}", "status": "skipped",
+         "reason": "no BPF"}
+        for name in ("bpf_pelt", "bpf_placement")
+    ]  # fmt: skip
+    slower = runs([1.3 * time for time in TIMES])
+    found = compared({"runs": runs(TIMES), "captures": [] if is_usable else tried}, {"runs": slower})
+    commands = [command for one in found.next_steps for command in one.commands]
+    assert any("bpf_" in command for command in commands) == is_usable

@@ -65,11 +65,11 @@ def test_new_bundles_never_get_one_name(advise: Callable[..., NextStep]) -> None
     assert found.commands[-1] == "schedperf compare a/x-more.tar b/x-more.tar"
 
 
-def test_runs_are_appended_to_bundles_that_are_named_from_there(
-    advise: Callable[..., NextStep],
+@pytest.mark.parametrize("in_rounds", [True, False])
+def test_a_file_of_the_recording_is_to_be_copied_so_that_all_paths_exist(
+    advise: Callable[..., NextStep], in_rounds: bool
 ) -> None:
-    found = advise("out/base.tar", "out/new.tar", in_rounds=False, workload="./bench -g 4")
-    assert found.commands[0].startswith("schedperf record --append out/base.tar")
-    assert found.why.endswith(
-        "; run this in the directory of ./bench, with bundle paths relative to it"
-    )
+    found = advise("out/base.tar", "out/new.tar", in_rounds=in_rounds, workload="./bench -g 4")
+    target = "--base out/base-more.tar --new" if in_rounds else "--append out/base.tar"
+    assert target in found.commands[0]
+    assert found.why.endswith("; copy ./bench of the recording to the current directory first")
