@@ -247,10 +247,14 @@ def _name(differences: Sequence[Difference], *, most: int = MOST_NAMED) -> str:
 
 
 def _values(difference: Difference) -> str:
-    base, new = format_value(difference.base), format_value(difference.new)
     if difference.base is None and difference.new is None:
         return " (unknown)"
-    longest = LONGEST_SETUP if difference.path == "setup" else LONGEST_VALUE
+    is_setup = difference.path == "setup"
+    base, new = (
+        "none" if is_setup and value is None else format_value(value)
+        for value in (difference.base, difference.new)
+    )
+    longest = LONGEST_SETUP if is_setup else LONGEST_VALUE
     return "" if max(len(base), len(new)) > longest else f" {base} → {new}"
 
 

@@ -13,7 +13,7 @@ from schedperf.compare.advice.rerun import (
     join,
 )
 from schedperf.model.comparison import BASE, Comparison, Row, SideSummary
-from schedperf.model.host import has_other_kernel
+from schedperf.model.host import has_other_kernel, read_host
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,6 +100,11 @@ class Contrast:
     def has_other_kernel(self) -> bool:
         """Is the kernel itself what differs? Nobody can revert a setting."""
         return has_other_kernel(self.base.host, self.new.host)
+
+    def is_virtual(self) -> bool:
+        """Was one of the sides recorded in a virtual machine?"""
+        kinds = {read_host(side.host).virtualisation.kind for side in (self.base, self.new)}
+        return bool(kinds - {None, "none"})
 
     def compare(self, *options: str) -> str:
         paths = (as_argument(self.base.path), as_argument(self.new.path))

@@ -203,7 +203,7 @@ def _explain(contrast: Contrast) -> NextStep | None:
         for finding in contrast.comparison.findings
     )
     # Memory events need hardware that emulators and most guests lack.
-    on_hardware = pair.base.program == "record"
+    on_hardware = pair.base.program == "record" and not contrast.is_virtual()
     missing = {
         collector: sees
         for name, (collector, sees) in EXPLAINING.items()

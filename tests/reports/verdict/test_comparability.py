@@ -343,10 +343,11 @@ def test_many_defaults_are_counted(make_comparison: Make) -> None:
 
 def test_a_setup_is_what_differs(make_comparison: Make) -> None:
     short, long = ("renice -n 5 -p $$", "echo 1 >/proc/sys/kernel/x && " * 4)
-    for setup, expected in ((short, "setup - → renice -n 5 -p $$"), (long, "setup")):
+    for setup, expected in ((short, "setup none → renice -n 5 -p $$"), (long, "setup")):
         found = differing(make_difference("treatment", "setup", None, setup))
         [sentence] = describe_treatments(make_comparison(comparability=found))
         assert sentence == f"new differs from base: {expected}"
+        assert "A/A" not in str(comparable(make_comparison(comparability=found)))
 
 
 def test_options_of_the_scheduler_come_first_and_those_of_tools_apart(

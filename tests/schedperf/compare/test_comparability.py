@@ -149,6 +149,17 @@ def test_what_the_user_allows_is_exempt(gate: Gate) -> None:
     assert gate(new, allowed=("cpu.microcode",)).comparable
 
 
+@pytest.mark.parametrize("base", [None, "nice -n 1", ""])
+def test_a_setup_is_what_differs_even_where_no_field_shows_it(
+    gate: Gate, base: str | None
+) -> None:
+    found = gate({"setup": "renice -n 5 -p $$"}, {"setup": base})
+    [difference] = found.differences
+    assert (difference.path, difference.severity) == ("setup", "treatment")
+    assert (difference.base, difference.new) == (base or None, "renice -n 5 -p $$")
+    assert gate({"setup": base}, {"setup": base}).differences == ()
+
+
 def test_another_workload_blocks(gate: Gate) -> None:
     found = gate({"workload": "hackbench -T -l 100 -g {groups}"})
     assert severities(found) == {"workload": "blocking"}
