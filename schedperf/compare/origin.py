@@ -80,7 +80,7 @@ def decide(
         return Decision()
     reason = next(_settings_of(path, set_by, base, new), None)
     if reason is not None:
-        return Decision(origin="owner", reason=f"set by the owner of the machine: {reason}")
+        return Decision(origin="owner", reason=f"set on the machine, not by the kernel: {reason}")
     if all(path in settings.defaults for settings in (base, new)):
         return Decision(origin="kernel", reason="default of each kernel's configuration")
     if decides == "verified":

@@ -195,15 +195,15 @@ def _words(command: str) -> tuple[str, ...]:
 
 
 def _collectors(bundle: Bundle) -> tuple[str, ...]:
-    names = _captured(bundle)
+    names = {entry.collector for entry in bundle.captures}
     if not names & {"schedstat", "perf_stat", "perf_profile", "system_counters", *BY_CHOICE}:
         return ("none",)
-    chosen = tuple(name for name in BY_CHOICE if name in names)
+    chosen = tuple(name for name in BY_CHOICE if name in _captured(bundle))
     return ("default", *chosen) if chosen else ()
 
 
 def _captured(bundle: Bundle) -> set[str]:
-    # One that this machine cannot run would end the recording that asks for it.
+    # One that this machine cannot run ends the recording that asks for it by name.
     return {entry.collector for entry in bundle.captures if entry.status == "ok"}
 
 
