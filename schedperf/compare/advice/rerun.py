@@ -246,7 +246,7 @@ class Pair:
         if self.base.program == "vm":
             times = self.base.boots if boots is None else boots
             return self.in_guests(word, runs=number, boots=times, collectors=collectors)
-        paths = (self.base.named(word), self.new.named(word))
+        paths = self._named(word)
         if self.base.program == "ab":
             made = tuple(self._in_turns(word, number, collectors))
         else:
@@ -255,6 +255,14 @@ class Pair:
                 *self._one_side(self.new, paths[1], number, collectors),
             )
         return (*made, join("compare", *paths))
+
+    def _named(self, word: str) -> tuple[str, str]:
+        # A command that takes ./enter-cgroup from the current directory puts its bundles there too.
+        paths = (self.base.named(word), self.new.named(word))
+        base, new = (as_argument(PurePath(path).name) for path in paths)
+        is_bound = bool(self.base.local_files or self.new.local_files)
+        is_absolute = any(PurePath(path).is_absolute() for path in paths)
+        return paths if not is_bound or is_absolute or base == new else (base, new)
 
     def append(self, runs: int) -> tuple[str, ...] | None:
         """Return the commands that add runs to both bundles; None where that cannot be done.
@@ -330,8 +338,7 @@ class Pair:
         setups = (("--base-setup", self.base.setup), ("--new-setup", self.new.setup))
         given = [part for option, setup in setups if setup for part in (option, setup)]
         for index, work in enumerate(self.workloads):
-            name = f"{word}{index + 1}" if index else word
-            base, new = self.base.named(name), self.new.named(name)
+            base, new = self._named(f"{word}{index + 1}" if index else word)
             yield join(
                 "ab", "--base", base, "--new", new, *given,
                 "-n", str(runs), *_options(self.base, work, collectors), "--", *work.words,

@@ -70,6 +70,6 @@ def test_a_file_of_the_recording_is_to_be_copied_so_that_all_paths_exist(
     advise: Callable[..., NextStep], in_rounds: bool
 ) -> None:
     found = advise("out/base.tar", "out/new.tar", in_rounds=in_rounds, workload="./bench -g 4")
-    target = "--base out/base-more.tar --new" if in_rounds else "--append out/base.tar"
+    target = "--base base-more.tar --new new-more.tar" if in_rounds else "--append out/base.tar"
     assert target in found.commands[0]
     assert found.why.endswith("; copy ./bench of the recording to the current directory first")
