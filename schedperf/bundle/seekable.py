@@ -8,6 +8,7 @@ bomb is noticed at its first oversized header.
 import gzip
 import lzma
 import os
+import shlex
 import stat
 import tempfile
 import weakref
@@ -162,7 +163,7 @@ def _open_regular(path: Path) -> int:
         if partial.exists():
             raise BundleError(
                 f"{path}: no such file, but {partial} exists: recording was interrupted or "
-                f"is still running; see `schedperf show {partial}`"
+                f"is still running; see `schedperf show {shlex.quote(str(partial))}`"
             ) from None
         raise BundleError(f"{path}: no such file") from None
     except OSError as error:

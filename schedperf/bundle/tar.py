@@ -6,6 +6,7 @@ treats a damaged header as the end of the archive.
 """
 
 import re
+import shlex
 import tarfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -93,7 +94,7 @@ class Archive:
             if not salvage:
                 raise BundleError(
                     f"{self.path}: {damage}; copy it again, or see what is readable with "
-                    f"`schedperf show {self.path}`"
+                    f"`schedperf show {shlex.quote(str(self.path))}`"
                 ) from None
             self.damage = str(damage)
         self.members = members

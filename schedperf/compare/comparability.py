@@ -259,9 +259,7 @@ class _Gate:
 
 def _settings_of(side: Side, defaults: Mapping[str, object]) -> Settings:
     hosts = [boot.host_fields for boot in side.bundle.boots if boot.host_fields]
-    return Settings(
-        side=side.name, boots=[flatten_host(host) for host in hosts], defaults=defaults
-    )
+    return Settings(side=side.name, boots=[flatten_host(host) for host in hosts], defaults=defaults)
 
 
 def _why_missing(host: Mapping[str, object], path: str) -> object:

@@ -95,9 +95,7 @@ def default_settings(side: Side) -> Mapping[str, object]:
     if not options:
         return {}
     found = {
-        "sched.preempt": None
-        if "CONFIG_PREEMPT_RT" in options
-        else _chosen(options, _PREEMPTION),
+        "sched.preempt": None if "CONFIG_PREEMPT_RT" in options else _chosen(options, _PREEMPTION),
         "sched.autogroup": 1 if options.get("CONFIG_SCHED_AUTOGROUP") == "y" else None,
         "sched.numa_balancing": _numa_balancing(options, side),
         "memory.thp": _chosen(options, _HUGE_PAGES),
@@ -111,7 +109,7 @@ def _chosen(options: Mapping[str, str], names: Mapping[str, str]) -> str | None:
 
 
 def _numa_balancing(options: Mapping[str, str], side: Side) -> int | None:
-    # check_numabalancing_enable() in mm/mempolicy.c
+    # As mm/mempolicy.c does it at boot: in check_numabalancing_enable.
     nodes = read_host(side.bundle.boots[0].host_fields).topology.nodes
     if "CONFIG_NUMA_BALANCING" not in options or not nodes:
         return None

@@ -90,9 +90,7 @@ def decide(
     return Decision(origin="unknown", reason=f"the kernels differ; {NOT_RECORDED}")
 
 
-def _settings_of(
-    path: str, set_by: Sequence[str], base: Settings, new: Settings
-) -> Iterator[str]:
+def _settings_of(path: str, set_by: Sequence[str], base: Settings, new: Settings) -> Iterator[str]:
     """Yield what shows that the owner of one of the machines set the field."""
     for settings in (base, new):
         if settings.differs_between_boots(path):
@@ -110,8 +108,10 @@ def _settings_of(
         if at_boot is not None:
             yield f"{_say(at_boot)} when {settings.side} booted, written later"
         default, value = settings.defaults.get(path), settings.fields.get(path)
-        if default is not None and value not in (None, default) and not _has_parameter(
-            settings, parameters
+        if (
+            default is not None
+            and value not in (None, default)
+            and not _has_parameter(settings, parameters)
         ):
             yield (
                 f"{_say(value)} in {settings.side}, whose kernel's configuration makes "

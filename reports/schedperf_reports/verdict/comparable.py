@@ -130,7 +130,9 @@ def describe_treatments(comparison: Comparison) -> list[str]:
             named = _name(sorted(defaults, key=_default_rank), most=MOST_DEFAULTS)
             listed.append(f"{PART_OF_CHANGE}: {named}")
         if listed:
-            sentences.append(f"{name_side(side)} differs from {name_side(base)}: {'; '.join(listed)}")
+            sentences.append(
+                f"{name_side(side)} differs from {name_side(base)}: {'; '.join(listed)}"
+            )
     return sentences
 
 
@@ -178,7 +180,9 @@ def _options_items(comparison: Comparison) -> Iterator[Item]:
     for side in comparison.sides[1:]:
         options = options_of(comparison, side.name)
         if options:
-            named = [f"{option.name} {option.base or 'n'} → {option.new or 'n'}" for option in options]
+            named = [
+                f"{option.name} {option.base or 'n'} → {option.new or 'n'}" for option in options
+            ]
             differ = "differs" if len(options) == 1 else "differ"
             count = count_of(len(options), "kernel config option")
             text = f"{count} {differ}: {_listed(named, MOST_NAMED)}"

@@ -273,9 +273,10 @@ def test_what_is_no_regular_file_is_refused_without_waiting(tmp_path: Path) -> N
 
 
 def test_an_unfinished_recording_is_named_where_the_finished_one_is_missing(tmp_path: Path) -> None:
-    (tmp_path / "b.tar.partial").write_bytes(b"")
-    with pytest.raises(BundleError, match="b.tar.partial exists: recording was interrupted"):
-        Archive(tmp_path / "b.tar", salvage=False)
+    (tmp_path / "a b.tar.partial").write_bytes(b"")
+    advice = "see `schedperf show '.*/a b.tar.partial'`"
+    with pytest.raises(BundleError, match=f"a b.tar.partial exists: recording was .*{advice}"):
+        Archive(tmp_path / "a b.tar", salvage=False)
 
 
 def test_a_file_that_becomes_shorter_while_it_is_read_is_an_error(

@@ -150,9 +150,7 @@ def test_what_the_user_allows_is_exempt(gate: Gate) -> None:
 
 
 @pytest.mark.parametrize("base", [None, "nice -n 1", ""])
-def test_a_setup_is_what_differs_even_where_no_field_shows_it(
-    gate: Gate, base: str | None
-) -> None:
+def test_a_setup_is_what_differs_even_where_no_field_shows_it(gate: Gate, base: str | None) -> None:
     found = gate({"setup": "renice -n 5 -p $$"}, {"setup": base})
     [difference] = found.differences
     assert (difference.path, difference.severity) == ("setup", "treatment")

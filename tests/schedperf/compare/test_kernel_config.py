@@ -57,7 +57,7 @@ def test_an_option_that_is_not_set_is_none(make_bundle: MakeBundle, tmp_path: Pa
     ],
 )
 def test_what_describes_the_tools_of_the_build_stands_apart(
-    make_bundle: MakeBundle, tmp_path: Path, name: str, is_tool: bool
+    make_bundle: MakeBundle, tmp_path: Path, name: str, *, is_tool: bool
 ) -> None:
     paths = [
         make_bundle(tmp_path / f"{value}.tar", files={MEMBER: f"CONFIG_{name}={value}\n"})

@@ -28,7 +28,12 @@ def gate(make_bundle: MakeBundle, tmp_path: Path) -> Gate:
     """Compare base with a new side; their kernels differ unless it is said otherwise."""
 
     def compare(
-        base: Host, new: Host, *, kernel: Host = NEW_KERNEL, configs: tuple[str, ...] = (), **of: Any
+        base: Host,
+        new: Host,
+        *,
+        kernel: Host = NEW_KERNEL,
+        configs: tuple[str, ...] = (),
+        **of: Any,
     ) -> Comparability:
         files = [{MEMBER: text} for text in configs] or [{}, {}]
         hosts = [base, {**new, "kernel": {**kernel, **new.get("kernel", {})}}]
@@ -161,9 +166,7 @@ def test_a_parameter_that_both_kernels_were_given_does_not_set_them_apart(gate: 
 
 
 @pytest.mark.parametrize(("base", "severity"), [("voluntary", "treatment"), ("full", "blocking")])
-def test_the_configuration_says_what_the_default_is(
-    gate: Gate, base: str, severity: str
-) -> None:
+def test_the_configuration_says_what_the_default_is(gate: Gate, base: str, severity: str) -> None:
     found = gate({"sched": {"preempt": base}}, PREEMPT[1], configs=CONFIGS)
     difference = only(found, "sched.preempt")
     assert difference.severity == severity
@@ -226,7 +229,7 @@ def test_what_only_one_side_records_is_not_known(gate: Gate) -> None:
     [({"core": 7}, True), ({"cluster": 3}, True), ({"llc": 5}, False), ({"node": 5}, False)],
 )
 def test_cpus_that_are_grouped_alike_are_equal_whatever_the_numbers(
-    gate: Gate, changed: Mapping[str, int], comparable: bool
+    gate: Gate, changed: Mapping[str, int], *, comparable: bool
 ) -> None:
     cpus = [
         {"cpu": cpu, "core": cpu, "cluster": None, "llc": cpu // 2, "socket": 0, "node": cpu // 2}

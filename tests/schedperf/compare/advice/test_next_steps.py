@@ -157,11 +157,9 @@ def test_two_settings_of_one_guest_stay_two_settings(compared: Compare, tmp_path
 
 def test_kernels_of_guests_are_booted_in_guests_of_the_same_size(compared: Compare) -> None:
     size = {"cpu": {"count_online": 8}, "memory": {"total_bytes": 7_900_000_000}}
-    base, new = ({**EMULATED, **size, **kernel} for kernel in ({}, {}))
-    new["kernel"] = {**OTHER_KERNEL["kernel"], **GUEST["kernel"]}
-    found = compared(
-        {"runs": runs(NOISE[0]), "host": base}, {"runs": runs(NOISE[1]), "host": new}
-    )
+    base = {**EMULATED, **size}
+    new = {**base, "kernel": {**OTHER_KERNEL["kernel"], **GUEST["kernel"]}}
+    found = compared({"runs": runs(NOISE[0]), "host": base}, {"runs": runs(NOISE[1]), "host": new})
     command = step(found, "real-hardware").commands[1]
     assert " --cpus 8 --memory 8G --boots 4 " in command
 
@@ -278,7 +276,7 @@ def test_a_profile_of_a_timer_is_to_be_taken_on_a_pmu(compared: Compare, clock: 
 
 @pytest.mark.parametrize("is_usable", [True, False])
 def test_a_collector_that_the_machine_cannot_run_is_not_asked_for(
-    compared: Compare, is_usable: bool
+    compared: Compare, *, is_usable: bool
 ) -> None:
     tried = [
         {"collector": name, "path": f"boots/0/runs/000/{name}", "status": "skipped",
@@ -286,6 +284,8 @@ def test_a_collector_that_the_machine_cannot_run_is_not_asked_for(
         for name in ("bpf_pelt", "bpf_placement")
     ]  # fmt: skip
     slower = runs([1.3 * time for time in TIMES])
-    found = compared({"runs": runs(TIMES), "captures": [] if is_usable else tried}, {"runs": slower})
+    found = compared(
+        {"runs": runs(TIMES), "captures": [] if is_usable else tried}, {"runs": slower}
+    )
     commands = [command for one in found.next_steps for command in one.commands]
     assert any("bpf_" in command for command in commands) == is_usable

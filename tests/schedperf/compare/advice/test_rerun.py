@@ -67,7 +67,7 @@ def test_new_bundles_never_get_one_name(advise: Callable[..., NextStep]) -> None
 
 @pytest.mark.parametrize("in_rounds", [True, False])
 def test_a_file_of_the_recording_is_to_be_copied_so_that_all_paths_exist(
-    advise: Callable[..., NextStep], in_rounds: bool
+    advise: Callable[..., NextStep], *, in_rounds: bool
 ) -> None:
     found = advise("out/base.tar", "out/new.tar", in_rounds=in_rounds, workload="./bench -g 4")
     target = "--base base-more.tar --new new-more.tar" if in_rounds else "--append out/base.tar"
