@@ -12,7 +12,8 @@ readings of a file equals the time between the two readings of the clock::
     during/cgroups  control groups created during the run or possibly removed, as last read
     facts.json      {"missing": {"power": "why"}, "notes": [], "seconds": 1.2,
                      "clock_stepped_ns": 0, "cpus_before": "0-3", "cpus_after": "0-3",
-                     "ticks_per_second": 100, "look_s": {"before": 0.002, "after": 0.002}}
+                     "ticks_per_second": 100, "look_s": {"before": 0.002, "after": 0.002},
+                     "settings": {"sched": {"base_slice_ns": 2800000}}}   after the run
 
 Sources: Documentation/ABI/testing/sysfs-devices-system-cpu (cpuidle, cpufreq),
 Documentation/power/powercap/powercap.rst (RAPL), Documentation/hwmon/sysfs-interface.rst.
@@ -31,6 +32,7 @@ from typing import Callable
 
 from schedperf_collectors.contract import Unavailable
 from schedperf_collectors.machine.cpu import CPUS, online_cpus
+from schedperf_collectors.machine.kernel import settings_in_force
 from schedperf_collectors.machine.sampling import repeated
 from schedperf_collectors.machine.system import System, attempt, or_none
 from schedperf_collectors.machine.throttled_groups import ThrottledGroups, find_hierarchy
@@ -117,6 +119,7 @@ def capture_system_counters(system: System, capture: Capture) -> Iterator[str]:
         _write(capture.folder / "during", {"cgroups": groups.last_seen()})
     _write(capture.folder / "before", before.files)
     _write(capture.folder / "after", after.files)
+    facts["settings"] = settings_in_force(system)
     (capture.folder / "facts.json").write_text(json.dumps(facts, indent=1) + "\n")
 
 

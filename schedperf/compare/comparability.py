@@ -22,6 +22,7 @@ from schedperf.compare.kernel_config import default_settings
 from schedperf.compare.origin import CMDLINE, Decision, KernelDecides, Settings, decide
 from schedperf.model.comparison import Comparability, Difference, Severity
 from schedperf.model.host import REASONS_GROUP, fields_of, has_other_kernel
+from schedperf.runs.settings import settings_of_runs
 from schedperf.runs.side import Side
 
 TABLE = "comparability.toml"
@@ -181,8 +182,8 @@ class _Gate:
             programs=frozenset(WORD.findall(workload)),
             has_other_kernel=is_other,
             settings=(
-                _settings_of(base, default_settings(base) if is_other else {}),
-                _settings_of(new, default_settings(new) if is_other else {}),
+                _settings_of(base, has_other_kernel=is_other),
+                _settings_of(new, has_other_kernel=is_other),
             ),
         )
 
@@ -257,9 +258,15 @@ class _Gate:
         return isinstance(members, Mapping) and members.get(name) is not None
 
 
-def _settings_of(side: Side, defaults: Mapping[str, object]) -> Settings:
+def _settings_of(side: Side, *, has_other_kernel: bool) -> Settings:
+    # What tells a kernel's defaults from settings matters where the kernels differ.
     hosts = [boot.host_fields for boot in side.bundle.boots if boot.host_fields]
-    return Settings(side=side.name, boots=[flatten_host(host) for host in hosts], defaults=defaults)
+    return Settings(
+        side=side.name,
+        boots=[flatten_host(host) for host in hosts],
+        defaults=default_settings(side) if has_other_kernel else {},
+        runs=list(map(flatten_host, settings_of_runs(side))) if has_other_kernel else (),
+    )
 
 
 def _why_missing(host: Mapping[str, object], path: str) -> object:

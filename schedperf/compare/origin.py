@@ -32,11 +32,13 @@ class Settings:
 
     :param boots: the fields of each boot's host.json by dotted path, the first boot first
     :param defaults: what the kernel's configuration makes the default
+    :param runs: fields that were read again after each run
     """
 
     side: str
     boots: Sequence[Mapping[str, object]]
     defaults: Mapping[str, object]
+    runs: Sequence[Mapping[str, object]] = ()
 
     @property
     def fields(self) -> Mapping[str, object]:
@@ -49,8 +51,17 @@ class Settings:
         # A group that could not be read is a field without a value; one that was read is opened.
         return f"{SETTINGS}.tuned" in self.fields and f"{SETTINGS}.sysctl" not in self.fields
 
-    def differs_between_boots(self, path: str) -> bool:
-        return any(boot.get(path) != self.fields.get(path) for boot in self.boots[1:])
+    def other_value(self, path: str) -> tuple[str, object] | None:
+        """Return where the field had another value than in the first boot, and that value."""
+        value = self.fields.get(path)
+        times = {"another boot": self.boots[1:], "a run": self.runs}
+        others = (
+            (when, fields[path])
+            for when, each in times.items()
+            for fields in each
+            if fields.get(path, value) != value
+        )
+        return next(others, None)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,8 +104,10 @@ def decide(
 def _settings_of(path: str, set_by: Sequence[str], base: Settings, new: Settings) -> Iterator[str]:
     """Yield what shows that the owner of one of the machines set the field."""
     for settings in (base, new):
-        if settings.differs_between_boots(path):
-            yield f"differs between boots of {settings.side}"
+        other = settings.other_value(path)
+        if other is not None:
+            value = _say(settings.fields.get(path))
+            yield f"{value} in {settings.side}, {_say(other[1])} in {other[0]} of it"
     parameters = [pattern.replace("{name}", path.rpartition(".")[2]) for pattern in set_by]
     for name in dict.fromkeys((*base.fields, *new.fields)):
         values = base.fields.get(name), new.fields.get(name)

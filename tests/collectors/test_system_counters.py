@@ -85,6 +85,25 @@ def test_a_machine_that_shows_nothing_says_so_of_each_file(
     }  # fmt: skip
     assert facts["missing"]["stat"] == "/proc/stat: no such file or directory"
     assert facts["cpus_before"] is None
+    assert facts["settings"] == {"sched": {}}
+
+
+def test_what_was_written_during_the_run_is_read_after_it(
+    make_system: MakeSystem, capture: Capture
+) -> None:
+    files = {
+        "proc/sys/kernel/sched_autogroup_enabled": "1\n",
+        "sys/kernel/debug/sched/features": "PLACE_LAG\n",
+        "sys/kernel/debug/sched/base_slice_ns": "2800000\n",
+    }
+    system = make_system(files)
+    running = capture_system_counters(system, capture)
+    assert [next(running), next(running)] == [PREPARED, BEGUN]
+    system.path("/sys/kernel/debug/sched/features").write_text("NO_PLACE_LAG\n")
+    assert list(running) == []
+    assert looks_of(capture)[2]["settings"] == {
+        "sched": {"autogroup": 1, "features": "NO_PLACE_LAG", "base_slice_ns": 2800000}
+    }
 
 
 def test_each_idle_state_of_each_cpu_that_is_online_is_a_row(make_system: MakeSystem) -> None:

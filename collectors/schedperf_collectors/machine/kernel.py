@@ -15,7 +15,14 @@ from typing import Callable
 from schedperf_collectors.contract import Unavailable
 from schedperf_collectors.machine.kernel_files import build_id, config_value, find_config
 from schedperf_collectors.machine.owner_settings import preempt_models
-from schedperf_collectors.machine.system import Finders, System, bracketed, or_none, to_integer
+from schedperf_collectors.machine.system import (
+    Finders,
+    System,
+    attempt,
+    bracketed,
+    or_none,
+    to_integer,
+)
 
 SYSCTL = "/proc/sys/kernel"
 # debugfs since v5.13 ("sched: Move SCHED_DEBUG sysctl to debugfs").
@@ -86,6 +93,28 @@ def sched_finders(system: System, options: Mapping[str, str]) -> Finders:
         "rt_runtime_us": sysctl("sched_rt_runtime_us"),
         "cfs_bandwidth_slice_us": sysctl("sched_cfs_bandwidth_slice_us"),
     }
+
+
+# Read in microseconds, and written by people and by tuned.
+WRITABLE = (
+    "autogroup",
+    "features",
+    "base_slice_ns",
+    "min_granularity_ns",
+    "latency_ns",
+    "wakeup_granularity_ns",
+    "migration_cost_ns",
+    "numa_balancing",
+    "rt_runtime_us",
+    "cfs_bandwidth_slice_us",
+)
+
+
+def settings_in_force(system: System) -> dict[str, dict[str, object]]:
+    """Return what the scheduler is set to now, of host.json the values that can be written."""
+    finders = sched_finders(system, {})
+    values = {name: attempt(finders[name])[0] for name in WRITABLE}
+    return {"sched": {name: value for name, value in values.items() if value is not None}}
 
 
 def _debug_text(system: System, *names: str) -> str:

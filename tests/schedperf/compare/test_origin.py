@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Defaults that the kernels changed are part of the change; what an owner set blocks."""
 
+import json
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from pathlib import Path
@@ -215,7 +216,29 @@ def test_boots_of_one_kernel_that_differ_show_that_it_was_set(
     new = make_bundle(tmp_path / "new.tar", host=host)
     found = compare_hosts(name_sides([open_bundle(base), open_bundle(new)]))
     blocking = {each.path: each.reason for each in found.differences if each.severity == "blocking"}
-    assert "differs between boots of base" in blocking["sched.base_slice_ns"]
+    assert "3000000 in base, 1000000 in another boot of it" in blocking["sched.base_slice_ns"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "severity"),
+    [
+        ({"sched": {"features": "NO_PLACE_LAG"}}, "treatment"),
+        ({"sched": {"features": "PLACE_LAG"}}, "blocking"),
+        (None, "treatment"),
+        ({}, "treatment"),
+    ],
+)
+def test_what_was_written_while_it_was_recorded_blocks(
+    make_bundle: MakeBundle, tmp_path: Path, settings: Host | None, severity: str
+) -> None:
+    facts = json.dumps({"settings": settings})
+    runs = [{}, {"files": {"system_counters/facts.json": facts}}]
+    base = make_bundle(tmp_path / "base.tar", runs=runs, host=FEATURE[0])
+    new = make_bundle(tmp_path / "new.tar", host={**FEATURE[1], "kernel": NEW_KERNEL})
+    found = compare_hosts(name_sides([open_bundle(base), open_bundle(new)]))
+    assert only(found, "sched.features.PLACE_LAG").severity == severity
+    if severity == "blocking":
+        assert only(found, "sched.features.PLACE_LAG").reason.endswith("True in a run of it")
 
 
 def test_what_only_one_side_records_is_not_known(gate: Gate) -> None:
