@@ -59,7 +59,7 @@ class Settings:
             (when, fields[path])
             for when, each in times.items()
             for fields in each
-            if fields.get(path, value) != value
+            if fields.get(path) not in (None, value)
         )
         return next(others, None)
 
@@ -103,33 +103,37 @@ def decide(
 
 def _settings_of(path: str, set_by: Sequence[str], base: Settings, new: Settings) -> Iterator[str]:
     """Yield what shows that the owner of one of the machines set the field."""
+    patterns = [pattern.replace("{name}", path.rpartition(".")[2]) for pattern in set_by]
+    yield from _given(patterns, base, new)
     for settings in (base, new):
-        other = settings.other_value(path)
-        if other is not None:
-            value = _say(settings.fields.get(path))
-            yield f"{value} in {settings.side}, {_say(other[1])} in {other[0]} of it"
-    parameters = [pattern.replace("{name}", path.rpartition(".")[2]) for pattern in set_by]
+        yield from _written(path, patterns, settings)
+
+
+def _given(patterns: Sequence[str], base: Settings, new: Settings) -> Iterator[str]:
+    # What was in force from boot on.
     for name in dict.fromkeys((*base.fields, *new.fields)):
         values = base.fields.get(name), new.fields.get(name)
         is_set = name.startswith(APPLIED_AT_BOOT) or values[0] != values[1]
         # A parameter that is missing was not given; another missing value is not known.
         is_known = None not in values or name.startswith((*APPLIED_AT_BOOT, f"{CMDLINE}."))
-        if is_set and is_known and any(fnmatchcase(name, pattern) for pattern in parameters):
+        if is_set and is_known and any(fnmatchcase(name, pattern) for pattern in patterns):
             yield f"{name} {_say(values[0])} in {base.side}, {_say(values[1])} in {new.side}"
-    for settings in (base, new):
-        at_boot = settings.fields.get(f"{WRITTEN}.{path}")
-        if at_boot is not None:
-            yield f"{_say(at_boot)} when {settings.side} booted, written later"
-        default, value = settings.defaults.get(path), settings.fields.get(path)
-        if (
-            default is not None
-            and value not in (None, default)
-            and not _has_parameter(settings, parameters)
-        ):
-            yield (
-                f"{_say(value)} in {settings.side}, whose kernel's configuration makes "
-                f"{_say(default)} the default"
-            )
+
+
+def _written(path: str, patterns: Sequence[str], settings: Settings) -> Iterator[str]:
+    value = settings.fields.get(path)
+    now = f"{_say(value)} in {settings.side}"
+    other = settings.other_value(path)
+    if other is not None:
+        when, other_value = other
+        yield f"{now}, {_say(other_value)} in {when} of it"
+    at_boot = settings.fields.get(f"{WRITTEN}.{path}")
+    if at_boot is not None:
+        yield f"{now}, {_say(at_boot)} when it booted"
+    default = settings.defaults.get(path)
+    is_other = default is not None and value not in (None, default)
+    if is_other and not _has_parameter(settings, patterns):
+        yield f"{now}, whose kernel's configuration makes {_say(default)} the default"
 
 
 def _has_parameter(settings: Settings, patterns: Sequence[str]) -> bool:

@@ -20,8 +20,10 @@ ENTER_CGROUP = EXAMPLES / "deep-cgroup" / "enter-cgroup"
 AUTOGROUP = Path("/proc/sys/kernel/sched_autogroup_enabled")
 CGROUPS = Path("/sys/fs/cgroup")
 PROGRAMS = {"hackbench": "rt-tests", "perf": "linux-perf"}
-# What makes a step of an example long: runs, boots, and messages of hackbench.
+# What makes a step of an example long: runs, boots, and messages of hackbench. Guests are emulated,
+# as in all tests, since the KVM of virtual machines may not work.
 SHORTER = (
+    (r"schedperf vm --kernel", "schedperf vm --accel tcg --kernel"),
     (r" -n \d+ ", " -n 1 --instrumented 1 --warmup 0 "),
     (r" --boots \d+ ", " --boots 1 "),
     (r" -l \d{3,}\b", " -l 20"),

@@ -125,7 +125,7 @@ THP: tuple[Host, Host] = ({"memory": {"thp": "never"}}, {"memory": {"thp": "alwa
         (PREEMPT, "sched.preempt", {"kernel": {"cmdline": "ro preempt=full"}},
          "kernel.cmdline.preempt full in base, not set in new"),
         (PREEMPT, "sched.preempt", {"written": {"sched.preempt": "voluntary"}},
-         "voluntary when base booted, written later"),
+         "full in base, voluntary when it booted"),
         (AUTOGROUP, "sched.autogroup", {"sysctl": {"kernel.sched_autogroup_enabled": "0"}},
          "settings.sysctl.kernel.sched_autogroup_enabled 0 in base, not set in new"),
         (AUTOGROUP, "sched.autogroup", {"kernel": {"cmdline": "ro noautogroup"}},
