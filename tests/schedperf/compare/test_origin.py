@@ -198,6 +198,12 @@ def test_limits_of_the_frequency_follow_the_driver(gate: Gate, driver: str) -> N
     assert found.comparable == (driver == "amd-pstate-epp")
 
 
+def test_a_scheduler_that_was_loaded_is_no_default(gate: Gate) -> None:
+    states = ({"sched": {"sched_ext": state}} for state in ("disabled", "enabled"))
+    found = gate(*map(with_settings, states))
+    assert (only(found, "sched.sched_ext").severity, found.part_of_change) == ("blocking", ())
+
+
 def test_a_disabled_idle_state_is_no_default(gate: Gate) -> None:
     states = [[{"name": "C1", "latency_us": 1, "disabled": disabled}] for disabled in (False, True)]
     found = gate(*({"cpuidle": {"states": each}} for each in states))
