@@ -41,6 +41,7 @@ from hypothesis import settings
 
 from schedperf.cli import main
 from schedperf.model.comparison import Comparison
+from schedperf_generators.kernel import BUILD_ID
 from tests.chromium import start_chromium
 from tests.programs import no_process_left
 
@@ -338,20 +339,38 @@ def bundle_members(
     made = [run_members(order, {"point": point, **run}, common) for order, run in enumerate(chosen)]
     records = [record for _, record in made]
     members: dict[str, bytes] = {}
+    build_ids: dict[int, str | None] = {}
     for boot in sorted({record["boot"] for record in records} | {0}):
         if host is not None:
-            members[f"boots/{boot}/host.json"] = to_json(
-                merge(merge(HOST, host), hosts.get(boot, {}))
-            )
+            facts = merge(merge(HOST, host), hosts.get(boot, {}))
+            members[f"boots/{boot}/host.json"] = to_json(facts)
+            build_ids[boot] = facts["kernel"].get("build_id")
     members.update({name: to_bytes(content) for name, content in files.items()})
-    for run, _ in made:
-        members.update(run)
+    for run, record in made:
+        members.update(of_kernel(run, build_ids.get(record["boot"])))
     if manifest is not None:
         entries = [capture_entry(owner(name), name, members[name]) for name in members]
         skipped = [{"sha256": None, "bytes": None, "seconds": None, **entry} for entry in captures]
         whole = make_manifest(records, common, [*entries, *skipped])
         members["manifest.json"] = to_json({**whole, **manifest})
     return members
+
+
+def of_kernel(run: Mapping[str, bytes], build_id: object) -> Mapping[str, bytes]:
+    """Replace the build id of the generated kernel in the perf.data of a run.
+
+    :param build_id: of the bundle's kernel, hexadecimal; no other value replaces anything
+    """
+    if not isinstance(build_id, str):
+        return run
+    raw = bytes.fromhex(build_id)
+    generated, own = (
+        each.ljust(20, b"\0") + bytes((len(each), 0, 0, 0)) for each in (BUILD_ID, raw)
+    )
+    return {
+        name: content.replace(generated, own) if name.endswith("perf.data") else content
+        for name, content in run.items()
+    }
 
 
 def make_manifest(records: Sequence[Json], common: Json, captures: Sequence[Json]) -> Json:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from schedperf.benchmarks import all_parsers
 from schedperf_generators.events import PLAIN, Event
+from schedperf_generators.features import BuildId, Machine
 from schedperf_generators.kernel import KernelImage
 from schedperf_generators.memory import scheduler_kernel, scheduler_run
 from schedperf_generators.numa import Numa
@@ -643,6 +644,9 @@ def bystanders(folder: Path) -> None:
     data = PerfData(
         events=(Event(sample_type=PLAIN),),
         records=(*PROFILE_KERNEL.mappings(), *tasks, *samples_),
+        machine=Machine(
+            build_ids=(BuildId(path="[kernel.kallsyms]", raw=PROFILE_KERNEL.build_id, mode=1),)
+        ),
     )
     run = {"kind": "instrumented", "files": {"perf_profile/perf.data": write_perf_data(data)}}
     symbols = {"boots/0/layout/kallsyms": PROFILE_KERNEL.kallsyms()}

@@ -14,6 +14,7 @@ from schedperf_generators.samples import MODE_KERNEL
 TEXT_START = 0xFFFFFFFF81000000
 MODULES_START = 0xFFFFFFFFC0000000
 DATA_START = 0xFFFFFFFF82A00000
+BUILD_ID = bytes(range(20))
 # perf attributes the rest of the page to the last function.
 _PAGE = 4096
 # Default alignment of functions in x86-64 kernels.
@@ -59,6 +60,7 @@ class KernelImage:
     :param variables: variables of the kernel itself, at link-time addresses
     :param per_cpu: variables in each CPU's copy of the per-CPU section; addresses are offsets
     :param slide: KASLR offset
+    :param build_id: 20 bytes
     """
 
     functions: tuple[Symbol, ...]
@@ -66,6 +68,7 @@ class KernelImage:
     per_cpu: tuple[Symbol, ...] = ()
     per_cpu_bytes: int = 0
     slide: int = 0
+    build_id: bytes = BUILD_ID
 
     def address(self, name: str, offset: int = 0) -> int:
         """Return the run-time address of a function or variable, plus an offset."""

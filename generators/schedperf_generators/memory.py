@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Literal, NamedTuple
 
 from schedperf_generators.events import MEMORY, Event, SampleType
-from schedperf_generators.features import Cache, Cpu, Machine
+from schedperf_generators.features import BuildId, Cache, Cpu, Machine
 from schedperf_generators.kernel import DATA_START, KernelImage, Symbol, lay_out
 from schedperf_generators.memory_kinds import KINDS
 from schedperf_generators.numa import DIRECT_MAP, NODE_BYTES, Numa
@@ -104,7 +104,7 @@ class MemoryRun:
         return PerfData(
             events=self._events(),
             records=tuple(self._records()),
-            machine=_machine(self.numa, self.vendor),
+            machine=_machine(self.numa, self.vendor, self.kernel.build_id),
             order=self.order,
         )
 
@@ -207,7 +207,7 @@ class MemoryRun:
         return records
 
 
-def _machine(numa: Numa, vendor: Vendor) -> Machine:
+def _machine(numa: Numa, vendor: Vendor, build_id: bytes) -> Machine:
     cpuids = {
         "intel": ("x86_64", "GenuineIntel,6,143,8"),
         "amd": ("x86_64", "AuthenticAMD,25,17,1"),
@@ -225,6 +225,7 @@ def _machine(numa: Numa, vendor: Vendor) -> Machine:
         memory_block_bytes=_BLOCK_BYTES,
         with_memory=True,
         caches=(Cache(level=1, line_bytes=LINE_BYTES),),
+        build_ids=(BuildId(path="[kernel.kallsyms]", raw=build_id, mode=1),),
     )
 
 

@@ -94,7 +94,7 @@ def profile(
         ),
         caches=(Cache(level=1, line_bytes=64),),
         build_ids=(
-            BuildId(path="[kernel.kallsyms]", raw=bytes(range(20)), mode=1),
+            BuildId(path="[kernel.kallsyms]", raw=kernel.build_id, mode=1),
             BuildId(path=_BENCHMARK, raw=bytes(range(20, 40))),
             BuildId(path=_LIBRARY, raw=bytes(range(40, 60))),
         ),

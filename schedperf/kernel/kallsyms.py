@@ -11,6 +11,7 @@ all of them by the same offset, the *slide*.
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import AnyStr
 
@@ -30,7 +31,7 @@ _LETTERS = b"TtWwDdBb"
 # arm64's mapping symbols `$x` and `$d` mark instructions and data.
 _MAPPING_SYMBOL = ord("$")
 _EARLY_PREFIX = "__pi_"
-_PAGE_BYTES = 4096
+PAGE_BYTES = 4096
 _ADDRESS_END = 1 << 64
 
 # Index for addresses outside of all symbols.
@@ -47,6 +48,8 @@ _LINE = re.compile(
     rf"(\S{{1,{LONGEST_NAME}}})(?:[ \t]+(\S+))?[ \t\r]*$",
     re.MULTILINE,
 )
+# BPF programs, and trampolines of ftrace and kprobes.
+_GENERATED = re.compile(r"^.*\[(?:bpf|__builtin__\w+)\]$\n?", re.MULTILINE)
 # Type letter, name, module in brackets; the module is "" for the kernel itself.
 _Entry = tuple[str, str, str]
 _Offsets = NDArray[np.int64]
@@ -88,6 +91,7 @@ class KernelSymbols:
         self._best = best
         self._table = table
         self._ends = _ends(self._starts, table.modules()[best])
+        self._module_starts: Mapping[str, int] | None = None
 
     def __len__(self) -> int:
         return len(self._best)
@@ -97,6 +101,12 @@ class KernelSymbols:
         _, name, module = self._table.entry(self._best[index])
         start, end = int(self._starts[index]), int(self._ends[index])
         return Symbol(name=name, module=module.strip("[]") or None, start=start, end=end)
+
+    def module_start(self, module: str) -> int | None:
+        """Return the address of the first function of a module; None if it has none."""
+        if self._module_starts is None:
+            self._module_starts = self._table.module_starts()
+        return self._module_starts.get(module)
 
     def find(self, address: int) -> Symbol | None:
         """Return the symbol that contains an address; None if there is none."""
@@ -134,6 +144,17 @@ class _Table:
         start, end = field
         return self.content[start[line] : end[line]].decode("utf-8", "replace")
 
+    def module_starts(self) -> dict[str, int]:
+        """Return the address of the first function of each module."""
+        numbers = self.modules()
+        lines = np.flatnonzero((numbers > 0) & np.isin(self.letter, list(b"Tt")))
+        lines = lines[np.argsort(self.address[lines], kind="stable")]
+        _, first = np.unique(numbers[lines], return_index=True)
+        return {
+            self._text(self.module, line).strip("[]"): int(self.address[line])
+            for line in lines[first].tolist()
+        }
+
     def modules(self) -> _Offsets:
         """Return the number of each line's module; 0 is the kernel itself."""
         numbers = np.zeros(len(self.address), np.int64)
@@ -152,7 +173,7 @@ def _ends(starts: NDArray[np.uint64], modules: _Offsets) -> NDArray[np.uint64]:
     # next page at most, as in symbols__fixup_end of perf.
     if not len(starts):
         return starts
-    page = np.uint64(_PAGE_BYTES)
+    page = np.uint64(PAGE_BYTES)
     guess = (starts + (page + page - np.uint64(1))) // page * page
     # At the end of the address space the sum overflows.
     guess = np.where(guess < starts, np.uint64(_ADDRESS_END - 1), guess)
@@ -239,6 +260,11 @@ def address_of(text: str, name: str) -> int | None:
 def without_modules(text: str) -> str:
     """Return a table without the lines of modules, whose addresses change with each boot."""
     return "".join(line for line in text.splitlines(keepends=True) if "[" not in line)
+
+
+def without_generated_code(text: str) -> str:
+    """Return a table without the lines of BPF programs and of out-of-line code of the kernel."""
+    return _GENERATED.sub("", text)
 
 
 def _damaged_line(text: str, label: str) -> InputError:

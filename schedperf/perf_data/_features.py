@@ -71,12 +71,12 @@ class Features:
 
     @property
     def kernel_build_id(self) -> str | None:
-        """The build id of the recorded kernel."""
+        """The build id of the recorded kernel, or of the vmlinux that perf used in its place."""
         return next(
             (
                 build_id
                 for name, build_id in self.build_ids.items()
-                if name.startswith(_KERNEL_NAMES)
+                if name.rpartition("/")[2].startswith(_KERNEL_NAMES)
             ),
             None,
         )

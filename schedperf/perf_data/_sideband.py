@@ -25,6 +25,7 @@ from schedperf.perf_data._spaces import (
 )
 from schedperf.perf_data._walk import Stream
 from schedperf.perf_data.recording import (
+    KERNEL_MAP,
     KernelText,
     MappedFile,
     Processes,
@@ -56,7 +57,6 @@ _BUILD_ID_MOST_BYTES = 20
 _KERNEL_PID = 0xFFFFFFFF
 # The pid of all processes outside of the recorder's pid namespace; the idle task has no mappings.
 _FOREIGN_PID = 0
-_KERNEL_MAP = "[kernel.kallsyms]"
 _GUEST_MAP = "[guest.kernel.kallsyms"
 _LAST_ADDRESS = (1 << 64) - 1
 _IDLE_COMM = "swapper"
@@ -270,10 +270,10 @@ class _Reader:
         if not length or pid == _FOREIGN_PID or name.startswith(_GUEST_MAP):
             return
         line = KERNEL_LINE if pid == _KERNEL_PID else self.own_line(pid, record.time)
-        if line == KERNEL_LINE and name.startswith(_KERNEL_MAP):
+        if line == KERNEL_LINE and name.startswith(KERNEL_MAP):
             # For the kernel perf stores an address instead of a file offset.
             if self.kernel is None or page_offset:
-                self.kernel = KernelText(symbol=name.removeprefix(_KERNEL_MAP), address=page_offset)
+                self.kernel = KernelText(symbol=name.removeprefix(KERNEL_MAP), address=page_offset)
             page_offset = (start - page_offset) & _LAST_ADDRESS
         file = self.number_of_file(name, _build_id(record, offset) or self.build_ids.get(name))
         end = min(start + length, _LAST_ADDRESS)

@@ -27,6 +27,9 @@ KERNEL_SPACE = 0
 # The address is outside of all mapped files.
 NO_FILE = -1
 
+# Name of the mapping of the kernel's text; the name of its reference symbol follows.
+KERNEL_MAP = "[kernel.kallsyms]"
+
 # Words of a call chain from this value on are context markers, not addresses: PERF_CONTEXT_MAX of
 # include/uapi/linux/perf_event.h.
 CONTEXT_MAX = (1 << 64) - 4095
@@ -228,3 +231,9 @@ class Recording:
     runtime_symbols: tuple[RuntimeSymbol, ...]
     losses: Losses
     notes: tuple[str, ...]
+
+    @property
+    def kernel_build_id(self) -> str | None:
+        """The build id of the recorded kernel; None if not recorded."""
+        mapped = (file.build_id for file in self.files if file.path.startswith(KERNEL_MAP))
+        return self.features.kernel_build_id or next(filter(None, mapped), None)

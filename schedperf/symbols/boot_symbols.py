@@ -2,16 +2,23 @@
 """Find the symbols for the addresses of one boot: those of the kernel and of sampled files.
 
 The collector ``layout`` captures the kernel's symbols, ``symbols`` those of programs and libraries.
+The kernel's symbols name the addresses of a recording only if both have the same build id.
 """
 
 from collections.abc import Callable, Iterator
 
 from schedperf.bundle.open import Boot, Bundle
-from schedperf.kernel.kallsyms import KernelSymbols, address_of, parse_kernel_symbols
+from schedperf.kernel.kallsyms import (
+    KernelSymbols,
+    address_of,
+    parse_kernel_symbols,
+    without_modules,
+)
 from schedperf.kernel.user_symbols import MOST_FILE_BYTES, FileSymbols, parse_user_symbols
 from schedperf.model.errors import InputError
 from schedperf.perf_data.recording import KernelText, MappedFile, Recording
 from schedperf.symbols.places import Symbols
+from schedperf.symbols.recorded_kernel import has_kernel_code, why_other_kernel
 from schedperf_collectors.contract import SYMBOLS_LIMIT_BYTES, SYMBOLS_SUFFIX
 
 # In order of preference: kallsyms has modules and run-time addresses.
@@ -29,21 +36,29 @@ class BootSymbols:
         self._boot = boot
         self._note = note
         self._label = f"boot {boot.number}"
-        self._is_read = False
-        self._kernel: KernelSymbols | None = None
+        # By the recorded address of the kernel, which is one for all runs of a boot.
+        self._kernels: dict[KernelText | None, KernelSymbols | None] = {}
         self._files: dict[str, FileSymbols | None] = {}
 
     def of(self, recording: Recording) -> Symbols:
         """Return the symbols for a recording of this boot."""
-        self._compare_build_ids(recording)
-        if not self._is_read:
-            self._is_read = True
-            self._kernel = next(self._read_sources(recording.kernel), None)
-            if self._kernel is None:
+        return Symbols(self._kernel_of(recording), self._of_file)
+
+    def _kernel_of(self, recording: Recording) -> KernelSymbols | None:
+        booted = self._boot.host.kernel.build_id
+        reason = why_other_kernel(recording, booted, "of the bundle's kernel")
+        if reason is not None:
+            if has_kernel_code(recording):
+                self._note(f"{self._label}: kernel addresses stay unresolved: {reason}")
+            return None
+        if recording.kernel not in self._kernels:
+            kernel = next(self._read_sources(recording.kernel), None)
+            self._kernels[recording.kernel] = kernel
+            if kernel is None:
                 self._note(
                     f"{self._label}: no usable symbol table, kernel addresses stay unresolved"
                 )
-        return Symbols(self._kernel, self._of_file)
+        return self._kernels[recording.kernel]
 
     def _of_file(self, mapped: MappedFile) -> FileSymbols | None:
         if mapped.build_id is None:
@@ -70,32 +85,27 @@ class BootSymbols:
                 continue
             try:
                 text = self._bundle.read_text(name, SYMBOLS_LIMIT_BYTES)
-                label = f"{self._label}, {source}"
-                slide = self._slide(text, label, kernel)
-                yield parse_kernel_symbols(text, label, slide=slide)
+                yield self._at_recorded_address(text, f"{self._label}, {source}", kernel)
             except InputError as error:
                 self._note(str(error))
 
-    def _slide(self, text: str, label: str, kernel: KernelText | None) -> int:
+    def _at_recorded_address(
+        self, text: str, label: str, kernel: KernelText | None
+    ) -> KernelSymbols:
         # perf recorded the run-time address of one symbol. Address 0 in the table means hidden.
         is_runtime = label.endswith(SOURCES[0])
         linked = None if kernel is None else address_of(text, kernel.symbol)
         if kernel is None or not linked:
             if is_runtime:
-                return 0
+                return parse_kernel_symbols(text, label)
             raise InputError(
                 f"{label}: perf.data does not record the kernel's address; use kallsyms"
             )
         slide = kernel.address - linked
         if slide and is_runtime:
-            self._note(f"{label}: kernel addresses differ from those in perf.data")
-        return slide
-
-    def _compare_build_ids(self, recording: Recording) -> None:
-        expected = self._boot.host.kernel.build_id
-        recorded = recording.features.kernel_build_id
-        if expected is not None and recorded is not None and recorded != expected.lower():
             self._note(
-                f"{self._label}: kernel build id is {recorded} in perf.data, but {expected} in "
-                "host.json"
+                f"{label}: kernel addresses differ from those in perf.data, so it is of another "
+                "boot; addresses in modules stay unresolved"
             )
+            text = without_modules(text)
+        return parse_kernel_symbols(text, label, slide=slide)

@@ -1,33 +1,30 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Find symbols for a perf.data without a bundle, from the files of this machine.
 
-A file is used only if its build id is the recorded one. If perf wrote no build ids (``-z``, a
-pipe), the running kernel is used if its release and text address match, and other files are then
-found by path, which adds a note.
+A file, or the running kernel, is used only if its build id is the recorded one. If perf wrote no
+build ids (``-B``, ``-z``, a perf that was killed), addresses stay unresolved, which adds a note.
 """
 
 from collections.abc import Callable
 from pathlib import Path
-
-import numpy as np
 
 from schedperf.bundle.files import read_regular
 from schedperf.kernel.kallsyms import (
     KernelSymbols,
     address_of,
     parse_kernel_symbols,
+    without_generated_code,
     without_modules,
 )
 from schedperf.kernel.user_symbols import FileSymbols, file_symbols
-from schedperf.perf_data.recording import (
-    CONTEXT_KERNEL,
-    MODE_KERNEL,
-    KernelText,
-    MappedFile,
-    Recording,
+from schedperf.perf_data.recording import KernelText, MappedFile, Recording
+from schedperf.symbols.places import Symbols, maps_modules
+from schedperf.symbols.recorded_kernel import (
+    WITHOUT_BUILD_IDS,
+    has_kernel_code,
+    why_other_kernel,
 )
-from schedperf.symbols.places import Symbols
-from schedperf_collectors.contract import SYMBOLS_LIMIT_BYTES, VDSO
+from schedperf_collectors.contract import SYMBOLS_LIMIT_BYTES, VDSO, Unavailable
 from schedperf_collectors.machine.elf_symbols import BadElf
 from schedperf_collectors.machine.kernel_files import build_id, read_kallsyms
 from schedperf_collectors.machine.system import System, attempt
@@ -48,100 +45,97 @@ def symbols_for_file(
     :param system: system of the running kernel; None: this machine
     :raises InputError: ``kernel_symbols`` cannot be read, or is not a symbol table
     """
-    system = system or System()
-    is_here = _is_running(recording, system)
     if kernel_symbols is not None:
-        kernel: KernelSymbols | None = _given(kernel_symbols, recording.kernel)
+        kernel: KernelSymbols | None = _given(kernel_symbols, recording.kernel, note)
     else:
-        kernel = _running(recording, note, system, is_here=is_here)
-    return Symbols(kernel, _LocalFiles(note, by_path=is_here).find)
+        kernel = _running(recording, note, system or System())
+    has_build_ids = any(file.build_id is not None for file in recording.files)
+    return Symbols(kernel, _LocalFiles(note, has_build_ids=has_build_ids).find)
 
 
-def _given(path: Path, kernel: KernelText | None) -> KernelSymbols:
+def _given(path: Path, kernel: KernelText | None, note: Callable[[str], None]) -> KernelSymbols:
     content = read_regular(path, SYMBOLS_LIMIT_BYTES, "give a System.map or kallsyms")
-    return _at_recorded_address(content.decode("utf-8", "replace"), str(path), kernel)
-
-
-def _is_running(recording: Recording, system: System) -> bool:
-    # Without a build id: compare the release and the text address instead.
-    if recording.kernel is None or recording.features.kernel_build_id:
-        return False
-    release, _ = attempt(system.text, "/proc/sys/kernel/osrelease")
-    content, _ = attempt(read_kallsyms, system)
-    if not content or not release:
-        return False
-    address = address_of(content.decode("utf-8", "replace"), recording.kernel.symbol)
-    recorded = recording.features.os_release
-    return address == recording.kernel.address and recorded in {None, release.strip()}
+    text = content.decode("utf-8", "replace")
+    slide = _slide(text, kernel)
+    if slide is None:
+        symbol = "kernel's address" if kernel is None else f"address of {kernel.symbol!r}"
+        lacking = "perf.data" if kernel is None else str(path)
+        note(
+            f"{lacking} does not have the {symbol}: addresses of {path} are used unchanged, which "
+            "is wrong if KASLR moved the kernel"
+        )
+    return _moved(text, str(path), slide or 0)
 
 
 def _running(
-    recording: Recording, note: Callable[[str], None], system: System, *, is_here: bool
+    recording: Recording, note: Callable[[str], None], system: System
 ) -> KernelSymbols | None:
-    content, reason = _read_running(recording, system, is_here=is_here)
-    if content is None:
-        if _has_kernel_code(recording):
-            note(f"kernel addresses stay unresolved: {reason}")
+    try:
+        text, slide = _read_running(recording, system)
+    except Unavailable as error:
+        if has_kernel_code(recording):
+            note(
+                f"kernel addresses stay unresolved: {error.reason}; give the symbol table of the "
+                "recorded kernel (--symbols)"
+            )
         return None
-    text = content.decode("utf-8", "replace")
-    return _at_recorded_address(text, "/proc/kallsyms", recording.kernel)
+    # BPF programs and trampolines change while a kernel runs; perf.data has its own. Modules may
+    # have been elsewhere in an earlier boot.
+    text = without_generated_code(text) if maps_modules(recording) else without_modules(text)
+    return _moved(text, "/proc/kallsyms", slide)
 
 
-def _read_running(
-    recording: Recording, system: System, *, is_here: bool
-) -> tuple[bytes | None, str]:
-    """Return kallsyms of the recorded kernel, or None and the reason."""
-    recorded = recording.features.kernel_build_id
+def _read_running(recording: Recording, system: System) -> tuple[str, int]:
+    """Return kallsyms of the running kernel, and the slide to the recorded addresses.
+
+    :raises Unavailable: it is not known to be the recorded kernel, or addresses are hidden
+    """
     running, reason = attempt(build_id, system)
-    if is_here or (recorded is not None and running == recorded):
-        return attempt(read_kallsyms, system)
-    recorded_id = recorded or "not recorded"
-    running_id = running or f"unknown ({reason})"
-    return None, (
-        f"build id of the recorded kernel is {recorded_id}, of the running kernel {running_id}; "
-        "give the symbol table of the recorded kernel"
-    )
+    other = why_other_kernel(recording, running, "of the running kernel")
+    if other is not None:
+        is_known = running is not None or recording.kernel_build_id is None
+        raise Unavailable(other if is_known else f"{other} ({reason})")
+    text = read_kallsyms(system).decode("utf-8", "replace")
+    slide = _slide(text, recording.kernel)
+    if slide is None:
+        raise Unavailable("perf.data does not record the kernel's address")
+    return text, slide
 
 
-def _has_kernel_code(recording: Recording) -> bool:
-    # A recording of user space only has no kernel addresses.
-    memory = recording.memory
-    modes = [recording.samples.mode, *([] if memory is None else [memory.mode])]
-    has_samples = any(np.any(mode == MODE_KERNEL) for mode in modes)
-    return has_samples or bool(np.any(recording.chains.words == CONTEXT_KERNEL))
-
-
-def _at_recorded_address(text: str, label: str, kernel: KernelText | None) -> KernelSymbols:
+def _slide(text: str, kernel: KernelText | None) -> int | None:
+    # Bytes between the addresses of a table and the recorded ones; None if unknown.
     linked = None if kernel is None else address_of(text, kernel.symbol)
-    slide = kernel.address - linked if kernel is not None and linked else 0
+    return kernel.address - linked if kernel is not None and linked else None
+
+
+def _moved(text: str, label: str, slide: int) -> KernelSymbols:
     return parse_kernel_symbols(without_modules(text) if slide else text, label, slide=slide)
 
 
 class _LocalFiles:
     """Finds symbols in local files; notes only the first file that does not match."""
 
-    def __init__(self, note: Callable[[str], None], *, by_path: bool) -> None:
+    def __init__(self, note: Callable[[str], None], *, has_build_ids: bool) -> None:
         self._note = note
-        self._by_path = by_path
+        self._hint = "" if has_build_ids else f" ({WITHOUT_BUILD_IDS})"
         self._noted: set[str] = set()
 
     def find(self, mapped: MappedFile) -> FileSymbols | None:
-        if mapped.build_id is None and not self._by_path:
+        if not mapped.path.startswith(("/", VDSO)) or mapped.path.startswith("//"):
             return None
-        if not mapped.path.startswith(("/", VDSO)):
+        if mapped.build_id is None:
+            self._note_once(
+                "unknown",
+                f"{mapped.path}: perf.data does not record its build id{self._hint}; addresses in "
+                "this and similar files stay unresolved",
+            )
             return None
         try:
             symbols = read_file(mapped.path)
         except BadElf as error:
             self._refuse(mapped, str(error))
             return None
-        if mapped.build_id is None:
-            self._note_once(
-                "by path",
-                "perf.data does not record build ids: symbols are read from the files that now "
-                "have the recorded paths",
-            )
-        elif mapped.build_id != symbols.build_id:
+        if mapped.build_id != symbols.build_id:
             self._refuse(mapped, "build id differs from perf.data")
             return None
         return file_symbols(symbols.functions)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schedperf.kernel.kallsyms import NO_SYMBOL, KernelSymbols
+from schedperf.kernel.kallsyms import NO_SYMBOL, PAGE_BYTES, KernelSymbols, Symbol
 from schedperf.kernel.user_symbols import FileSymbols
 from schedperf.perf_data.recording import (
     CONTEXT_KERNEL,
@@ -182,9 +182,33 @@ class _Namer:
         for number, chosen in _groups(table.find_all(addresses[open_])):
             if number != NO_SYMBOL:
                 symbol = table[number]
-                in_module = symbol.module and not symbol.module.startswith(_BUILTIN)
-                dso = f"[{symbol.module}]" if in_module else KERNEL
-                codes[open_[chosen]] = self._function(Place(symbol.name, dso))
+                dso = _dso_of(symbol)
+                at = open_[chosen]
+                if symbol.module is None or dso in (KERNEL, BPF):
+                    codes[at] = self._function(Place(symbol.name, dso))
+                else:
+                    in_place = at[self._is_in_module(table, symbol.module, addresses[at])]
+                    codes[in_place] = self._function(Place(symbol.name, dso))
+
+    def _is_in_module(
+        self, table: KernelSymbols, module: str, addresses: Addresses
+    ) -> NDArray[np.bool_]:
+        """Return which addresses were in this module in the recording, shape (addresses,).
+
+        A module that was loaded again, or in another boot, is elsewhere. Modules are aligned to
+        pages and begin with a function. If perf recorded no modules, the table is trusted.
+        """
+        if not maps_modules(self._recording):
+            return np.ones(len(addresses), np.bool_)
+        spaces = np.full(len(addresses), KERNEL_SPACE, np.int64)
+        files, offsets = self._recording.spaces.find(spaces, addresses)
+        is_there = np.zeros(len(addresses), np.bool_)
+        first = table.module_start(module)
+        for file, chosen in _groups(files):
+            if file != NO_FILE and _module_name(self._recording.files[file].path) == module:
+                loaded = int(addresses[chosen[0]]) - int(offsets[chosen[0]])
+                is_there[chosen] = first is not None and 0 <= first - loaded < PAGE_BYTES
+        return is_there
 
     def _unresolved_codes(self, dso: str, build_id: str | None, offsets: Addresses) -> Integers:
         if build_id is None or build_id not in self._by_offset:
@@ -283,6 +307,11 @@ def place_samples(
         stack_starts=stacks.starts,
         unnamed=namer.unnamed,
     )
+
+
+def maps_modules(recording: Recording) -> bool:
+    """Return whether perf recorded where modules were loaded."""
+    return any(".ko" in file.path.rpartition("/")[2] for file in recording.files)
 
 
 def build_ids(recording: Recording) -> frozenset[str]:
@@ -417,6 +446,11 @@ def _groups(keys: Integers) -> Iterator[tuple[int, Integers]]:
 
 def _runtime_place(symbol: RuntimeSymbol) -> Place:
     return Place(symbol.name, BPF if symbol.kind == _KSYMBOL_BPF else KERNEL)
+
+
+def _dso_of(symbol: Symbol) -> str:
+    in_module = symbol.module and not symbol.module.startswith(_BUILTIN)
+    return f"[{symbol.module}]" if in_module else KERNEL
 
 
 def _unresolved(dso: str) -> Place:

@@ -6,7 +6,7 @@ import shutil
 import struct
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,8 @@ from schedperf.evidence.profile.section import profile
 from schedperf.model.schema import schema_of, to_plain
 from schedperf.runs.side import name_sides
 from schedperf_generators.events import Event
+from schedperf_generators.features import BuildId, Machine
+from schedperf_generators.kernel import BUILD_ID
 from schedperf_generators.perf_data import PerfData, write_perf_data
 from schedperf_generators.samples import Sample
 from tests.record_schema import check_schema
@@ -105,6 +107,7 @@ NMI = {
     "blind": False,
     "blind_reason": "the PMU interrupts by NMI",
 }
+KERNEL_BUILD_ID = BuildId(path="[kernel.kallsyms]", raw=BUILD_ID, mode=1)
 
 
 def _kallsyms(names: Sequence[str]) -> str:
@@ -148,7 +151,9 @@ class ProfiledBundles:
             for name, weight in weights.items()
         ]
         records = (*chosen.pop("records", ()), *samples)
-        return write_perf_data(PerfData(events=(event or Event(),), records=records, **chosen))
+        machine = replace(chosen.pop("machine", Machine()), build_ids=(KERNEL_BUILD_ID,))
+        data = PerfData(events=(event or Event(),), records=records, machine=machine, **chosen)
+        return write_perf_data(data)
 
     def run(
         self, perf_data: bytes, facts: Mapping[str, Any] | None = NMI, **chosen: Any

@@ -33,6 +33,7 @@ from schedperf.perf_data.recording import (
 from schedperf.runs.side import Side
 from schedperf.symbols.place import KERNEL, Place
 from schedperf.symbols.places import Symbols, place_samples
+from schedperf.symbols.recorded_kernel import why_other_kernel
 from schedperf_collectors.contract import SYMBOLS_LIMIT_BYTES
 
 COLLECTOR = "perf_c2c"
@@ -88,6 +89,7 @@ class BootNames:
 
     def __init__(self, side: Side, boot: Boot) -> None:
         self._bundle = side.bundle
+        self._boot = boot
         self._folder = f"{boot.folder}/layout"
         self._notes: list[str] = []
         self._kernel: Kernel | None = None
@@ -100,6 +102,10 @@ class BootNames:
 
     def namer(self, run: Run, recording: Recording, symbols: Symbols) -> Namer:
         """Return the namer of a run's memory samples."""
+        booted = self._boot.host.kernel.build_id
+        other = why_other_kernel(recording, booted, "of the bundle's kernel")
+        if other is not None:
+            return Namer(units=None, variables=None, symbols=symbols, notes=tuple(_unknown(other)))
         units, reason = self._units(run)
         variables = None
         if self._kernel is not None:
@@ -170,6 +176,11 @@ def _notes_of_types(kernel: Kernel) -> Iterator[str]:
             "fields and slab objects (task_group, mm_struct) are not named: the layout has no BTF, "
             "which describes the members of structs"
         )
+
+
+def _unknown(reason: str) -> Iterator[str]:
+    yield f"variables are not named: {reason}"
+    yield _not_folded(reason)
 
 
 def _not_folded(reason: str) -> str:

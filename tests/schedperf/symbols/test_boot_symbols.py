@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,10 @@ def open_boot(
 ) -> Callable[..., tuple[BootSymbols, list[str]]]:
     """Make a bundle of some files; returns its boot's symbols, and what they note."""
 
-    def make(files: dict[str, Any]) -> tuple[BootSymbols, list[str]]:
-        host = {"kernel": {"build_id": bytes(range(20)).hex()}}
+    def make(
+        files: dict[str, Any], build_id: str | None = bytes(range(20)).hex()
+    ) -> tuple[BootSymbols, list[str]]:
+        host = {"kernel": {"build_id": build_id}}
         bundle = open_bundle(
             make_bundle(tmp_path / "b.tar", host=host, runs=[{"time_s": 1}], files=files)
         )
@@ -91,8 +94,42 @@ def test_what_does_not_fit_is_noted(
     moved = profiled_kernel(slide=0x5000000)
     boot, notes = open_boot({"boots/0/layout/kallsyms": moved.kallsyms()})
     assert boot.of(recording).kernel is not None
-    assert notes == ["boot 0, kallsyms: kernel addresses differ from those in perf.data"]
+    (note,) = notes
+    assert note == (
+        "boot 0, kallsyms: kernel addresses differ from those in perf.data, so it is of another "
+        "boot; addresses in modules stay unresolved"
+    )
 
     boot, notes = open_boot({"boots/0/layout/kallsyms": "no symbols\n"})
     assert boot.of(recording).kernel is None
     assert notes[0].startswith("boot 0, kallsyms:1: invalid symbol")
+
+
+@pytest.mark.parametrize(
+    ("recorded", "booted", "said"),
+    [
+        (bytes(20), bytes(range(20)).hex(), f"is {'00' * 20}, of the bundle's kernel 000102030405"),
+        (bytes(20), None, f"is {'00' * 20}, of the bundle's kernel unknown"),
+        (None, bytes(range(20)).hex(), "perf.data does not record the kernel's build id (perf rec"),
+        (None, None, "perf.data does not record the kernel's build id (perf record -B or -z, or "),
+    ],
+)
+def test_only_an_equal_build_id_names_kernel_addresses(
+    open_boot: Callable[..., tuple[BootSymbols, list[str]]],
+    recording: Recording,
+    recorded: bytes | None,
+    booted: str | None,
+    said: str,
+) -> None:
+    # The text address is the same, as of all kernels without KASLR.
+    build_ids = {} if recorded is None else {"[kernel.kallsyms]": recorded.hex()}
+    other = replace(recording, features=replace(recording.features, build_ids=build_ids))
+    boot, notes = open_boot(FILES, booted)
+
+    assert boot.of(other).kernel is None
+    assert len(notes) == 1
+    assert notes[0].startswith("boot 0: kernel addresses stay unresolved: ")
+    assert said in notes[0]
+    # Other runs of the boot are named.
+    if booted:
+        assert boot.of(recording).kernel is not None

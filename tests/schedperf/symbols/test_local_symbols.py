@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 
 from schedperf.model.errors import InputError
 from schedperf.perf_data import Recording, read_perf_data
-from schedperf.perf_data.recording import MappedFile
+from schedperf.perf_data.recording import KERNEL_MAP, MappedFile
 from schedperf.symbols.local_symbols import symbols_for_file
 from schedperf_collectors.machine.system import System
 from schedperf_collectors.symbols import read_file
@@ -64,29 +65,66 @@ def without_build_ids(recording: Recording, release: str) -> Recording:
     return replace(recording, features=features)
 
 
-@pytest.mark.parametrize(
-    ("release", "slide", "is_here"),
-    [("6.18.1", 0, True), ("6.17.9", 0, False), ("6.18.1", 0x4000000, False)],
-)
-def test_without_a_build_id_release_and_text_address_tell_the_running_kernel(
+@pytest.mark.parametrize("release", ["6.18.1", "6.17.9"])
+def test_neither_the_release_nor_the_text_address_tell_the_running_kernel(
+    kernel: KernelImage,
     recording: Recording,
     make_machine: Callable[[bytes, str], System],
     release: str,
-    slide: int,
-    *,
-    is_here: bool,
 ) -> None:
-    # The profiled kernel of the recording has a slide of its own.
-    now = profiled_kernel(slide=slide) if slide else profiled_kernel()
-    machine = make_machine(NOTES, now.kallsyms())
+    # Without KASLR all kernels have this text address, and many builds have one release.
+    machine = make_machine(NOTES, kernel.kallsyms())
     (machine.root / "proc/sys/kernel").mkdir(parents=True)
     (machine.root / "proc/sys/kernel/osrelease").write_text("6.18.1\n")
     heard: list[str] = []
 
     symbols = symbols_for_file(without_build_ids(recording, release), None, heard.append, machine)
 
-    assert (symbols.kernel is not None) == is_here
-    assert bool(heard) != is_here
+    assert symbols.kernel is None
+    (note,) = heard
+    assert note == (
+        "kernel addresses stay unresolved: perf.data does not record the kernel's build id (perf "
+        "record -B or -z, or perf was killed); give the symbol table of the recorded kernel "
+        "(--symbols)"
+    )
+
+
+def test_the_mapping_of_the_kernel_may_have_its_build_id(
+    kernel: KernelImage, recording: Recording, make_machine: Callable[[bytes, str], System]
+) -> None:
+    # As of perf record --buildid-mmap.
+    machine = make_machine(NOTES, kernel.kallsyms())
+    for build_id, is_here in ((BUILD_ID, True), (BUILD_ID[::-1], False)):
+        mapped = tuple(
+            file._replace(build_id=build_id.hex()) if file.path.startswith(KERNEL_MAP) else file
+            for file in recording.files
+        )
+        other = replace(without_build_ids(recording, "6.18.1"), files=mapped)
+        symbols = symbols_for_file(other, None, lambda _: None, machine)
+        assert (symbols.kernel is not None) == is_here
+
+
+def test_without_the_recorded_address_the_running_kernel_names_nothing(
+    kernel: KernelImage, recording: Recording, make_machine: Callable[[bytes, str], System]
+) -> None:
+    heard: list[str] = []
+    machine = make_machine(NOTES, kernel.kallsyms())
+    symbols = symbols_for_file(replace(recording, kernel=None), None, heard.append, machine)
+    assert symbols.kernel is None
+    assert "perf.data does not record the kernel's address" in heard[0]
+
+
+def test_generated_code_is_not_named_by_the_running_kernel(
+    kernel: KernelImage, recording: Recording, make_machine: Callable[[bytes, str], System]
+) -> None:
+    # BPF programs and trampolines come and go; perf.data has those of its time.
+    at = kernel.address("nf_ct_get_tuple") + 0x100000
+    lines = f"{at:x} t bpf_prog_1 [bpf]\n{at + 64:x} t ftrace_trampoline [__builtin__ftrace]\n"
+    machine = make_machine(NOTES, kernel.kallsyms() + lines)
+    symbols = symbols_for_file(recording, None, print, machine)
+    assert symbols.kernel is not None
+    assert symbols.kernel.find(kernel.address("nf_ct_get_tuple")) is not None
+    assert [symbols.kernel.find(at + offset) for offset in (8, 72)] == [None, None]
 
 
 def test_another_boot_of_the_kernel_names_all_but_modules(
@@ -159,6 +197,7 @@ def test_a_local_file_is_believed_by_its_build_id_alone(recording: Recording) ->
     assert found.find(found.starts[:1]).tolist() == [0]
     assert of_file(MappedFile(path, None)) is None
     assert of_file(MappedFile("//anon", build_id)) is None
+    assert of_file(MappedFile("//anon", None)) is None
 
     of_file = symbols_for_file(recording, None, heard.append).of_file
     heard.clear()
@@ -167,6 +206,33 @@ def test_a_local_file_is_believed_by_its_build_id_alone(recording: Recording) ->
     assert len(heard) == 1
     assert heard[0].startswith("[vdso]: build id differs from perf.data; ")
     assert np.uint64(0) not in found.starts
+
+
+def test_a_file_without_a_recorded_build_id_is_not_found_by_its_path(
+    recording: Recording, kernel: KernelImage, make_machine: Callable[[bytes, str], System]
+) -> None:
+    heard: list[str] = []
+    machine = make_machine(NOTES, kernel.kallsyms())
+    of_file = symbols_for_file(recording, None, heard.append, machine).of_file
+    for path in (sys.executable, "/usr/bin/env"):
+        assert of_file(MappedFile(path, None)) is None
+    assert len(heard) == 1
+    assert heard[0].startswith(f"{sys.executable}: perf.data does not record its build id")
+
+
+def test_a_given_table_that_cannot_be_moved_is_noted(
+    kernel: KernelImage, recording: Recording, tmp_path: Path
+) -> None:
+    path = tmp_path / "System.map"
+    path.write_text(kernel.system_map())
+    heard: list[str] = []
+    symbols = symbols_for_file(replace(recording, kernel=None), path, heard.append)
+    assert symbols.kernel is not None
+    (note,) = heard
+    assert note == (
+        f"perf.data does not have the kernel's address: addresses of {path} are used unchanged, "
+        "which is wrong if KASLR moved the kernel"
+    )
 
 
 def test_a_recording_of_a_program_alone_says_nothing_of_the_kernel(

@@ -254,6 +254,27 @@ def test_a_recording_without_chains_or_samples_has_places_all_the_same() -> None
     assert empty.of_row.tolist() == []
 
 
+@pytest.mark.parametrize("moved_by", [0, 0x1000, -0x1000, 0x200000])
+def test_a_module_names_only_addresses_where_perf_saw_it_loaded(moved_by: int) -> None:
+    # It was loaded again, or in another boot without KASLR.
+    at = KERNEL.address("nf_hook", 4)
+    recording = record([Sample(ip=at, mode=MODE_KERNEL)])
+    table = re.sub(
+        r"^(\w+)(?= . \S+\t?\s*\[nf_conntrack\])",
+        lambda address: f"{int(address[0], 16) + moved_by:x}",
+        KERNEL.kallsyms(),
+        flags=re.MULTILINE,
+    )
+    assert (table == KERNEL.kallsyms()) == (moved_by == 0)
+    symbols = Symbols(parse_kernel_symbols(table, "kallsyms"), lambda _: None)
+    placed = place_samples(recording, symbols, folded=False)
+    (place,) = {placed.places[index] for index in placed.of_row}
+    named = Place("nf_hook", "[nf_conntrack]")
+    assert place == (
+        named if not moved_by else Place("[nf_conntrack] unresolved", "[nf_conntrack]")
+    )
+
+
 @pytest.fixture
 def live(tmp_path: Path) -> Path:
     path = tmp_path / "perf.data"
@@ -275,7 +296,7 @@ def test_this_machines_own_files_name_what_was_recorded_here(live: Path) -> None
     periods = np.bincount(placed.of_row, recording.samples.period, len(placed.places))
     ours = {place: period for place, period in zip(placed.places, periods, strict=True) if period}
     command = ["perf", "report", "-i", str(live), "--no-children", "-g", "none", "-t", "|",
-               "--sort", "dso,symbol", "-F", "period,dso,symbol"]  # fmt: skip
+               "--sort", "dso,symbol", "-F", "period,dso,symbol", "--no-demangle"]  # fmt: skip
     report = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     rows = re.findall(r"^ *(\d+) *\|(\S+) *\|\[[.k]\] ([^ |]+)", report, re.MULTILINE)
     named = {

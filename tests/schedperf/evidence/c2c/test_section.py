@@ -355,6 +355,22 @@ def test_without_a_layout_lines_have_no_names_and_the_reason_is_said(sides: Side
     assert folded.unmatched == "offsets of unnamed lines differ between builds"
 
 
+def test_a_recording_of_another_kernel_gets_no_names_of_the_bundles(sides: Sides) -> None:
+    # Without KASLR the text of all kernels begins at one address.
+    own = runs_of("base", 1.0)
+    other = runs_of("base", 1.0, kernel=replace(scheduler_kernel(), build_id=b"\x77" * 20))
+    data = data_of(sides(own, other))
+    base, new = (
+        {symbol.symbol for seen in of_side if seen for access in seen.accesses
+         for symbol in access.symbols}
+        for of_side in zip(*(line.sides for line in point_of(data).lines), strict=True)
+    )  # fmt: skip
+    assert "update_cfs_group" in base
+    assert new <= {"[kernel] unresolved"}
+    said = f"build id of the recorded kernel is {'77' * 20}, of the bundle's kernel {1:040x}"
+    assert f"variables are not named: {said}" in "\n".join(point_of(data).notes)
+
+
 def test_samples_of_new_outrank_the_table_in_the_layout_section(sides: Sides) -> None:
     # In new a variable of unknown heat comes to lie on the first line of runqueues.
     kernel = scheduler_kernel()

@@ -170,7 +170,7 @@ def test_a_function_of_the_scheduler_whose_class_did_not_change_stands_for_itsel
 
 def test_without_perf_profile_json_nobody_knows_whether_a_pmu_is_blind(profiled: Any) -> None:
     sides = profiled.runs(10, 20, 30, facts=None), profiled.runs(110, 120, 130)
-    data = profiled.compare(*sides, host=None)
+    data = profiled.compare(*sides, host={"kernel": {"machine": None}})
     event = data.comparisons[0].events[0]
     assert event.blind == BaseNew(base=None, new=False)
     assert event.remedy is not None

@@ -9,6 +9,7 @@ from schedperf.evidence import Absent
 from schedperf.model.comparison import BaseNew, MissingSide
 from schedperf_generators.events import PLAIN, Event, SampleType
 from schedperf_generators.features import BuildId, Cpu, Machine
+from schedperf_generators.kernel import BUILD_ID
 from schedperf_generators.perf_data import PerfData, write_perf_data
 from schedperf_generators.records import KERNEL_PID, Lost, Mmap
 from schedperf_generators.samples import MODE_KERNEL, MODE_USER, Sample
@@ -59,7 +60,8 @@ def test_both_kinds_of_cpu_of_a_hybrid_machine_are_one_run(profiled: Any) -> Non
         for place, (pmu, number) in enumerate({"cpu_core": 4, "cpu_atom": 10}.items())
     )
     samples = (Sample(ip=TEXT, period=30), Sample(ip=TEXT + 0x100, cpu=1, period=10, event=1))
-    data = write_perf_data(PerfData(events=events, records=samples))
+    machine = Machine(build_ids=(BuildId(path="[kernel.kallsyms]", raw=BUILD_ID, mode=1),))
+    data = write_perf_data(PerfData(events=events, records=samples, machine=machine))
     found = profiled.compare([profiled.run(data)] * 2, [profiled.run(data)] * 2)
     (point,) = profiled.points(found)
     assert len(found.comparisons[0].events) == 1
@@ -162,8 +164,10 @@ def test_nodes_of_perf_data_are_used_where_host_json_has_none(profiled: Any) -> 
     machine = Machine(cpus=(Cpu(core=0, node=5), Cpu(core=1, node=5)))
     data = profiled.perf_data({0: {"vfs_write": 1}, 1: {"vfs_write": 1}}, machine=machine)
     runs = [profiled.run(data)]
-    for host in (None, {"topology": {"cpus": [{"cpu": "x"}, 3, {"cpu": 0, "node": None}]}}):
-        row = profiled.row(profiled.compare(runs, runs, host=host), "vfs_write")
+    cpus: list[list[Any]] = [[], [{"cpu": "x"}, 3, {"cpu": 0, "node": None}]]
+    for each in cpus:
+        data = profiled.compare(runs, runs, host={"topology": {"cpus": each}})
+        row = profiled.row(data, "vfs_write")
         assert row.base_nodes == {5: 100.0}
 
 
