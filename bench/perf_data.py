@@ -146,7 +146,7 @@ def run_ours(what: str, processes: int, paths: Sequence[Path]) -> None:
     for path in paths:
         recording = read_perf_data(path, path.name, keep=keep, processes=processes)
         symbols = symbols_for_file(recording, None, print)
-        placed = place_samples(recording, symbols, folded=False)
+        placed = place_samples(recording, symbols)
         periods = recording.samples.period.tolist()
         found: Counter[tuple[int, ...]] = Counter()
         stacks = (

@@ -29,11 +29,17 @@ from schedperf.evidence.schedstat.perf_sched import (
     read_sched_stats,
 )
 from schedperf.evidence.schedstat.record import Schedstat
-from schedperf.evidence.schedstat.section import FOLDER, LARGEST_BYTES, load_sides
+from schedperf.evidence.schedstat.section import (
+    FOLDER,
+    LARGEST_BYTES,
+    load_sides,
+    spell_functions,
+)
 from schedperf.model.errors import InputError
 from schedperf.model.host import Topology
 from schedperf.model.run import Captured, RunKey, SideOf
 from schedperf.runs.captured import why_nothing
+from schedperf.runs.function_names import FunctionNames, KernelNames, read_kernel_names
 from schedperf.runs.side import Side, side_name
 
 HEAD_BYTES = 64
@@ -67,11 +73,14 @@ def describe(sources: Sequence[str], options: Wanted) -> Schedstat:
 
     :raises InputError: one cannot be read, or has no counts
     """
-    sides = _load(sources, options)
+    sides, kernels = _load(sources, options)
     data = analyse_sides(sides, options.cpus)
     if not data.rows:
         raise InputError(f"{' and '.join(sources)}: {_why_nothing(data, sides, options)}")
-    return data
+    base = kernels[sides[0].name]
+    return spell_functions(
+        data, {name: FunctionNames(base, kernel) for name, kernel in kernels.items()}
+    )
 
 
 def label_sources(sources: Sequence[str]) -> Sequence[str]:
@@ -114,8 +123,11 @@ def parse_cpus(text: str) -> frozenset[int]:
     return frozenset(cpus)
 
 
-def _load(sources: Sequence[str], options: Wanted) -> list[SideOf[SchedCounts]]:
-    # Bundles are ordered by time; files have no time.
+def _load(
+    sources: Sequence[str], options: Wanted
+) -> tuple[list[SideOf[SchedCounts]], dict[str, KernelNames]]:
+    # Bundles are ordered by time; files have no time, and do not record their kernel.
+    kernels: dict[str, KernelNames] = {}
     opened: dict[int, Side] = {}
     sides: list[SideOf[SchedCounts] | None] = []
     for number, source in enumerate(sources):
@@ -124,6 +136,9 @@ def _load(sources: Sequence[str], options: Wanted) -> list[SideOf[SchedCounts]]:
         sides.append(from_files)
         if from_files is None:
             opened[number] = Side(name=name, bundle=open_bundle(Path(source)))
+            kernels[name] = read_kernel_names(opened[number])
+        else:
+            kernels[name] = KernelNames()
     loaded = {side.name: side for side in load_sides(list(opened.values()))}
     for number, side in opened.items():
         runs = loaded[side.name]
@@ -132,8 +147,8 @@ def _load(sources: Sequence[str], options: Wanted) -> list[SideOf[SchedCounts]]:
         sides[number] = _at_point(runs, options.point, sources[number])
     ready = [side for side in sides if side is not None]
     if opened and len(opened) < len(ready):
-        return [_without_workload(side) for side in ready]
-    return ready
+        return [_without_workload(side) for side in ready], kernels
+    return ready, kernels
 
 
 def _at_point(side: SideOf[SchedCounts], point: str | None, source: str) -> SideOf[SchedCounts]:

@@ -5,6 +5,7 @@
 
     function_name("finish_task_switch.isra.0")              # "finish_task_switch"
     newest_name(Place("load_balance", "[kernel]"))          # Place("sched_balance_rq", "[kernel]")
+    SharedNames(base_places, new_places).of(location)       # a name that one of the sides has
     class_of(Place("update_cfs_group", "[kernel]"))         # "PELT and group shares"
 
 The classes are in ``classes.toml``, the renames in ``schedperf/kernel/renames.toml``.
@@ -12,7 +13,7 @@ The classes are in ``classes.toml``, the renames in ``schedperf/kernel/renames.t
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -85,6 +86,59 @@ def newest_name(location: Place) -> Place:
     """
     name = function_name(location.symbol)
     return Place(newest_function(name) if location.dso == KERNEL else name, location.dso)
+
+
+class SharedNames:
+    """The names under which the functions of two sides are compared.
+
+    Parts, copies and former names of a function are one function. Its name is the one that new's
+    symbols have, or base's if new has no such function; the name without the suffix of a part or
+    copy is preferred if one of the sides has it.
+
+    :param base: all places of base
+    :param new: all places of new
+    """
+
+    def __init__(self, base: Collection[Place] = (), new: Collection[Place] = ()) -> None:
+        functions: dict[Place, tuple[set[str], set[str]]] = {}
+        for side, places in enumerate((base, new)):
+            for location in places:
+                functions.setdefault(newest_name(location), (set(), set()))[side].add(
+                    location.symbol
+                )
+        self._shown = {
+            function: Place(_shared_name(*symbols), function.dso)
+            for function, symbols in functions.items()
+        }
+        self._former = {
+            self._shown[function]: former
+            for function, symbols in functions.items()
+            if (former := _former_name(self._shown[function].symbol, symbols[0]))
+        }
+
+    def of(self, location: Place) -> Place:
+        """Return the place under which this one is compared."""
+        return self._shown.get(newest_name(location), location)
+
+    def base_name(self, location: Place) -> str | None:
+        """Return the name of a function in base's kernel if it was renamed, otherwise None."""
+        return self._former.get(location)
+
+
+def _shared_name(base: Collection[str], new: Collection[str]) -> str:
+    # Of the symbols of one function.
+    own = new or base
+    functions = sorted(map(function_name, own))
+    function = next((name for name in functions if newest_function(name) == name), functions[0])
+    if function in base or function in new:
+        return function
+    copies = [symbol for symbol in own if function_name(symbol) == function]
+    return min(copies, key=lambda symbol: (".cold" in symbol, len(symbol), symbol))
+
+
+def _former_name(shown: str, base: Collection[str]) -> str | None:
+    names = sorted(map(function_name, base))
+    return names[0] if names and function_name(shown) not in names else None
 
 
 def class_of(location: Place) -> str | None:

@@ -3,7 +3,7 @@
 
 ::
 
-    placed = place_samples(recording, symbols, folded=True)
+    placed = place_samples(recording, symbols)
     placed.places[placed.of_row[0]]         # Place("update_cfs_group", "[kernel]")
     placed.frames(np.array([0]))            # [(3, 7, 0)], outermost first
 
@@ -39,7 +39,6 @@ from schedperf.perf_data.recording import (
     Recording,
     RuntimeSymbol,
 )
-from schedperf.symbols.functions import newest_name
 from schedperf.symbols.place import BPF, KERNEL, Place
 
 __all__ = ["BPF", "KERNEL", "Place", "Placed", "Symbols", "build_ids", "place_samples"]
@@ -80,16 +79,14 @@ class Symbols:
 class _Namer:
     """The places of one recording, numbered in order of first use.
 
-    :param folded: use the newest names of functions, without suffixes of parts and copies
     :param by_offset: build ids of files in which each unresolved address is a separate place
     """
 
     def __init__(
-        self, recording: Recording, symbols: Symbols, *, folded: bool, by_offset: Collection[str]
+        self, recording: Recording, symbols: Symbols, *, by_offset: Collection[str]
     ) -> None:
         self._recording = recording
         self._symbols = symbols
-        self._folded = folded
         self._by_offset = by_offset
         self._codes: dict[Place, int] = {}
         self._unnamed: set[str] = set()
@@ -153,7 +150,7 @@ class _Namer:
             index = symbols.find(offsets)
             for symbol, chosen in _groups(index):
                 if symbol != NO_SYMBOL:
-                    codes[chosen] = self._function(Place(symbols.names[symbol], dso))
+                    codes[chosen] = self._code(Place(symbols.names[symbol], dso))
         rest = np.flatnonzero(codes == NO_SYMBOL)
         codes[rest] = self._unresolved_codes(dso, mapped.build_id, offsets[rest])
         return codes
@@ -170,7 +167,7 @@ class _Namer:
         index[addresses - starts[index] >= sizes[index]] = NO_SYMBOL
         for symbol, chosen in _groups(index):
             if symbol != NO_SYMBOL:
-                codes[chosen] = self._function(_runtime_place(symbols[symbol]))
+                codes[chosen] = self._code(_runtime_place(symbols[symbol]))
 
     def _name_kernel(self, addresses: Addresses, codes: Integers) -> None:
         table = self._symbols.kernel
@@ -185,10 +182,10 @@ class _Namer:
                 dso = _dso_of(symbol)
                 at = open_[chosen]
                 if symbol.module is None or dso in (KERNEL, BPF):
-                    codes[at] = self._function(Place(symbol.name, dso))
+                    codes[at] = self._code(Place(symbol.name, dso))
                 else:
                     in_place = at[self._is_in_module(table, symbol.module, addresses[at])]
-                    codes[in_place] = self._function(Place(symbol.name, dso))
+                    codes[in_place] = self._code(Place(symbol.name, dso))
 
     def _is_in_module(
         self, table: KernelSymbols, module: str, addresses: Addresses
@@ -215,9 +212,6 @@ class _Namer:
             return np.full(len(offsets), self._code(_unresolved(dso)) if len(offsets) else 0)
         each = [self._code(Place(f"{dso}+{offset:#x}", dso)) for offset in offsets.tolist()]
         return np.array(each, np.int64)
-
-    def _function(self, location: Place) -> int:
-        return self._code(newest_name(location) if self._folded else location)
 
     def _code(self, location: Place) -> int:
         return self._codes.setdefault(location, len(self._codes))
@@ -280,19 +274,16 @@ def place_samples(
     recording: Recording,
     symbols: Symbols,
     *,
-    folded: bool,
     by_offset: Collection[str] = frozenset(),
 ) -> Placed:
-    """Return the places of all samples and of all addresses of call chains.
+    """Return the places of all samples and of all addresses of call chains, as symbols name them.
 
-    :param folded: count parts and copies of a function as the function, with its newest name, for
-        comparisons; otherwise use symbol names unchanged
     :param by_offset: build ids of files in which each unresolved address is a separate place,
         ``libc.so.6+0x28490``: an offset is the same code only if both sides have the same file. In
         all other files, all unresolved addresses are one place.
     """
     rows, stacks = recording.samples, _distinct_stacks(recording)
-    namer = _Namer(recording, symbols, folded=folded, by_offset=by_offset)
+    namer = _Namer(recording, symbols, by_offset=by_offset)
     codes = _place_distinct(
         np.concatenate((rows.mode, stacks.mode)),
         np.concatenate((rows.space, stacks.space)),

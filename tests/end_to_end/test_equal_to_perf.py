@@ -242,7 +242,7 @@ def by_symbol(recording: Recording, naming: Naming) -> Mapping[Named, Counted]:
     notes: list[str] = []
     # Pipes and directories do not say which kernel it was.
     symbols = symbols_for_file(recording, KALLSYMS, notes.append)
-    placed = place_samples(recording, symbols, folded=False)
+    placed = place_samples(recording, symbols)
     samples = recording.samples
     rows: dict[Named, Counted] = defaultdict(lambda: NOTHING)
     for number, code in enumerate(placed.of_row.tolist()):

@@ -28,6 +28,7 @@ from schedperf.evidence.profile.record import Profile, ProfilePoint, ProfileRow
 from schedperf.kernel.renames import newest_function
 from schedperf.model.comparison import Finding, Row, Section, data_of
 from schedperf.model.verdict import FALSE_DISCOVERY_RATE
+from schedperf.symbols.functions import function_name
 from schedperf.symbols.places import KERNEL
 
 # Merged findings per side.
@@ -206,7 +207,7 @@ class _SideEvidence:
             for point in points
             for row in point.rows
             if row.dso == KERNEL
-            and newest_function(row.symbol) in functions
+            and newest_function(function_name(row.symbol)) in functions
             and _moves(row, rises=rises)
         ]
         return sorted(changed, key=lambda symbol: -abs(symbol.row.share.change)), []
@@ -243,7 +244,7 @@ def _why_no_samples(sections: Mapping[str, Section], points: Sequence[C2cPoint])
 def touched(line: C2cLineRow) -> set[str]:
     """Return the functions that touched a line on either side, under their newest names."""
     return {
-        newest_function(symbol.symbol)
+        newest_function(function_name(symbol.symbol))
         for seen in line.seen
         for access in seen.accesses
         for symbol in access.symbols

@@ -80,7 +80,7 @@ class Namer:
             count=ones,
             period=ones,
         )
-        placed = place_samples(replace(recording, samples=samples), self.symbols, folded=True)
+        placed = place_samples(replace(recording, samples=samples), self.symbols)
         return tuple(map(_call, placed.places)), placed.of_row
 
 

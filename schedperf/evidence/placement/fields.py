@@ -23,10 +23,10 @@ class Field(NamedTuple):
     function: str
 
 
-# Names since Linux 6.10; the previous name is in parentheses.
-FIND_DESTINATION = "sched_balance_find_dst_group() (find_idlest_group())"
-FIND_SOURCE = "sched_balance_find_src_group() (find_busiest_group())"
-BALANCE = "sched_balance_rq() (load_balance())"
+# Newest names; the section has those of the kernels.
+FIND_DESTINATION = "sched_balance_find_dst_group()"
+FIND_SOURCE = "sched_balance_find_src_group()"
+BALANCE = "sched_balance_rq()"
 SELECT = "select_task_rq_fair()"
 # A wait begins at the first tracepoint (the task becomes runnable) and ends at the second.
 WAIT_TRACEPOINTS = "sched_wakeup to sched_switch"

@@ -25,7 +25,7 @@ LARGE_PERCENT = 100.0
 class _Rule:
     # :param claim: subject of the sentence
     # :param nodes_or_groups: number of nodes or cgroups of the row
-    # :param look_at: kernel function; "": the function of the row
+    # :param look_at: kernel function; {function} is the function of the row
     # :param is_of_level: only rows of one level, not sums over levels
     part: Part
     field: str
@@ -35,17 +35,14 @@ class _Rule:
     is_of_level: bool = False
 
 
-_DESTINATION = "sched_balance_find_dst_group() (find_idlest_group())"
-_BALANCE = "sched_balance_rq() (load_balance())"
-
 # Forks and moves between nodes first: they decide which memory is local to a task.
 _RULES = (
     _Rule(
-        part="fork", field="count", nodes_or_groups=2, look_at=_DESTINATION,
+        part="fork", field="count", nodes_or_groups=2, look_at="{function}",
         claim=lambda row: f"forks from node {row.nodes[0]} sent to node {row.nodes[1]}:",
     ),
     _Rule(
-        part="cause", field="crossing", look_at="",
+        part="cause", field="crossing", look_at="{function}",
         claim=lambda row: f"migrations by {_cause(row)} between nodes:",
     ),
     _Rule(
@@ -71,12 +68,12 @@ _RULES = (
     ),
     _Rule(
         part="group_imbalance", field="count", is_of_level=True,
-        look_at="sched_balance_rq(): sgc->imbalance",
+        look_at="{function}: sgc->imbalance",
         claim=lambda row: f"balance attempts at {row.level} that found or set sgc->imbalance:",
     ),
     _Rule(
         part="destination", field="imbalanced", is_of_level=True,
-        look_at=f"{_DESTINATION}: group_imbalanced",
+        look_at="{function}: group_imbalanced",
         claim=lambda row: f"destination searches at {row.level} ({_cause(row)}) while "
         "sgc->imbalance was set:",
     ),
@@ -87,7 +84,7 @@ _RULES = (
     ),
     _Rule(
         part="attempts", field="pulled", is_of_level=True,
-        look_at=f"{_BALANCE} and detach_tasks()",
+        look_at="{function} and detach_tasks()",
         claim=lambda row: f"tasks pulled by {row.idle} balancing at {row.level}:",
     ),
     _Rule(
@@ -155,10 +152,11 @@ def _events(row: PlacementRow) -> float:
 def _describe(rule: _Rule, row: PlacementRow, timers: Sequence[TimersRow]) -> Finding:
     numbers = _tell_timers(row, timers) if row.field == "distance" else _tell(row)
     ratio, low, high = row.ratio, row.ci_low, row.ci_high
+    look_at = rule.look_at.format(function=row.function)
     return Finding(
         id=f"task_placement#{row.row}",
         side=row.side,
-        claim=f"{rule.claim(row)} {numbers}: look at {rule.look_at or row.function}",
+        claim=f"{rule.claim(row)} {numbers}: look at {look_at}",
         metric=row.name,
         value=None if ratio is None else _percent(ratio),
         ci=None

@@ -8,6 +8,7 @@ get no verdict.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from schedperf.bundle.open import Bundle, Run
 from schedperf.evidence import Absent, section
@@ -40,6 +41,7 @@ from schedperf.evidence.placement.record import (
 )
 from schedperf.model.run import SideOf
 from schedperf.runs.captured import load_captured, why_nothing
+from schedperf.runs.function_names import function_names
 from schedperf.runs.side import Side
 
 FOLDER = "bpf_placement"
@@ -54,7 +56,13 @@ def placement(sides: Sequence[Side]) -> Placement:
     for side, captured in zip(sides, loaded, strict=True):
         if not captured.runs:
             raise Absent(captured.notes[0] if captured.notes else why_nothing(side, FOLDER))
-    return analyse_sides(loaded)
+    data, names = analyse_sides(loaded), function_names(sides)
+    return replace(
+        data,
+        rows=tuple(
+            replace(row, function=names[row.side].in_text(row.function)) for row in data.rows
+        ),
+    )
 
 
 def _read(bundle: Bundle, run: Run) -> PlacementCapture:

@@ -7,11 +7,12 @@ into one row, since its functions would otherwise seem to be missing in the othe
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from schedperf.perf_data.recording import Recording
+from schedperf.symbols.functions import SharedNames
 from schedperf.symbols.place import KERNEL, Place
 from schedperf.symbols.places import Placed
 
@@ -36,18 +37,22 @@ class Alignment:
 
     :param equal: files with the same build id in all runs
     :param whole: files with symbols in some runs and no symbol table in others
+    :param names: of the functions
     :param notes: what is not compared, and the reason, one sentence each
     """
 
     equal: Collection[str]
     whole: Collection[str]
+    names: SharedNames = field(default_factory=SharedNames)
     notes: tuple[str, ...] = ()
 
     def of(self, location: Place) -> Place:
         """Return the place under which this one is compared."""
         if location.dso in self.whole:
             return Place(f"{_bracketed(location.dso)} as a whole", location.dso)
-        if location.dso in self.equal or not _is_offset(location):
+        if not _is_offset(location):
+            return self.names.of(location)
+        if location.dso in self.equal:
             return location
         return Place(f"{_bracketed(location.dso)} unresolved", location.dso)
 
@@ -69,7 +74,7 @@ def names_of(recording: Recording, placed: Placed) -> FileNames:
     )
 
 
-def align(base: Sequence[FileNames], new: Sequence[FileNames]) -> Alignment:
+def align(base: Sequence[FileNames], new: Sequence[FileNames], names: SharedNames) -> Alignment:
     """Return the mapping of the places of both sides."""
     sides = base, new
     ids: dict[str, set[str | None]] = {}
@@ -84,6 +89,7 @@ def align(base: Sequence[FileNames], new: Sequence[FileNames]) -> Alignment:
             name for name, build_ids in ids.items() if len(build_ids) == 1 and None not in build_ids
         ),
         whole=frozenset(whole),
+        names=names,
         notes=tuple(_describe_whole(sorted(whole), named, unnamed)),
     )
 

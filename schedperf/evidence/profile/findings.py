@@ -20,6 +20,7 @@ from schedperf.evidence.profile.record import (
 )
 from schedperf.model.comparison import FIRST_NEW, Finding
 from schedperf.model.units import cost_scale
+from schedperf.symbols.functions import function_name
 
 # Of one point; the section's tables have all of them.
 MOST_FINDINGS = 5
@@ -220,7 +221,7 @@ def _charged(event: ProfileEvent) -> str:
 
 def _has_grown(row: ProfileRow) -> bool:
     # Per operation if known: a share also grows when others shrink.
-    return row.symbol in CHARGED_FUNCTIONS and (row.cost or row.share).change > 0.0
+    return function_name(row.symbol) in CHARGED_FUNCTIONS and (row.cost or row.share).change > 0.0
 
 
 def _list_charged(rows: Sequence[ProfileRow], point: ProfilePoint) -> str:

@@ -20,6 +20,7 @@ from schedperf.evidence.profile.samples import (
     Profiles,
     align_samples,
     operation_of,
+    places_of,
     sampled_events,
 )
 from schedperf.evidence.profile.sources import FOLDER, read_profiles
@@ -29,6 +30,7 @@ from schedperf.perf_data.recorded import why_not_recorded
 from schedperf.perf_data.recording import NO_CHAIN
 from schedperf.runs.side import Side
 from schedperf.runs.timeline import Moment, place_in_time
+from schedperf.symbols.functions import SharedNames
 
 # Of all time: two pixels of a page. At 0.05%, as in the file of --flamegraph, a record of one
 # point is three times as large.
@@ -90,10 +92,11 @@ def _compare(
 
 def _pair(base: Profiles, new: Profiles) -> Iterator[_Wanted]:
     of_base, of_new = base.by_point(), new.by_point()
+    names = SharedNames(places_of(base), places_of(new))
     for at in of_base:
         if at not in of_new:
             continue
-        *sides, _ = align_samples(base.with_runs(of_base[at]), new.with_runs(of_new[at]))
+        *sides, _ = align_samples(base.with_runs(of_base[at]), new.with_runs(of_new[at]), names)
         events = [sampled_events([side]) for side in sides]
         contents = [run.content for side in sides for run in side.runs]
         samples = sum(int(content.recording.samples.count.sum()) for content in contents)

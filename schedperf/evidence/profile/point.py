@@ -46,7 +46,7 @@ from schedperf.model.comparison import BaseNew
 from schedperf.model.run import Captured, Operations
 from schedperf.model.verdict import MARGIN
 from schedperf.stats import Columns, Difference
-from schedperf.symbols.functions import is_scheduler_function
+from schedperf.symbols.functions import SharedNames, is_scheduler_function
 from schedperf.symbols.place import KERNEL
 
 Runs = Sequence[Captured[EventProfile]]
@@ -57,13 +57,18 @@ MOST_PLACES = 40
 _MOST_FUNCTIONS = 4
 
 
-def compare_runs(base: Runs, new: Runs, prefix: str, *, took_turns: bool) -> ProfilePoint:
+def compare_runs(
+    base: Runs, new: Runs, prefix: str, names: SharedNames, *, took_turns: bool
+) -> ProfilePoint:
     """Compare the runs of one event at one point.
 
     :param prefix: prefix of the row ids
+    :param names: of the functions
     :param took_turns: false if drift may confound the comparison
     """
-    alignment = align([run.content.names for run in base], [run.content.names for run in new])
+    alignment = align(
+        [run.content.names for run in base], [run.content.names for run in new], names
+    )
     sides = BaseNew(base=base, new=new).map(lambda runs: _aligned(runs, alignment))
     units = {run.ops.unit for runs in sides for run in runs if run.ops is not None}
     if len(units) > 1:
@@ -93,7 +98,7 @@ def compare_runs(base: Runs, new: Runs, prefix: str, *, took_turns: bool) -> Pro
         cost_unit=costs.unit,
         cost_reason=costs.reason,
         busy_cost=costs.busy,
-        rows=tuple(_rows(comparison, weights, prefix)),
+        rows=tuple(_rows(comparison, weights, prefix, names)),
         classes=tuple(_classes(comparison, weights, prefix)),
         explained=_explained(comparison, base[0].content.sight.clock),
         symbols=len(comparison.places),
@@ -219,7 +224,9 @@ def _operations_of(runs: Runs) -> list[Operations]:
     return [run.ops for run in runs if run.ops is not None]
 
 
-def _rows(comparison: PointComparison, weights: Weights, prefix: str) -> Iterator[ProfileRow]:
+def _rows(
+    comparison: PointComparison, weights: Weights, prefix: str, names: SharedNames
+) -> Iterator[ProfileRow]:
     chosen = _choose_places(comparison)
     places = [comparison.places[number] for number in chosen]
     spreads = weights.map(lambda runs: spread_of(runs, places))
@@ -232,6 +239,7 @@ def _rows(comparison: PointComparison, weights: Weights, prefix: str) -> Iterato
             row=f"{prefix}{location.symbol}"
             + ("" if location.dso == KERNEL else f" {location.dso}"),
             symbol=location.symbol,
+            base_symbol=names.base_name(location),
             dso=location.dso,
             class_=_class_of(comparison, number),
             scheduler=is_scheduler_function(location),

@@ -83,7 +83,11 @@ class ProfileRow:
     row: Annotated[str, "id of the row; findings refer to it as profile#ROW"]
     symbol: Annotated[
         str,
-        "function name in the newest kernel; includes its compiler-made clones (.cold, .isra.0)",
+        "function, as new's symbols name it, or base's if new has none; its compiler-made parts "
+        "and copies (.cold, .isra.0) and the function of its former name are included",
+    ]
+    base_symbol: Annotated[
+        str | None, "name of a renamed function in base's kernel; null if it was not renamed"
     ]
     dso: Annotated[str, "[kernel], a module in brackets, or a file name"]
     class_: Annotated[str | None, "function class; null for idle time"]

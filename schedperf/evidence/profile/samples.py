@@ -25,6 +25,8 @@ from schedperf.evidence.profile.independent import (
 from schedperf.evidence.profile.record import Independent, Measure
 from schedperf.model.run import Captured, SideOf
 from schedperf.perf_data.recording import Integers, Recording
+from schedperf.symbols.functions import SharedNames
+from schedperf.symbols.place import Place
 from schedperf.symbols.places import Placed, Symbols, build_ids, place_samples
 
 if TYPE_CHECKING:
@@ -78,20 +80,30 @@ def every_row(recording: Recording) -> Flags:
 def place_profile(recording: Recording, symbols: Symbols, *, compared: bool) -> Placed:
     """Give every sample and every address of a call chain its place.
 
-    :param compared: parts and former names of a function count as the function, and unresolved
-        addresses of a file with a build id are apart
+    :param compared: unresolved addresses of a file with a build id are apart
     """
     by_offset = build_ids(recording) if compared else frozenset[str]()
-    return place_samples(recording, symbols, folded=compared, by_offset=by_offset)
+    return place_samples(recording, symbols, by_offset=by_offset)
 
 
-def align_samples(base: Profiles, new: Profiles) -> tuple[Profiles, Profiles, tuple[str, ...]]:
-    """Return both sides with the same code under the same names, and what is not compared."""
-    names = [
+def places_of(side: Profiles) -> frozenset[Place]:
+    """Return the places of all samples and call chains of a side."""
+    return frozenset(place for run in side.runs for place in run.content.placed.places)
+
+
+def align_samples(
+    base: Profiles, new: Profiles, names: SharedNames | None = None
+) -> tuple[Profiles, Profiles, tuple[str, ...]]:
+    """Return both sides with the same code under the same names, and what is not compared.
+
+    :param names: of the functions; None: as these runs have them
+    """
+    names = names or SharedNames(places_of(base), places_of(new))
+    files = [
         [names_of(run.content.recording, run.content.placed) for run in side.runs]
         for side in (base, new)
     ]
-    alignment = align(*names)
+    alignment = align(files[0], files[1], names)
 
     def aligned(run: Captured[ProfileSamples]) -> ProfileSamples:
         placed = align_places(run.content.placed, alignment)

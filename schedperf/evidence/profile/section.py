@@ -14,6 +14,7 @@ functions that changed, then what is hot or moved most.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from schedperf.evidence import Absent, section
 from schedperf.evidence.profile.blindness import EventSight
@@ -25,6 +26,7 @@ from schedperf.evidence.profile.record import (
     ProfileEvent,
     ProfilePoint,
 )
+from schedperf.evidence.profile.samples import places_of
 from schedperf.evidence.profile.sources import (
     FOLDER,
     EventProfile,
@@ -37,12 +39,19 @@ from schedperf.model.run import SideOf
 from schedperf.perf_data.recorded import why_not_recorded
 from schedperf.runs.side import Side
 from schedperf.runs.timeline import Moment, place_in_time
+from schedperf.symbols.functions import SharedNames
+from schedperf.symbols.place import Place
 
 # By workload and point.
 _Points = Mapping[tuple[str, str], Runs]
 _Moments = Mapping[tuple[str, str], Moment]
-# By event; and what could not be parsed, one sentence each.
-_Profiles = tuple[Mapping[str, SideOf[EventProfile]], Sequence[str]]
+
+
+class _Profiles(NamedTuple):
+    # Profiles by event; all their places; and what could not be parsed, one sentence each.
+    events: Mapping[str, SideOf[EventProfile]]
+    places: frozenset[Place]
+    notes: Sequence[str]
 
 
 @section(Profile)
@@ -72,14 +81,15 @@ def _load(side: Side) -> _Profiles:
     notes = [*read.notes, *notes_of_silent_runs(read, profiles.values())]
     if not profiles:
         raise Absent(f"{side.name}: {notes[0] if notes else why_not_recorded(side.bundle, FOLDER)}")
-    return profiles, [f"{side.name}: {note}" for note in notes]
+    return _Profiles(profiles, places_of(read), [f"{side.name}: {note}" for note in notes])
 
 
 def _compare(side: str, base: _Profiles, new: _Profiles, moments: _Moments) -> ProfileComparison:
-    (of_base, notes_base), (of_new, notes_new) = base, new
+    of_base, of_new = base.events, new.events
+    names = SharedNames(base.places, new.places)
     # The first new side's rows have plain names.
     path = [] if side == FIRST_NEW else [side]
-    notes = [*notes_base, *notes_new]
+    notes = [*base.notes, *new.notes]
     events: list[ProfileEvent] = []
     for event in dict.fromkeys((*of_base, *of_new)):
         if event not in of_base or event not in of_new:
@@ -90,7 +100,7 @@ def _compare(side: str, base: _Profiles, new: _Profiles, moments: _Moments) -> P
         notes += _describe_single_points(side, event, *of_points)
         # So have those of the first event and, of its points, of the heaviest one.
         in_event = [*path, event] if events else path
-        points = tuple(_compare_points(in_event, *of_points, moments))
+        points = tuple(_compare_points(in_event, *of_points, names, moments))
         if points:
             first = BaseNew(base=of_base[event], new=of_new[event])
             sights = first.map(lambda profiles: profiles.runs[0].content.sight)
@@ -123,7 +133,7 @@ def _describe_single_points(side: str, event: str, base: _Points, new: _Points) 
 
 
 def _compare_points(
-    path: Sequence[str], base: _Points, new: _Points, moments: _Moments
+    path: Sequence[str], base: _Points, new: _Points, names: SharedNames, moments: _Moments
 ) -> Iterator[ProfilePoint]:
     samples = {
         key: sum(run.content.weights.samples for run in (*base[key], *new[key]))
@@ -131,10 +141,11 @@ def _compare_points(
         if key in new
     }
     for rank, key in enumerate(sorted(samples, key=lambda key: (-samples[key], key))):
-        names = [*path, *(key if rank else ())]
+        parts = [*path, *(key if rank else ())]
         yield compare_runs(
             base[key],
             new[key],
-            "".join(f"{name}/" for name in names),
+            "".join(f"{part}/" for part in parts),
+            names,
             took_turns=took_turns(moments, base[key], new[key]),
         )

@@ -6,8 +6,8 @@ second and per operation, with intervals over runs. More is neither better nor w
 verdict.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from schedperf.bundle.json import decode
 from schedperf.bundle.open import Bundle, Run
@@ -29,6 +29,7 @@ from schedperf.kernel.sched_debug import read_sched_debug
 from schedperf.model.errors import InputError
 from schedperf.model.run import Captured, SideOf
 from schedperf.runs.captured import load_captured, why_nothing
+from schedperf.runs.function_names import FunctionNames, function_names
 from schedperf.runs.side import Side
 
 FOLDER = "schedstat"
@@ -49,7 +50,28 @@ def schedstat(sides: Sequence[Side]) -> Schedstat:
     data = analyse_sides(loaded)
     if not data.rows:
         raise Absent("base and new have no counter in common")
-    return data
+    return spell_functions(data, function_names(sides))
+
+
+def spell_functions(data: Schedstat, names: Mapping[str, FunctionNames]) -> Schedstat:
+    """Return the record with the names that functions have in the kernels of the sides.
+
+    :param names: by side
+    """
+    return replace(
+        data,
+        rows=tuple(
+            replace(row, function=names[row.side].in_text(row.function)) for row in data.rows
+        ),
+        readings=tuple(
+            replace(
+                reading,
+                text=names[reading.side].in_text(reading.text),
+                look_at=names[reading.side].in_text(reading.look_at),
+            )
+            for reading in data.readings
+        ),
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,6 +7,7 @@ verdict.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 
 from schedperf.evidence import Absent, section
@@ -30,6 +31,7 @@ from schedperf.evidence.system.measure import Cpus, accounted_share, count_cpus,
 from schedperf.evidence.system.record import SystemCounters, SystemMissing, SystemSide
 from schedperf.model.run import Captured, SideOf
 from schedperf.runs.captured import load_captured, why_nothing
+from schedperf.runs.function_names import function_names
 from schedperf.runs.side import Side
 
 # Reading task statistics disturbs the tasks, so only instrumented runs have them.
@@ -52,9 +54,14 @@ def system_counters(sides: Sequence[Side]) -> SystemCounters:
     if not rows:
         raise Absent("base and new have no counter in common")
     settings, unknown = compare_settings(sides)
+    names = function_names(sides)
     return SystemCounters(
         sides=tuple(_describe(*inputs) for inputs in captured),
-        rows=tuple(row for row in rows if not is_zero(row)),
+        rows=tuple(
+            replace(row, function=names[row.side].in_text(row.function))
+            for row in rows
+            if not is_zero(row)
+        ),
         zeros=describe_zeros(rows),
         cpus=tuple(row for new in loaded[1:] for row in compare_loaded(loaded[0], new)),
         settings=tuple(settings),

@@ -1,7 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 import re
 
-from schedperf.kernel.renames import newest_function, renamed_functions
+import pytest
+
+from schedperf.kernel.renames import (
+    all_names,
+    name_in_release,
+    newest_function,
+    renamed_functions,
+)
 
 
 def test_each_rename_has_its_commit_and_its_release() -> None:
@@ -21,3 +28,28 @@ def test_a_function_is_known_under_its_newest_name() -> None:
     assert newest_function("tick_sched_timer") == "tick_nohz_handler"
     assert newest_function("sched_balance_trigger") == "sched_balance_trigger"
     assert newest_function("no_such_function") == "no_such_function"
+
+
+def test_no_two_functions_became_one() -> None:
+    # Otherwise the former name of a function would be ambiguous.
+    newer = [renamed.new for renamed in renamed_functions().values()]
+    assert len(newer) == len(set(newer))
+
+
+@pytest.mark.parametrize(
+    ("function", "release", "name"),
+    [
+        ("sched_balance_rq", "6.1.192-tip", "load_balance"),
+        ("load_balance", "6.9.12", "load_balance"),
+        ("load_balance", "6.10-rc1", "sched_balance_rq"),
+        ("sched_balance_softirq", "5.10.0-8-amd64", "run_rebalance_domains"),
+        ("tick_nohz_handler", "6.6.0", "tick_sched_timer"),
+        ("tick_nohz_handler", "6.8.0", "tick_nohz_highres_handler"),
+        ("tick_sched_timer", "6.18.44", "tick_nohz_handler"),
+        ("schedule", "6.1.0", "schedule"),
+        ("sched_balance_rq", "next", None),
+    ],
+)
+def test_a_release_has_one_of_the_names(function: str, release: str, name: str | None) -> None:
+    assert name_in_release(function, release) == name
+    assert name is None or name in all_names(function)

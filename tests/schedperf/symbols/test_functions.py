@@ -7,6 +7,7 @@ from importlib.resources import files
 import pytest
 
 from schedperf.symbols.functions import (
+    SharedNames,
     class_of,
     function_name,
     function_table,
@@ -46,6 +47,41 @@ def test_only_the_kernels_functions_are_renamed() -> None:
     assert newest_name(Place("load_balance.isra.0", KERNEL)) == Place("sched_balance_rq", KERNEL)
     assert newest_name(Place("load_balance", "a.out")) == Place("load_balance", "a.out")
     assert newest_name(Place("schedule", KERNEL)) == Place("schedule", KERNEL)
+
+
+@pytest.mark.parametrize(
+    ("base", "new", "shown", "former"),
+    [
+        # Both kernels have one name.
+        ("load_balance", "load_balance", "load_balance", None),
+        ("sched_balance_rq", "sched_balance_rq", "sched_balance_rq", None),
+        # Renamed between them: new's name, in either direction.
+        ("load_balance", "sched_balance_rq", "sched_balance_rq", "load_balance"),
+        ("sched_balance_rq", "load_balance", "load_balance", "sched_balance_rq"),
+        # One side has it.
+        ("load_balance", "", "load_balance", None),
+        ("", "load_balance", "load_balance", None),
+        # Parts and copies: the plain name only if a side has it.
+        ("update.isra.0", "update.isra.0 update.cold", "update.isra.0", None),
+        ("schedule", "schedule.isra.0", "schedule", None),
+        ("schedule.cold", "schedule", "schedule", None),
+        ("load_balance", "sched_balance_rq.isra.0", "sched_balance_rq.isra.0", "load_balance"),
+        ("tick_sched_timer", "tick_nohz_handler", "tick_nohz_handler", "tick_sched_timer"),
+    ],
+)
+def test_functions_are_compared_under_a_name_that_a_side_has(
+    base: str, new: str, shown: str, former: str | None
+) -> None:
+    sides = [{Place(symbol, KERNEL) for symbol in side.split()} for side in (base, new)]
+    names = SharedNames(*sides)
+    assert {names.of(place) for side in sides for place in side} == {Place(shown, KERNEL)}
+    assert names.base_name(Place(shown, KERNEL)) == former
+
+
+def test_user_functions_are_not_renamed() -> None:
+    old, new = Place("load_balance", "a.out"), Place("sched_balance_rq", "a.out")
+    names = SharedNames({old}, {new})
+    assert (names.of(old), names.of(new)) == (old, new)
 
 
 @pytest.mark.parametrize(

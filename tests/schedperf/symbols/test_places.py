@@ -91,21 +91,19 @@ def test_the_kernel_and_its_modules_are_named_by_the_running_addresses() -> None
         [Sample(ip=inside), Sample(ip=module), Sample(ip=KERNEL.address("do_syscall_64"))]
     )
 
-    found = names(place_samples(recording, kallsyms(), folded=False), recording)
+    found = names(place_samples(recording, kallsyms()), recording)
 
     assert found[inside] == Place("load_balance", "[kernel]")
     assert found[module] == Place("nf_hook", "[nf_conntrack]")
 
 
-def test_one_file_has_raw_names_and_a_comparison_folded_ones() -> None:
+def test_functions_have_the_names_of_their_symbols() -> None:
     part, renamed = KERNEL.address("update_load_avg.isra.0"), KERNEL.address("load_balance")
     recording = record([Sample(ip=part), Sample(ip=renamed)])
 
-    raw = names(place_samples(recording, kallsyms(), folded=False), recording)
-    folded = names(place_samples(recording, kallsyms(), folded=True), recording)
+    found = names(place_samples(recording, kallsyms()), recording)
 
-    assert [raw[part].symbol, raw[renamed].symbol] == ["update_load_avg.isra.0", "load_balance"]
-    assert [folded[part].symbol, folded[renamed].symbol] == ["update_load_avg", "sched_balance_rq"]
+    assert [found[part].symbol, found[renamed].symbol] == ["update_load_avg.isra.0", "load_balance"]
 
 
 def test_user_code_is_named_by_its_offset_in_the_file() -> None:
@@ -113,7 +111,7 @@ def test_user_code_is_named_by_its_offset_in_the_file() -> None:
     program, nowhere = PROGRAM_AT + 8, 0x10
     recording = record([user(ip) for ip in (sent, received, last, behind, program, nowhere)])
 
-    found = names(place_samples(recording, kallsyms(), folded=False), recording)
+    found = names(place_samples(recording, kallsyms()), recording)
 
     assert [found[ip].symbol for ip in (sent, received, last)] == ["send", "recv", "last"]
     assert found[behind] == Place("[libbench.so] unresolved", "libbench.so")
@@ -126,7 +124,7 @@ def test_one_address_means_something_else_in_another_process() -> None:
         [user(PROGRAM_AT + 8), user(PROGRAM_AT + 8, 2000), user(OTHER_AT + 0x1001, 2000)]
     )
 
-    placed = place_samples(recording, kallsyms(), folded=False)
+    placed = place_samples(recording, kallsyms())
 
     pids = [recording.tasks[task].pid for task in recording.samples.task.tolist()]
     found = {
@@ -149,7 +147,7 @@ def test_unresolved_addresses_are_told_apart_by_offset_only_where_it_is_asked_fo
     ids = build_ids(recording)
     assert {LIBRARY_BUILD_ID.hex(), KERNEL_BUILD_ID.hex()} <= ids
 
-    found = names(place_samples(recording, kallsyms(), folded=True, by_offset=ids), recording)
+    found = names(place_samples(recording, kallsyms(), by_offset=ids), recording)
 
     assert found[behind] == Place("libbench.so+0x4321", "libbench.so")
     assert found[program] == Place("[bench] unresolved", "bench")
@@ -164,7 +162,7 @@ def test_the_offset_of_a_kernel_address_does_not_depend_on_kaslr() -> None:
     assert text is not None
     nothing = Symbols(None, of_file)
 
-    found = place_samples(recording, nothing, folded=True, by_offset=build_ids(recording))
+    found = place_samples(recording, nothing, by_offset=build_ids(recording))
 
     assert found.places == (Place(f"[kernel]+{ip - text.address:#x}", "[kernel]"),)
 
@@ -179,7 +177,7 @@ def test_programs_that_were_loaded_while_perf_recorded_have_names() -> None:
     loaded = Ksymbol(address=BPF_AT, size=0x40, name="bpf_prog_6deef7357e7b4530_count")
     recording = record([Sample(ip=late), Sample(ip=early)], mapped=[loaded])
 
-    found = names(place_samples(recording, symbols, folded=False), recording)
+    found = names(place_samples(recording, symbols), recording)
 
     assert found[late] == Place("bpf_prog_6deef7357e7b4530_count", "[bpf]")
     assert found[early] == Place("bpf_prog_0", "[bpf]")
@@ -191,7 +189,7 @@ def test_code_that_the_kernel_makes_for_itself_is_the_kernels() -> None:
     recording = record([Sample(ip=at + 4)])
     symbols = Symbols(parse_kernel_symbols(text, "kallsyms"), of_file)
 
-    found = place_samples(recording, symbols, folded=False)
+    found = place_samples(recording, symbols)
 
     assert found.places == (Place("ftrace_trampoline", "[kernel]"),)
 
@@ -209,7 +207,7 @@ def test_without_symbols_modules_and_other_modes_are_still_told_apart() -> None:
     mapped = Mmap(pid=KERNEL_PID, start=packed - 4, length=0x1000, mode=MODE_KERNEL, path=path)
     recording = record(samples, mapped=[mapped])
 
-    found = names(place_samples(recording, Symbols(None, of_file), folded=False), recording)
+    found = names(place_samples(recording, Symbols(None, of_file)), recording)
 
     assert found[module] == Place("[nf_conntrack] unresolved", "[nf_conntrack]")
     assert found[packed] == Place("[foo_bar] unresolved", "[foo_bar]")
@@ -229,7 +227,7 @@ def test_frames_are_the_chain_from_the_outside_and_end_in_the_sampled_place() ->
             Sample(ip=caller, chain=()),
         ]
     )
-    placed = place_samples(recording, kallsyms(), folded=False)
+    placed = place_samples(recording, kallsyms())
 
     frames = placed.frames(np.arange(len(recording.samples)))
 
@@ -246,10 +244,10 @@ def test_frames_are_the_chain_from_the_outside_and_end_in_the_sampled_place() ->
 
 def test_a_recording_without_chains_or_samples_has_places_all_the_same() -> None:
     recording = record([Sample(ip=KERNEL.address("load_balance"))], chains=False)
-    placed = place_samples(recording, kallsyms(), folded=False)
+    placed = place_samples(recording, kallsyms())
     assert placed.frames(np.array([0])) == [(0,)]
 
-    empty = place_samples(record([]), kallsyms(), folded=False)
+    empty = place_samples(record([]), kallsyms())
     assert empty.places == ()
     assert empty.of_row.tolist() == []
 
@@ -267,7 +265,7 @@ def test_a_module_names_only_addresses_where_perf_saw_it_loaded(moved_by: int) -
     )
     assert (table == KERNEL.kallsyms()) == (moved_by == 0)
     symbols = Symbols(parse_kernel_symbols(table, "kallsyms"), lambda _: None)
-    placed = place_samples(recording, symbols, folded=False)
+    placed = place_samples(recording, symbols)
     (place,) = {placed.places[index] for index in placed.of_row}
     named = Place("nf_hook", "[nf_conntrack]")
     assert place == (
@@ -291,7 +289,7 @@ def test_this_machines_own_files_name_what_was_recorded_here(live: Path) -> None
     recording = read_perf_data(live, "perf.data")
     notes: list[str] = []
 
-    placed = place_samples(recording, symbols_for_file(recording, None, notes.append), folded=False)
+    placed = place_samples(recording, symbols_for_file(recording, None, notes.append))
 
     periods = np.bincount(placed.of_row, recording.samples.period, len(placed.places))
     ours = {place: period for place, period in zip(placed.places, periods, strict=True) if period}
@@ -315,7 +313,7 @@ def test_without_stacks_there_are_the_places_of_samples_alone() -> None:
     unread = (CONTEXT_USER, PROGRAM_AT + 8)
     chains = (CONTEXT_KERNEL, sampled, caller, *unread), (CONTEXT_KERNEL, sampled, *unread)
     recording = record([Sample(ip=sampled, chain=chain) for chain in chains])
-    placed = place_samples(recording, kallsyms(), folded=False)
+    placed = place_samples(recording, kallsyms())
 
     alone = placed.without_stacks()
 

@@ -299,6 +299,8 @@ def format_cost(value: float, unit: str) -> str:
 
 def _share_row(row: ProfileRow, *, with_nodes: bool) -> tuple[Cell, ...]:
     name = f"{row.symbol} (idle)" if row.idle else row.symbol
+    if row.base_symbol is not None:
+        name = f"{name} ({row.base_symbol} in base)"
     return (
         Cell(text=name, tone="strong" if row.changed else "plain"),
         *_share_cells(row),

@@ -70,7 +70,7 @@ def test_forks_that_go_to_another_node_more_often_are_found(
     row = row_of(data, "forks 0 -> 1", "share")
     assert (row.status, row.changed) == ("ok", True)
     assert row.ratio == pytest.approx(11.2 / 120.2, rel=0.02)
-    assert row.function == "sched_balance_find_dst_group() (find_idlest_group())"
+    assert row.function == "sched_balance_find_dst_group()"
     assert row.meaning == "share of all moves from the source node"
     assert row_of(data, "forks").changed is not True
 

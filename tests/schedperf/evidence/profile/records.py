@@ -36,6 +36,7 @@ def make_row(symbol: str = "update_cfs_group", **chosen: Any) -> ProfileRow:
     row = ProfileRow(
         row=symbol,
         symbol=symbol,
+        base_symbol=None,
         dso="[kernel]",
         class_="PELT",
         scheduler=True,

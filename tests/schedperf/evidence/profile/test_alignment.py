@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """schedperf.evidence.profile.alignment: what is the same code on both sides."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
-from schedperf.evidence.profile.alignment import FileNames, align
+from schedperf.evidence.profile import alignment
+from schedperf.evidence.profile.alignment import Alignment, FileNames
+from schedperf.symbols.functions import SharedNames
 from schedperf.symbols.place import Place
 
 
@@ -15,6 +17,10 @@ def names(
         unnamed=frozenset(unnamed),
         resolved=frozenset(resolved),
     )
+
+
+def align(base: Sequence[FileNames], new: Sequence[FileNames]) -> Alignment:
+    return alignment.align(base, new, SharedNames())
 
 
 def test_a_file_is_equal_by_the_runs_that_were_sampled_in_it() -> None:

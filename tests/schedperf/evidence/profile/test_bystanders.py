@@ -40,7 +40,7 @@ def find(
 ) -> Bystanders | None:
     data = PerfData(events=(Event(sample_type=PLAIN),), records=records)
     recording = read_perf_data(write_perf_data(data), "perf.data", keep=frozenset(keep))
-    placed = place_samples(recording, Symbols(kernel, lambda _: None), folded=True)
+    placed = place_samples(recording, Symbols(kernel, lambda _: None))
     return find_bystanders(recording, placed, recording.events[0].plain_name, command)
 
 

@@ -26,6 +26,7 @@ from schedperf.evidence.profile.shares import (
 )
 from schedperf.kernel.kallsyms import parse_kernel_symbols
 from schedperf.perf_data import read_perf_data
+from schedperf.symbols.functions import SharedNames
 from schedperf.symbols.place import KERNEL, Place
 from schedperf.symbols.places import Symbols, place_samples
 from schedperf_generators.events import PLAIN, Event, SampleType
@@ -42,7 +43,7 @@ ffffffff81000400 T end_of_text
 ffffffffc0001000 t acpi_safe_halt\t[processor]
 """
 HOT = Place("update_cfs_group", KERNEL)
-SWITCH = Place("finish_task_switch", KERNEL)
+SWITCH = Place("finish_task_switch.isra.0", KERNEL)
 HALT = Place("default_idle", KERNEL)
 # A row of `perf report --sort sym`; rounded to two digits.
 REPORT_ROW = re.compile(r"^\s+([\d.]+)%\s+\[(.)\] (.+?)\s*$", re.MULTILINE)
@@ -64,11 +65,10 @@ def weights_of(
     *,
     event: int = 0,
     kallsyms: str = KALLSYMS,
-    folded: bool = True,
 ) -> PlaceWeights:
     recording = read_perf_data(source, "perf.data", keep=frozenset())
     symbols = Symbols(parse_kernel_symbols(kallsyms, "kallsyms"), lambda _: None)
-    placed = place_samples(recording, symbols, folded=folded)
+    placed = place_samples(recording, symbols)
     return weigh(recording, placed, recording.events[event].plain_name, nodes or {})
 
 
@@ -81,7 +81,15 @@ def test_weights_are_sums_of_periods_of_one_event() -> None:
         events=("cycles", "instructions"),
     )
     found = weights_of(data)
-    assert dict(zip(found.places, found.weights.tolist(), strict=True)) == {HOT: 30.0, SWITCH: 15.0}
+    cold = Place(f"{SWITCH.symbol}.cold", KERNEL)
+    assert dict(zip(found.places, found.weights.tolist(), strict=True)) == {
+        HOT: 30.0, SWITCH: 10.0, cold: 5.0
+    }  # fmt: skip
+    merged = align_weights(found, Alignment(equal=(), whole=(), names=SharedNames(found.places)))
+    assert dict(zip(merged.places, merged.weights.tolist(), strict=True)) == {
+        HOT: 30.0,
+        SWITCH: 15.0,
+    }
     assert (found.samples, found.total, found.idle) == (3, 45.0, 0.0)
     assert weights_of(data, event=1).total == 700.0
 
@@ -182,7 +190,7 @@ def test_shares_of_a_real_recording_equal_those_of_perf_report(recorded: Any) ->
     events = len(read_perf_data(recorded.path, "perf.data", keep=frozenset()).events)
     run = max(
         (
-            weights_of(recorded.path, event=event, kallsyms=recorded.kallsyms, folded=False)
+            weights_of(recorded.path, event=event, kallsyms=recorded.kallsyms)
             for event in range(events)
         ),
         key=lambda one: one.samples,

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Spell functions of the kernel in texts as the kernels of the sides call them.
+
+Tables and rules of the analysis have the newest names::
+
+    names = FunctionNames(KernelNames(release="6.1.0"), KernelNames(release="6.12.0"))
+    names.in_text("sched_balance_rq()")     # "sched_balance_rq() (load_balance() in base)"
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from schedperf.kernel.renames import all_names, name_in_release, renamed_functions
+from schedperf.model.comparison import BASE
+from schedperf.model.errors import InputError
+from schedperf.runs.side import Side
+from schedperf_collectors.contract import SYMBOLS_LIMIT_BYTES
+
+_TABLES = ("kallsyms", "System.map")
+_CALL = re.compile(r"\b(\w+)\(\)")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KernelNames:
+    """Where the names of a kernel's functions come from.
+
+    :param release: ``uname -r``; None if unknown
+    :param symbols: text of kallsyms or System.map; "" if not captured
+    """
+
+    release: str | None = None
+    symbols: str = ""
+
+    def of(self, function: str) -> str | None:
+        """Return the name of a function in this kernel; None if unknown.
+
+        Its symbols decide. A function that was inlined has none; it has the name of its release.
+        """
+        for name in all_names(function):
+            if f" {name}\n" in self.symbols:
+                return name
+        return None if self.release is None else name_in_release(function, self.release)
+
+
+def read_kernel_names(side: Side) -> KernelNames:
+    """Return the names of the kernel of a side; its boots have one kernel."""
+    for boot in side.bundle.boots:
+        for table in _TABLES:
+            member = f"{boot.folder}/layout/{table}"
+            if side.bundle.size(member) is not None:
+                try:
+                    text = side.bundle.read_text(member, SYMBOLS_LIMIT_BYTES)
+                except InputError:
+                    # The sections that need the addresses report the damage.
+                    continue
+                return KernelNames(release=boot.host.kernel.release, symbols=text)
+    releases = (boot.host.kernel.release for boot in side.bundle.boots)
+    return KernelNames(release=next(releases, None))
+
+
+class FunctionNames:
+    """The names of functions in the kernels of two sides.
+
+    :param new: None: there is one side
+    """
+
+    def __init__(self, base: KernelNames, new: KernelNames | None = None) -> None:
+        self._base = base
+        self._new = new or base
+
+    def in_text(self, text: str) -> str:
+        """Return a text in which each renamed function, ``name()``, has the kernels' names."""
+        return _CALL.sub(lambda match: self._spell(match[1]), text)
+
+    def _spell(self, function: str) -> str:
+        newest, *former = all_names(function)
+        if not former:
+            return f"{function}()"
+        base, new = self._base.of(function), self._new.of(function)
+        if new is None and base is None:
+            since = renamed_functions()[former[0]].since
+            return f"{newest}() ({former[0]}() before Linux {since})"
+        if base is None or new is None or base == new:
+            return f"{new or base}()"
+        return f"{new}() ({base}() in {BASE})"
+
+
+def function_names(sides: Sequence[Side]) -> dict[str, FunctionNames]:
+    """Return the names of functions in the kernels of base and of each side, by side."""
+    base = sides[0].once(read_kernel_names)
+    return {side.name: FunctionNames(base, side.once(read_kernel_names)) for side in sides}
