@@ -8,13 +8,17 @@
     28490 1c5 __libc_start_main
 """
 
+import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from schedperf.bundle.files import read_regular
 from schedperf.bundle.json import Count, decode
 from schedperf.kernel.kallsyms import LONGEST_NAME, NO_SYMBOL, split_lines
 from schedperf.model.errors import InputError
@@ -23,6 +27,10 @@ from schedperf_collectors.contract import MOST_SYMBOLS_BYTES, SYMBOLS_FORMAT, Fu
 # The file and its first line.
 MOST_FILE_BYTES = MOST_SYMBOLS_BYTES + (1 << 16)
 _LARGEST = 1 << 63
+# Start, size and name; the start may have a prefix.
+_GENERATED = re.compile(
+    r"(?:0[xX])?([0-9A-Fa-f]{1,15})[ \t]+(?:0[xX])?([0-9A-Fa-f]{1,15})[ \t]+(.+)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +64,27 @@ def file_symbols(functions: Sequence[Function]) -> FileSymbols:
     following = np.append(starts[1:], starts[-1:])
     ends = np.where(sizes == 0, following, starts + sizes)
     return FileSymbols(starts, ends, tuple(function.name for function in functions))
+
+
+def read_generated_symbols(path: Path) -> FileSymbols:
+    """Read the functions that a process generated, by address: ``/tmp/perf-PID.map``.
+
+    Lines that are no functions are skipped, as by perf. If several functions had the same address,
+    the last one counts.
+
+    :raises InputError: it cannot be read, or another user could have written it
+    :raises FileNotFoundError: there is none
+    """
+    if path.stat().st_uid not in (0, os.geteuid()):
+        raise InputError(f"{path}: not used, because it belongs to another user; copy it as root")
+    content = read_regular(path, MOST_FILE_BYTES, "end the process that writes it")
+    functions: dict[int, Function] = {}
+    for line in split_lines(content.decode("utf-8", "replace"), "\n", str(path)):
+        match = _GENERATED.match(line)
+        if match:
+            start, size = int(match[1], 16), int(match[2], 16)
+            functions[start] = Function(start, size, match[3][:LONGEST_NAME])
+    return file_symbols([functions[start] for start in sorted(functions)])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -30,6 +30,7 @@ from schedperf.perf_data.recording import (
     MappedFile,
     Processes,
     RuntimeSymbol,
+    generated_code_of,
 )
 from schedperf_collectors.perf_header import (
     RECORD_HEADER_BYTES,
@@ -57,6 +58,8 @@ _BUILD_ID_MOST_BYTES = 20
 _KERNEL_PID = 0xFFFFFFFF
 # The pid of all processes outside of the recorder's pid namespace; the idle task has no mappings.
 _FOREIGN_PID = 0
+# Names of executable memory without a file: is_anon_memory and is_no_dso_memory of perf.
+_ANONYMOUS = ("//anon", "/dev/zero", "/anon_hugepage", "[stack", "/SYSV", "[heap]")
 _GUEST_MAP = "[guest.kernel.kallsyms"
 _LAST_ADDRESS = (1 << 64) - 1
 _IDLE_COMM = "swapper"
@@ -275,6 +278,9 @@ class _Reader:
             if self.kernel is None or page_offset:
                 self.kernel = KernelText(symbol=name.removeprefix(KERNEL_MAP), address=page_offset)
             page_offset = (start - page_offset) & _LAST_ADDRESS
+        if line != KERNEL_LINE and name.startswith(_ANONYMOUS):
+            # Code that the process generates, as in map__new of perf.
+            name, page_offset = generated_code_of(pid), start
         file = self.number_of_file(name, _build_id(record, offset) or self.build_ids.get(name))
         end = min(start + length, _LAST_ADDRESS)
         self.maps.append((line, start, end, file, page_offset))

@@ -50,11 +50,17 @@ class Task(NamedTuple):
     comm: str
 
 
+def generated_code_of(pid: int) -> str:
+    """Return the file in which a process lists the functions that it generates (JIT)."""
+    return f"/tmp/perf-{pid}.map"  # noqa: S108 # its name for perf and for the compilers
+
+
 class MappedFile(NamedTuple):
     """A file that a process or the kernel mapped.
 
-    :param path: as perf wrote it: ``/usr/lib/libc.so.6``, ``[vdso]``, ``//anon``,
-        ``[kernel.kallsyms]_text``, ``/lib/modules/…/nf_conntrack.ko``
+    :param path: as perf wrote it: ``/usr/lib/libc.so.6``, ``[vdso]``, ``[kernel.kallsyms]_text``,
+        ``/lib/modules/…/nf_conntrack.ko``; ``/tmp/perf-PID.map`` for generated code of a process,
+        whose offsets are addresses
     :param build_id: hexadecimal, lower case; None if not recorded
     """
 

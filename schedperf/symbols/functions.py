@@ -20,7 +20,7 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 from schedperf.kernel.renames import newest_function
-from schedperf.symbols.place import KERNEL, Place
+from schedperf.symbols.place import KERNEL, Place, is_kernel_dso
 
 IDLE = "idle"
 
@@ -162,7 +162,7 @@ def _group_of(location: Place) -> _Group | None:
     table = function_table()
     if location.dso == KERNEL:
         return table.find(function_name(location.symbol))
-    return _longest(table.modules, location.dso[1:-1]) if location.dso.startswith("[") else None
+    return _longest(table.modules, location.dso[1:-1]) if is_kernel_dso(location.dso) else None
 
 
 def _longest(prefixes: Mapping[str, _Group], name: str) -> _Group | None:

@@ -16,9 +16,15 @@ from schedperf.kernel.kallsyms import (
     without_generated_code,
     without_modules,
 )
-from schedperf.kernel.user_symbols import FileSymbols, file_symbols
+from schedperf.kernel.user_symbols import (
+    FileSymbols,
+    file_symbols,
+    read_generated_symbols,
+)
+from schedperf.model.errors import InputError
 from schedperf.perf_data.recording import KernelText, MappedFile, Recording
-from schedperf.symbols.places import Symbols, maps_modules
+from schedperf.symbols.place import is_jit
+from schedperf.symbols.places import Symbols, dso_name, maps_modules
 from schedperf.symbols.recorded_kernel import (
     WITHOUT_BUILD_IDS,
     has_kernel_code,
@@ -45,12 +51,12 @@ def symbols_for_file(
     :param system: system of the running kernel; None: this machine
     :raises InputError: ``kernel_symbols`` cannot be read, or is not a symbol table
     """
+    system = system or System()
     if kernel_symbols is not None:
         kernel: KernelSymbols | None = _given(kernel_symbols, recording.kernel, note)
     else:
-        kernel = _running(recording, note, system or System())
-    has_build_ids = any(file.build_id is not None for file in recording.files)
-    return Symbols(kernel, _LocalFiles(note, has_build_ids=has_build_ids).find)
+        kernel = _running(recording, note, system)
+    return Symbols(kernel, _LocalFiles(recording, note, system).find)
 
 
 def _given(path: Path, kernel: KernelText | None, note: Callable[[str], None]) -> KernelSymbols:
@@ -115,12 +121,18 @@ def _moved(text: str, label: str, slide: int) -> KernelSymbols:
 class _LocalFiles:
     """Finds symbols in local files; notes only the first file that does not match."""
 
-    def __init__(self, note: Callable[[str], None], *, has_build_ids: bool) -> None:
+    def __init__(self, recording: Recording, note: Callable[[str], None], system: System) -> None:
         self._note = note
+        has_build_ids = any(file.build_id is not None for file in recording.files)
         self._hint = "" if has_build_ids else f" ({WITHOUT_BUILD_IDS})"
+        # The number of a process says nothing on another machine.
+        running, _ = attempt(build_id, system)
+        self._is_here = running is not None and running == recording.kernel_build_id
         self._noted: set[str] = set()
 
     def find(self, mapped: MappedFile) -> FileSymbols | None:
+        if is_jit(dso_name(mapped.path)):
+            return self._generated(mapped.path) if self._is_here else None
         if not mapped.path.startswith(("/", VDSO)) or mapped.path.startswith("//"):
             return None
         if mapped.build_id is None:
@@ -139,6 +151,21 @@ class _LocalFiles:
             self._refuse(mapped, "build id differs from perf.data")
             return None
         return file_symbols(symbols.functions)
+
+    def _generated(self, path: str) -> FileSymbols | None:
+        try:
+            symbols = read_generated_symbols(Path(path))
+        except FileNotFoundError:
+            return None
+        except InputError as error:
+            self._note_once("generated", str(error))
+            return None
+        self._note_once(
+            "by number",
+            f"{path}: functions of generated code are read from the file of a process of the same "
+            "number; it is wrong if another process has written it since",
+        )
+        return symbols
 
     def _refuse(self, mapped: MappedFile, reason: str) -> None:
         self._note_once(

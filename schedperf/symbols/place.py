@@ -5,6 +5,15 @@ from typing import NamedTuple
 
 KERNEL = "[kernel]"
 BPF = "[bpf]"
+UNKNOWN = "[unknown]"
+# Code that a process generated; perf appends the number of the process.
+JIT = "[JIT]"
+_OF_PROCESS = f"{JIT} tid "
+# Places that are no kernel code in spite of their brackets: what the kernel maps into processes,
+# generated code, and other machines' code.
+_NO_KERNEL = frozenset(
+    (UNKNOWN, JIT, "[vdso]", "[vsyscall]", "[hypervisor]", "[guest]", "[guest kernel]")
+)
 
 
 class Place(NamedTuple):
@@ -12,8 +21,24 @@ class Place(NamedTuple):
 
     :param symbol: a function; ``[libc.so.6] unresolved`` for all unresolved addresses of a file,
         or ``libc.so.6+0x28490`` for one of them
-    :param dso: ``[kernel]``, a module ``[nf_conntrack]``, ``[bpf]``, or a file's name
+    :param dso: ``[kernel]``, a module ``[nf_conntrack]``, ``[bpf]``, ``[JIT] tid 4242`` for code
+        that a process generated, ``[unknown]``, or a file's name
     """
 
     symbol: str
     dso: str
+
+
+def jit_of(pid: int | str) -> str:
+    """Return the name of the code that a process generated."""
+    return f"{_OF_PROCESS}{pid}"
+
+
+def is_jit(dso: str) -> bool:
+    """Return whether this is code that a process generated."""
+    return dso == JIT or dso.startswith(_OF_PROCESS)
+
+
+def is_kernel_dso(dso: str) -> bool:
+    """Return whether this is the kernel, one of its modules or a BPF program."""
+    return dso.startswith("[") and dso not in _NO_KERNEL and not is_jit(dso)

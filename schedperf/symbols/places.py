@@ -10,6 +10,7 @@
 Addresses are processed as arrays; Python code runs only once per place.
 """
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -38,8 +39,9 @@ from schedperf.perf_data.recording import (
     MappedFile,
     Recording,
     RuntimeSymbol,
+    generated_code_of,
 )
-from schedperf.symbols.place import BPF, KERNEL, Place
+from schedperf.symbols.place import BPF, KERNEL, UNKNOWN, Place, jit_of
 
 __all__ = ["BPF", "KERNEL", "Place", "Placed", "Symbols", "build_ids", "place_samples"]
 # Modes by PERF_CONTEXT_* marker of include/uapi/linux/perf_event.h, as unsigned 64-bit numbers.
@@ -56,7 +58,7 @@ _OTHER_MODES = {
     MODE_GUEST_KERNEL: "[guest kernel]",
     MODE_GUEST_USER: "[guest]",
 }
-_UNKNOWN = "[unknown]"
+_JIT_MAP = re.compile(re.escape(generated_code_of(0)).replace("0", r"(\d+)"))
 # PERF_RECORD_KSYMBOL_TYPE_BPF; the other type is out-of-line code of ftrace and kprobes.
 _KSYMBOL_BPF = 1
 # kallsyms lists out-of-line code with a "module" too: __builtin__ftrace, __builtin__kprobes.
@@ -103,7 +105,7 @@ class _Namer:
 
     def other_code(self, mode: int) -> int:
         """Return the place of all addresses of a mode without symbols."""
-        return self._code(_unresolved(_OTHER_MODES.get(mode, _UNKNOWN)))
+        return self._code(_unresolved(_OTHER_MODES.get(mode, UNKNOWN)))
 
     def kernel_codes(self, addresses: Addresses) -> Integers:
         """Return the places of addresses in the kernel, its modules and BPF programs."""
@@ -134,14 +136,14 @@ class _Namer:
         files, offsets = self._recording.spaces.find(spaces, addresses)
         for file, chosen in _groups(files):
             if file == NO_FILE:
-                codes[chosen] = self._code(_unresolved("unknown"))
+                codes[chosen] = self._code(_unresolved(UNKNOWN))
                 continue
             mapped = self._recording.files[file]
             codes[chosen] = self._file_codes(mapped, offsets[chosen])
         return codes
 
     def _file_codes(self, mapped: MappedFile, offsets: Addresses) -> Integers:
-        dso = mapped.path.rpartition("/")[2] or mapped.path or "unknown"
+        dso = dso_name(mapped.path)
         codes = np.full(len(offsets), NO_SYMBOL, np.int64)
         symbols = self._symbols.of_file(mapped)
         if symbols is None:
@@ -437,6 +439,12 @@ def _groups(keys: Integers) -> Iterator[tuple[int, Integers]]:
 
 def _runtime_place(symbol: RuntimeSymbol) -> Place:
     return Place(symbol.name, BPF if symbol.kind == _KSYMBOL_BPF else KERNEL)
+
+
+def dso_name(path: str) -> str:
+    """Return the name of a mapped file, as perf shortens it."""
+    generated = _JIT_MAP.fullmatch(path)
+    return jit_of(generated[1]) if generated else path.rpartition("/")[2] or UNKNOWN
 
 
 def _dso_of(symbol: Symbol) -> str:

@@ -13,12 +13,14 @@ import os
 import stat
 import struct
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from schedperf_collectors.contract import Function
+from schedperf_collectors.machine.elf_plt import PLT_SECTIONS, PltEntry, plt_entries
 
 # A program of a gigabyte with one section a function has some 10,000; a debug file no more.
 MOST_SECTIONS = 100_000
@@ -40,10 +42,13 @@ DEBUG_FILES = Path("/usr/lib/debug/.build-id")
 MAGIC = b"\x7fELF"
 NT_GNU_BUILD_ID = 3
 _PT_LOAD, _PT_NOTE = 1, 4
-_SHT_SYMTAB, _SHT_NOBITS, _SHT_DYNSYM = 2, 8, 11
+_SHT_SYMTAB, _SHT_RELA, _SHT_NOBITS, _SHT_DYNSYM = 2, 4, 8, 11
 _STT_NOTYPE, _STT_FUNC, _STT_GNU_IFUNC = 0, 2, 10
 _STB_LOCAL, _STB_GLOBAL, _STB_WEAK = 0, 1, 2
 _SHN_UNDEF, _SHN_ABS = 0, 0xFFF1
+# 60,000 functions of other libraries; and a million relocations, of which a browser has more.
+MOST_PLT_BYTES = 1 << 20
+MOST_RELOCATION_BYTES = 24_000_000
 # Offsets in a file are loff_t, which is signed.
 _OFFSET_LIMIT = 1 << 63
 # Where 16 bits are too few, e_phnum says this, and the first section header has the number.
@@ -88,9 +93,11 @@ _SHAPES = {
 class _Section(NamedTuple):
     name: int
     kind: int
+    address: int
     offset: int
     size: int
     link: int
+    entry_bytes: int
 
 
 class _Segment(NamedTuple):
@@ -185,7 +192,9 @@ class _Elf:
         if len(start) < 16 + header.size:
             raise BadElf("truncated ELF header")
         fields = header.unpack_from(start, 16)
-        _, _, _, _, segments_at, sections_at, _, _, _, segments, _, sections, names = fields
+        _, self.machine, _, _, segments_at, sections_at, _, _, _, segments, _, sections, names = (
+            fields
+        )
         first = self._rows(sections_at, 1, self._shape.section) if sections_at else []
         if first:
             # Numbers that need more than 16 bits are in the first section header.
@@ -223,16 +232,56 @@ class _Elf:
             (section for section in self.sections if section.kind == kind and section.size), None
         )
 
-    def debugdata(self) -> bytes | None:
-        # "Mini debug information": an xz-compressed ELF file with stripped symbols.
+    def section_named(self, name: bytes) -> _Section | None:
+        # One with contents.
         if not self._names < len(self.sections):
             return None
         names = self.read(self.sections[self._names].offset, self.sections[self._names].size)
         for section in self.sections:
-            end = section.name + len(_DEBUGDATA) + 1
-            if names[section.name : end] == _DEBUGDATA + b"\0" and section.kind != _SHT_NOBITS:
-                return self.read(section.offset, section.size)
+            end = section.name + len(name) + 1
+            if names[section.name : end] == name + b"\0" and section.kind != _SHT_NOBITS:
+                return section
         return None
+
+    def debugdata(self) -> bytes | None:
+        # "Mini debug information": an xz-compressed ELF file with stripped symbols.
+        section = self.section_named(_DEBUGDATA)
+        return None if section is None else self.read(section.offset, section.size)
+
+    def plt_symbols(self) -> Iterator[_Symbol]:
+        """Yield the entries of the procedure linkage table, as ``read@plt``."""
+        entries: dict[int, list[PltEntry]] = defaultdict(list)
+        for name in PLT_SECTIONS:
+            section = self.section_named(name)
+            if section is not None and section.size <= MOST_PLT_BYTES:
+                code = self.read(section.offset, section.size)
+                for entry in plt_entries(self.machine, code, section.address, section.entry_bytes):
+                    entries[entry.slot].append(entry)
+        for slot, function in self._named_slots(entries):
+            for entry in entries[slot]:
+                yield _Symbol(entry.address, entry.size, _STB_GLOBAL, f"{function}@plt")
+
+    def _named_slots(self, slots: Container[int]) -> Iterator[tuple[int, str]]:
+        # The functions that the dynamic linker puts into slots of the global offset table.
+        table = self.section_of_kind(_SHT_DYNSYM)
+        if self._shape is not _SHAPES[2] or table is None or table.link >= len(self.sections):
+            return
+        layout = struct.Struct(self.order + self._shape.symbol)
+        relocation = struct.Struct(f"{self.order}QQq")
+        symbols = self.read(table.offset, table.size)
+        names = self.read(self.sections[table.link].offset, self.sections[table.link].size)
+        for section in self.sections:
+            if section.kind != _SHT_RELA or section.size > MOST_RELOCATION_BYTES:
+                continue
+            content = self.read(section.offset, section.size - section.size % relocation.size)
+            for slot, info, addend in relocation.iter_unpack(content):
+                if slot in slots:
+                    at = (info >> 32) * layout.size
+                    if not at:
+                        # A function that chooses another one by the kind of CPU has no symbol.
+                        yield slot, f"*ABS*+{addend:#x}"
+                    elif at + layout.size <= len(symbols):
+                        yield slot, _name_at(names, layout.unpack_from(symbols, at)[0])
 
     def symbols(self, table: _Section) -> Iterator[_Symbol]:
         """Yield the functions of a symbol table."""
@@ -266,8 +315,8 @@ class _Elf:
         if count > MOST_SECTIONS:
             raise BadElf(f"{count} ELF sections (at most {MOST_SECTIONS} are supported)")
         for row in self._rows(offset, count, self._shape.section):
-            name, kind, _, _, start, size, link, *_ = row
-            yield _Section(name, kind, start, size, link)
+            name, kind, _, address, start, size, link, _, _, entry_bytes = row
+            yield _Section(name, kind, address, start, size, link, entry_bytes)
 
     def _rows(self, offset: int, count: int, layout: str) -> list[tuple[int, ...]]:
         unpack = struct.Struct(self.order + layout)
@@ -275,6 +324,11 @@ class _Elf:
 
 
 def _symbols_of(elf: _Elf, debug_file: Path | None) -> tuple[str, list[_Symbol]]:
+    table, symbols = _listed_symbols(elf, debug_file)
+    return table, [*symbols, *_take(elf.plt_symbols())]
+
+
+def _listed_symbols(elf: _Elf, debug_file: Path | None) -> tuple[str, list[_Symbol]]:
     # .symtab contains all of .dynsym. perf reads the same tables in the same order.
     table = elf.section_of_kind(_SHT_SYMTAB)
     if table is not None:

@@ -13,8 +13,8 @@ import numpy as np
 
 from schedperf.perf_data.recording import Recording
 from schedperf.symbols.functions import SharedNames
-from schedperf.symbols.place import KERNEL, Place
-from schedperf.symbols.places import Placed
+from schedperf.symbols.place import JIT, KERNEL, Place, is_jit
+from schedperf.symbols.places import Placed, dso_name
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,6 +48,10 @@ class Alignment:
 
     def of(self, location: Place) -> Place:
         """Return the place under which this one is compared."""
+        if is_jit(location.dso):
+            # The numbers of processes differ from run to run.
+            is_named = not _is_unresolved(location)
+            return Place(location.symbol if is_named else f"{JIT} unresolved", JIT)
         if location.dso in self.whole:
             return Place(f"{_bracketed(location.dso)} as a whole", location.dso)
         if not _is_offset(location):
@@ -62,7 +66,7 @@ def names_of(recording: Recording, placed: Placed) -> FileNames:
     sampled = {location.dso for location in placed.places}
     builds: dict[str, set[str | None]] = {}
     for file in recording.files:
-        name = file.path.rpartition("/")[2]
+        name = dso_name(file.path)
         if name in sampled:
             builds.setdefault(name, set()).add(file.build_id)
     return FileNames(

@@ -13,17 +13,10 @@ from numpy.typing import NDArray
 from schedperf.evidence.profile.record import SMALLEST_CHANGE_PP
 from schedperf.model.verdict import FALSE_DISCOVERY_RATE
 from schedperf.symbols.functions import is_idle_routine
-from schedperf.symbols.place import Place
+from schedperf.symbols.place import Place, is_kernel_dso
 
 if TYPE_CHECKING:
     from schedperf.stats import Columns
-
-# Places that are no kernel code in spite of their brackets: what the kernel maps into processes,
-# and other machines' code.
-_NO_KERNEL = frozenset(
-    ("[vdso]", "[vsyscall]", "[unknown]", "[hypervisor]", "[guest]", "[guest kernel]", "[heap]",
-     "[stack]", "[anon]")
-)  # fmt: skip
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -31,12 +24,12 @@ Flags = NDArray[np.bool_]
 
 def is_kernel_code(location: Place) -> bool:
     """Return whether this is code of the kernel, its modules or its BPF programs."""
-    return location.dso.startswith("[") and location.dso not in _NO_KERNEL
+    return is_kernel_dso(location.dso)
 
 
 def is_idle_time(location: Place) -> bool:
     """Return whether this is an idle routine of the idle task or of idle injection."""
-    return location.dso.startswith("[") and is_idle_routine(location)
+    return is_kernel_dso(location.dso) and is_idle_routine(location)
 
 
 def is_hot(base: Floats, new: Floats) -> Flags:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from schedperf.model.errors import InputError
 from schedperf.perf_data import Recording, read_perf_data
-from schedperf.perf_data.recording import KERNEL_MAP, MappedFile
+from schedperf.perf_data.recording import KERNEL_MAP, MappedFile, generated_code_of
 from schedperf.symbols.local_symbols import symbols_for_file
 from schedperf_collectors.machine.system import System
 from schedperf_collectors.symbols import read_file
@@ -218,6 +219,53 @@ def test_a_file_without_a_recorded_build_id_is_not_found_by_its_path(
         assert of_file(MappedFile(path, None)) is None
     assert len(heard) == 1
     assert heard[0].startswith(f"{sys.executable}: perf.data does not record its build id")
+
+
+@pytest.fixture
+def generated() -> Iterator[Path]:
+    """List the functions that a process has generated; no process has this number."""
+    path = Path(generated_code_of(1 << 22))
+    path.write_text("7f00 10 old\nno function\n7f00 20 hot /app/x.js:12\n0x8000 8 cold\n")
+    yield path
+    path.unlink()
+
+
+@pytest.mark.parametrize(
+    ("notes", "is_here"), [(NOTES, True), (NOTES[:-1] + b"\xff", False), (b"", False)]
+)
+def test_generated_code_is_named_only_on_the_machine_that_recorded_it(
+    recording: Recording,
+    kernel: KernelImage,
+    make_machine: Callable[[bytes, str], System],
+    generated: Path,
+    notes: bytes,
+    *,
+    is_here: bool,
+) -> None:
+    heard: list[str] = []
+    machine = make_machine(notes, kernel.kallsyms())
+    of_file = symbols_for_file(recording, None, heard.append, machine).of_file
+    found = of_file(MappedFile(str(generated), None))
+    assert (found is not None) == is_here
+    if found is not None:
+        # Names may have blanks, and the last function of an address counts.
+        assert found.names == ("hot /app/x.js:12", "cold")
+        assert "of a process of the same number" in heard[-1]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_generated_code_that_another_user_lists_is_not_used(
+    recording: Recording,
+    kernel: KernelImage,
+    make_machine: Callable[[bytes, str], System],
+    generated: Path,
+) -> None:
+    os.chown(generated, 12345, -1)
+    heard: list[str] = []
+    machine = make_machine(NOTES, kernel.kallsyms())
+    of_file = symbols_for_file(recording, None, heard.append, machine).of_file
+    assert of_file(MappedFile(str(generated), None)) is None
+    assert heard == [f"{generated}: not used, because it belongs to another user; copy it as root"]
 
 
 def test_a_given_table_that_cannot_be_moved_is_noted(

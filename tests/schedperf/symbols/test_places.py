@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
+import platform
 import re
+import shutil
 import subprocess
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -116,7 +119,7 @@ def test_user_code_is_named_by_its_offset_in_the_file() -> None:
     assert [found[ip].symbol for ip in (sent, received, last)] == ["send", "recv", "last"]
     assert found[behind] == Place("[libbench.so] unresolved", "libbench.so")
     assert found[program] == Place("[bench] unresolved", "bench")
-    assert found[nowhere] == Place("[unknown] unresolved", "unknown")
+    assert found[nowhere] == Place("[unknown] unresolved", "[unknown]")
 
 
 def test_one_address_means_something_else_in_another_process() -> None:
@@ -271,6 +274,73 @@ def test_a_module_names_only_addresses_where_perf_saw_it_loaded(moved_by: int) -
     assert place == (
         named if not moved_by else Place("[nf_conntrack] unresolved", "[nf_conntrack]")
     )
+
+
+GENERATES_CODE = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+int main(void) {
+    /* mov %edi,%ecx; loop: dec %ecx; jnz loop; ret */
+    static const unsigned char code[] = {0x89, 0xf9, 0xff, 0xc9, 0x75, 0xfc, 0xc3};
+    unsigned char *at = mmap(0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
+                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char name[64];
+    long sum = 0;
+    memcpy(at, code, sizeof(code));
+    snprintf(name, sizeof(name), "/tmp/perf-%d.map", getpid());
+    FILE *map = fopen(name, "w");
+    fprintf(map, "%lx %zx LazyCompile:*hot /app/x.js:12\\n", (long)at, sizeof(code));
+    fclose(map);
+    puts(name);
+    for (int i = 0; i < 200; i++) {
+        ((void (*)(int))at)(1000000);
+        for (int k = 0; k < 100000; k++)
+            sum += rand();
+    }
+    return sum == 1;
+}
+"""
+
+
+@pytest.fixture
+def generating(tmp_path: Path) -> Iterator[Path]:
+    """Record a program that generates code and lists it in /tmp/perf-PID.map."""
+    if platform.machine() != "x86_64" or not shutil.which("gcc"):
+        pytest.skip("needs gcc on x86-64")
+    source, program, path = (tmp_path / name for name in ("a.c", "a.out", "perf.data"))
+    source.write_text(GENERATES_CODE)
+    subprocess.run(["gcc", "-O1", "-o", program, source], check=True)
+    command = ["perf", "record", "-q", "-e", "cpu-clock", "-F", "1999", "-o", str(path)]
+    done = subprocess.run([*command, str(program)], capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip("perf cannot record here")
+    yield path
+    Path(done.stdout.strip()).unlink()
+
+
+@pytest.mark.system
+def test_generated_code_and_linkage_tables_have_the_names_of_perf(generating: Path) -> None:
+    recording = read_perf_data(generating, "perf.data")
+    notes: list[str] = []
+    placed = place_samples(recording, symbols_for_file(recording, None, notes.append))
+    ours = Counter[Place]()
+    for row, index in enumerate(placed.of_row.tolist()):
+        ours[placed.places[index]] += int(recording.samples.period[row])
+    command = ["perf", "report", "-i", str(generating), "-t", "|", "--sort", "dso,symbol",
+               "-F", "period,dso,symbol"]  # fmt: skip
+    report = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    rows = re.findall(r"^ *(\d+) *\|(.+?) *\|\[\.\] ([^|]+?) *(?:\||$)", report, re.MULTILINE)
+    special = {
+        Place(symbol, dso): int(period)
+        for period, dso, symbol in rows
+        if symbol.endswith("@plt") or (dso.startswith("[JIT]") and not symbol.startswith("0x"))
+    }
+    assert "LazyCompile:*hot /app/x.js:12" in {symbol for symbol, _ in special}
+    assert {place: ours[place] for place in special} == special
+    assert any("functions of generated code are read from" in note for note in notes)
 
 
 @pytest.fixture

@@ -39,6 +39,13 @@ def test_what_one_side_alone_can_name_is_one_row_and_that_is_said() -> None:
     assert note.startswith("only base has kernel symbols, so ")
 
 
+def test_generated_code_is_compared_whatever_the_number_of_its_process() -> None:
+    found = align([names()], [names()])
+    for dso in ("[JIT] tid 4242", "[JIT] tid 4711"):
+        assert found.of(Place("hot", dso)) == Place("hot", "[JIT]")
+        assert found.of(Place(f"{dso} unresolved", dso)) == Place("[JIT] unresolved", "[JIT]")
+
+
 def test_what_nobody_or_everybody_can_name_stays() -> None:
     nobody = align([names(unnamed=["[kernel]"])], [names(unnamed=["[kernel]"])])
     everybody = align([names(resolved=["[kernel]"])], [names(resolved=["[kernel]"])])
