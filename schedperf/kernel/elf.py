@@ -312,7 +312,8 @@ def _percpu(
         problems["percpu"] = (
             f"{elf.label}: no per-CPU section (the kernel is not SMP)"
             if not is_module
-            else f"{elf.label}: the module has no per-CPU variables"
+            else f"{elf.label}: the module has no per-CPU variables, and its other variables have "
+            "no address until it is loaded; use the kernel's vmlinux, System.map or BTF"
         )
         return None
     rows = [symbol.row for symbol in symbols if start <= symbol.row[0] < end]

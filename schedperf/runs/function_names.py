@@ -73,6 +73,11 @@ class FunctionNames:
         """Return a text in which each renamed function, ``name()``, has the kernels' names."""
         return _CALL.sub(lambda match: self._spell(match[1]), text)
 
+    def of(self, function: str) -> str:
+        """Return the name of a function in new's kernel, or in base's; the newest if unknown."""
+        names = (kernel.of(function) for kernel in (self._new, self._base))
+        return next(filter(None, names), all_names(function)[0])
+
     def _spell(self, function: str) -> str:
         newest, *former = all_names(function)
         if not former:

@@ -168,7 +168,7 @@ class _SideEvidence:
     def _of_alarms(self, alarms: Sequence[LayoutAlarm], why: str) -> Iterator[_Merged]:
         # Each alarm is about a line that became more expensive for functions that access it.
         for alarm in alarms:
-            functions = {function.rpartition(":")[2] for function in alarm.functions}
+            functions = {newest_function(each.rpartition(":")[2]) for each in alarm.functions}
             for at in self._places():
                 symbols, unseen = self._symbols(at, functions, rises=True)
                 yield _Merged(

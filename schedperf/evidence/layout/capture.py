@@ -238,6 +238,11 @@ def candidates(source: Path | Bundle, label: str | None) -> list[Candidate]:
     read = _reader_of(head)
     if read is not None:
         return [_only(partial(read, path, label or path.name))]
+    if ".ko." in path.name and head.startswith(_COMPRESSED):
+        raise InputError(
+            f"{path}: compressed module (expected an ELF file); unpack it first, e.g. with "
+            f"{'zstd -d' if path.suffix == '.zst' else 'xz -d'}"
+        )
     if head[_TAR_AT:].startswith(_TAR_MAGIC) or head.startswith(_COMPRESSED):
         return _from_bundle(open_bundle(path), label)
     if head[_BOOT_AT:].startswith(_BOOT_MAGIC) or head.startswith(_EFI_MAGIC):

@@ -237,7 +237,7 @@ class LayoutAlarm:
     :param pairs: pairs that share or shared a line, worst first; empty if the alarm is for a set
     :param boundary: start of the line that now separates the first pair; None if nothing is
         separated
-    :param functions: functions that access the entries, under their newest names
+    :param functions: functions that access the entries, as new's kernel names them
     :param paths: hot paths of these functions
     :param claim: one sentence without a full stop
     :param cause: the edit that explains the first pair; None if there is no single edit

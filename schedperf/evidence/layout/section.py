@@ -6,6 +6,7 @@ the globals that they are in.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from schedperf.evidence import Absent, section
 from schedperf.evidence.layout.compare import Hitm, analyse_kernels, check_comparable
@@ -14,6 +15,7 @@ from schedperf.evidence.layout.record import Layout
 from schedperf.evidence.layout.sources import load_kernel
 from schedperf.model.comparison import MissingSide
 from schedperf.model.errors import InputError
+from schedperf.runs.function_names import FunctionNames, function_names
 from schedperf.runs.side import Side
 
 # Measures the heat of the entries on the lines of these sides.
@@ -32,7 +34,7 @@ def layout(sides: Sequence[Side], measure_heat: MeasureHeat | None = None) -> La
         if len(kernels) == 1:
             reasons = "; ".join(absent.reason for absent in missing)
             raise Absent(reasons or "no new side")
-        return analyse_kernels(
+        data = analyse_kernels(
             list(kernels.values()),
             sides=list(kernels),
             hitm=measure_heat([side for side in news if side.name in kernels])
@@ -42,6 +44,42 @@ def layout(sides: Sequence[Side], measure_heat: MeasureHeat | None = None) -> La
         )
     except InputError as error:
         raise Absent(str(error)) from None
+    return _spell_functions(data, function_names(sides))
+
+
+def _spell_functions(data: Layout, names: Mapping[str, FunctionNames]) -> Layout:
+    # The table of hot variables has names of several kernels. Drawings are of all sides.
+    *_, of_last = names.values()
+    return replace(
+        data,
+        comparisons=tuple(
+            replace(
+                compared,
+                alarms=tuple(
+                    replace(alarm, functions=_spell(alarm.functions, names[compared.side]))
+                    for alarm in compared.alarms
+                ),
+            )
+            for compared in data.comparisons
+        ),
+        windows=tuple(
+            replace(
+                window,
+                uses=tuple(
+                    replace(use, functions=_spell(use.functions, of_last)) for use in window.uses
+                ),
+            )
+            for window in data.windows
+        ),
+    )
+
+
+def _spell(functions: Iterable[str], names: FunctionNames) -> tuple[str, ...]:
+    # A function may have its file in front: "fair.c:load_balance".
+    parts = (function.rpartition(":") for function in functions)
+    return tuple(
+        dict.fromkeys(f"{file}{separator}{names.of(name)}" for file, separator, name in parts)
+    )
 
 
 def _load(base: Side, news: Sequence[Side]) -> tuple[Mapping[str, Kernel], list[MissingSide]]:

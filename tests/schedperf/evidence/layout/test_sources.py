@@ -2,6 +2,7 @@
 """Kernels from whatever is at hand: files, directories, bundles, and what is none of these."""
 
 import gzip
+import lzma
 import shutil
 import struct
 import subprocess
@@ -293,3 +294,13 @@ def test_the_structs_of_the_scheduler_are_there(real_kernel: Callable[[str], Pat
 def test_what_the_compiler_appended_is_no_part_of_a_name() -> None:
     names = ("warned.12", "x.llvm.123", "y.lto_priv.0", "a.b", "plain", ".1")
     assert list(map(plain_name, names)) == ["warned", "x", "y", "a.b", "plain", ".1"]
+
+
+@pytest.mark.parametrize(("suffix", "pack"), [("xz", lzma.compress), ("gz", gzip.compress)])
+def test_a_compressed_module_is_not_taken_for_a_bundle(
+    tmp_path: Path, suffix: str, pack: Callable[[bytes], bytes]
+) -> None:
+    path = tmp_path / f"ext4.ko.{suffix}"
+    path.write_bytes(pack(b"\x7fELF" + bytes(100)))
+    with pytest.raises(InputError, match=r"ext4.ko.\w+: compressed module .*; unpack it first"):
+        load_kernel(path)
