@@ -2,7 +2,7 @@
 """The rules that turn layout changes into alarms."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import permutations
 
@@ -83,6 +83,15 @@ class Facts:
         counts = self._hitm or {}
         enough = [name for name, count in counts.items() if count >= FEWEST_HITM]
         return tuple(sorted(enough, key=lambda name: (-counts[name], name)))
+
+    def has_writer(self, names: tuple[str, ...]) -> bool:
+        """Return whether someone writes one of these entries at run time.
+
+        Lines of which all entries are only read stay in the caches of all readers, however many
+        there are. Memory samples show writers that the table does not have.
+        """
+        uses = (self.use(name) for name in names)
+        return any(use and not use.is_read_mostly for use in uses) or self.are_sampled(names)
 
     def boundary(self, pair: Pair) -> int:
         """Return where the line of the later one of a pair begins in new."""
@@ -169,10 +178,10 @@ class Found:
 
 
 def find_all(facts: Facts) -> list[Found]:
-    """Apply every rule."""
-    sets = list(_spread(facts))
+    """Apply every rule; of what parted, only entries that someone writes are an alarm."""
+    sets = [spread for spread in _spread(facts) if facts.has_writer(spread.entries)]
     reported = {frozenset(pair) for alarm in sets for pair in alarm.pairs}
-    separated = list(_measured_pairs(facts))
+    separated = [pair for pair in _measured_pairs(facts) if facts.has_writer(pair.entries)]
     reported |= {frozenset(pair) for alarm in separated for pair in alarm.pairs}
     joined = list(_joined(facts))
     shared = {frozenset(pair) for alarm in joined for pair in alarm.pairs}
@@ -184,6 +193,17 @@ def find_all(facts: Facts) -> list[Found]:
         *sets,
         *_broken_groups(facts),
     ]
+
+
+def find_only_read(facts: Facts, raised: Iterable[Found]) -> tuple[Pair, ...]:
+    """Return the pairs that parted and are used together, but that nobody writes.
+
+    :param raised: the alarms; their pairs are left out
+    """
+    alarmed = {pair for found in raised for pair in found.pairs}
+    parted = [pair for found in (*_measured_pairs(facts), *_spread(facts)) for pair in found.pairs]
+    pairs = dict.fromkeys((*parted, *_pairs_of_a_function(facts)))
+    return tuple(pair for pair in pairs if pair not in alarmed and not facts.has_writer(pair))
 
 
 def _measured_pairs(facts: Facts) -> Iterator[Found]:
@@ -210,29 +230,13 @@ def _apart_claim(facts: Facts, pair: Pair) -> str:
 
 
 def _inferred_pairs(facts: Facts, reported: set[frozenset[str]]) -> Iterator[Found]:
-    # Pairs that one function accesses. Leaving the line of what other CPUs write is good.
-    pairs: list[Pair] = []
-    functions: set[str] = set()
-    seen: set[frozenset[Use]] = set()
-    for pair in facts.change.lines.separated:
-        first_use, second_use = (facts.use(name) for name in pair)
-        if (
-            not first_use
-            or not second_use
-            or first_use == second_use
-            or frozenset(pair) in reported
-        ):
-            continue
-        common = facts.table.common_functions(first_use, second_use)
-        is_disturbed = first_use.written == "remote" or second_use.written == "remote"
-        if not common or is_disturbed or not (first_use.is_hot and second_use.is_hot):
-            continue
-        # Both halves of a list head are one row of the table.
-        if frozenset((first_use, second_use)) not in seen:
-            seen.add(frozenset((first_use, second_use)))
-            pairs.append(pair)
-            functions.update(common)
+    pairs = [
+        pair
+        for pair in _pairs_of_a_function(facts)
+        if frozenset(pair) not in reported and facts.has_writer(pair)
+    ]
     if pairs:
+        functions = {name for pair in pairs for name in _common_functions(facts, pair)}
         more = f" ({len(pairs) - 1} more pairs)" if len(pairs) > 1 else ""
         yield Found(
             rule="separated",
@@ -243,6 +247,24 @@ def _inferred_pairs(facts: Facts, reported: set[frozenset[str]]) -> Iterator[Fou
             is_apart=True,
             functions=tuple(sorted(functions)),
         )
+
+
+def _pairs_of_a_function(facts: Facts) -> list[Pair]:
+    # Separated pairs that one function accesses. Leaving the line of what other CPUs write is good.
+    # Both halves of a list head are one row of the table.
+    pairs: dict[frozenset[Use], Pair] = {}
+    for pair in facts.change.lines.separated:
+        uses = {use for name in pair if (use := facts.use(name))}
+        is_disturbed = any(use.written == "remote" for use in uses)
+        is_hot = len(uses) == PAIR and all(use.is_hot for use in uses)
+        if is_hot and not is_disturbed and _common_functions(facts, pair):
+            pairs.setdefault(frozenset(uses), pair)
+    return list(pairs.values())
+
+
+def _common_functions(facts: Facts, pair: Pair) -> tuple[str, ...]:
+    first, second = (facts.use(name) for name in pair)
+    return facts.table.common_functions(first, second) if first and second else ()
 
 
 def _joined(facts: Facts) -> Iterator[Found]:

@@ -8,14 +8,15 @@
 
 A rule raises an alarm if, by the table of hot variables, a change may affect performance. Alarms do
 not predict the cost: the same separation cost 27% on one CPU and nothing on two others. Entries
-that moved and are not in the table have unknown heat and raise no alarm.
+that moved and are not in the table have unknown heat and raise no alarm, and neither do entries that
+parted and that nobody writes.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import get_args
 
-from schedperf.evidence.layout.alarms import Facts, Found, find_all
+from schedperf.evidence.layout.alarms import Facts, Found, find_all, find_only_read
 from schedperf.evidence.layout.cotenancy import UnitChange
 from schedperf.evidence.layout.heat import HeatTable, heat_table
 from schedperf.evidence.layout.model import Unit, say_unsized
@@ -49,6 +50,7 @@ class Ranking:
 
     :param alarms: best evidence first
     :param regained: sets that share a line again or occupy fewer lines in new
+    :param only_read: separated pairs that are used together, but that nobody writes at run time
     :param unknown_heat: entries that moved or were added and are not in the table
     :param quiet: entries that moved or were added, are in the table, and are in no alarm
     """
@@ -56,6 +58,7 @@ class Ranking:
     unit: str
     alarms: tuple[LayoutAlarm, ...]
     regained: tuple[LayoutRegained, ...]
+    only_read: tuple[Pair, ...]
     unknown_heat: tuple[str, ...]
     quiet: tuple[str, ...]
 
@@ -76,7 +79,8 @@ def rank_change(
         take precedence over the table. None: not sampled
     """
     facts = Facts(change, base, new, table or heat_table(), hitm)
-    alarms = sorted((_alarm(facts, raised) for raised in find_all(facts)), key=_rank)
+    raised = find_all(facts)
+    alarms = sorted((_alarm(facts, each) for each in raised), key=_rank)
     touched = _touched(change)
     alarmed = {name for alarm in alarms for name in alarm.names}
     return Ranking(
@@ -88,6 +92,7 @@ def rank_change(
             )
             for group, names in facts.regained()
         ),
+        only_read=find_only_read(facts, raised),
         unknown_heat=tuple(name for name in touched if facts.use(name) is None),
         quiet=tuple(name for name in touched if facts.use(name) and name not in alarmed),
     )

@@ -387,6 +387,11 @@ class LayoutUnit:
     removed: tuple[LayoutTenant, ...]
     renamed: tuple[LayoutRename, ...]
     resized: tuple[LayoutResize, ...]
+    only_read: Annotated[
+        tuple[Pair, ...],
+        "separated pairs that are used together but raise no alarm, because neither is written at "
+        "run time: by the table of hot variables and by memory samples",
+    ]
     causes: tuple[LayoutCause, ...]
     unknown_heat: tuple[str, ...]
     quiet: tuple[str, ...]

@@ -137,7 +137,9 @@ def compare_pair(
     if _is_equal(base, new):
         # Two builds of one source share most units, and the globals alone take a second.
         change = _unchanged(base, new, line_bytes)
-        ranking = Ranking(unit=base.name, alarms=(), regained=(), unknown_heat=(), quiet=())
+        ranking = Ranking(
+            unit=base.name, alarms=(), regained=(), only_read=(), unknown_heat=(), quiet=()
+        )
     else:
         change = compare_units(base, new, line_bytes)
         ranking = rank_change(change, base, new, hitm=hitm, prefix=prefix)
@@ -204,6 +206,7 @@ def unit_record(pair: UnitPair) -> LayoutUnit:
         removed=_tenants(change.removed),
         renamed=change.renamed[:MOST_LISTED],
         resized=change.resized[:MOST_LISTED],
+        only_read=ranking.only_read,
         causes=tuple(shorten_cause(cause) for cause in change.causes[:MOST_LISTED]),
         unknown_heat=ranking.unknown_heat[:MOST_LISTED],
         quiet=ranking.quiet[:MOST_LISTED],

@@ -274,6 +274,15 @@ def _describe_names(unit: LayoutUnit) -> Iterator[Block]:
     renamed = [f"{variable.base_name} -> {variable.new_name}" for variable in unit.renamed]
     if renamed:
         yield Text(text=f"{called}: renamed: {list_names(renamed, counts.renamed)}")
+    if unit.only_read:
+        pairs = [" and ".join(pair) for pair in unit.only_read]
+        yield Text(
+            text=(
+                f"{called}: no longer on one line, but only read at run time, so no alarm: "
+                f"{list_names(pairs, len(pairs))}"
+            ),
+            tone="muted",
+        )
     if counts.unknown_heat:
         names = list_names(unit.unknown_heat, counts.unknown_heat, MOST_UNKNOWN)
         yield Text(

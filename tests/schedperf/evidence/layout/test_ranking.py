@@ -145,6 +145,55 @@ def test_fields_that_one_function_touches_are_a_hot_pair(make_unit: MakeUnit) ->
     assert any("not confirmed by a published measurement" in limit for limit in alarm.limits)
 
 
+# Variables of 6.1 that a function reads together, and that only a sysctl writes.
+READ_ONLY_PAIR = ("sysctl_sched_min_granularity", "sysctl_sched_latency")
+
+
+def part(make_unit: MakeUnit, unit: str, names: tuple[str, ...]) -> tuple[Unit, Unit]:
+    """Return a unit with these on one line, and with the last of them on the next."""
+    *staying, last = names
+    kept = [(name, 8 * number, 8) for number, name in enumerate(staying)]
+    return make_unit(unit, *kept, (last, 56, 8)), make_unit(unit, *kept, (last, 64, 8))
+
+
+def test_variables_that_are_only_read_do_no_harm_on_two_lines(make_unit: MakeUnit) -> None:
+    ranking = rank(*part(make_unit, "globals", READ_ONLY_PAIR))
+
+    assert ranking.alarms == ()
+    assert ranking.only_read == (READ_ONLY_PAIR,)
+    assert ranking.quiet == READ_ONLY_PAIR[1:]
+
+
+def test_memory_samples_show_a_writer_that_the_table_does_not_know(make_unit: MakeUnit) -> None:
+    base, new = part(make_unit, "globals", READ_ONLY_PAIR)
+
+    alarm = only(rank(base, new, hitm={READ_ONLY_PAIR[0]: 12}))
+
+    assert (alarm.rule, alarm.grade) == ("separated", "sampled")
+    assert rank(base, new, hitm={READ_ONLY_PAIR[0]: 12}).only_read == ()
+
+
+def test_a_measured_set_of_which_nobody_is_written_raises_nothing(make_unit: MakeUnit) -> None:
+    # Without CONFIG_CGROUP_CPUACCT the set of the seed has no member that is written.
+    names = ("sd_llc_shared", "sd_llc_id", "sd_share_id")
+
+    ranking = rank(*part(make_unit, "percpu", names))
+
+    assert ranking.alarms == ()
+    assert ranking.only_read == (("sd_llc_shared", "sd_share_id"), ("sd_llc_id", "sd_share_id"))
+
+
+def test_a_measured_set_with_a_member_that_is_written_still_is_an_alarm(
+    make_unit: MakeUnit,
+) -> None:
+    names = ("root_cpuacct_cpuusage", "sd_llc_shared", "sd_llc_id", "sd_share_id")
+
+    ranking = rank(*part(make_unit, "percpu", names))
+
+    assert "spread" in {alarm.rule for alarm in ranking.alarms}
+    assert ranking.only_read == ()
+
+
 def test_parting_from_what_other_cpus_write_is_no_loss(make_unit: MakeUnit) -> None:
     base = make_unit("struct rq", ("ttwu_pending", 0, 4), ("idle", 8, 8))
     new = make_unit("struct rq", ("ttwu_pending", 0, 4), ("idle", 64, 8))
@@ -334,7 +383,9 @@ def test_a_layout_compared_with_itself_raises_nothing(
 
     ranking = rank(section, section)
 
-    assert ranking == Ranking(unit="percpu", alarms=(), regained=(), unknown_heat=(), quiet=())
+    assert ranking == Ranking(
+        unit="percpu", alarms=(), regained=(), only_read=(), unknown_heat=(), quiet=()
+    )
 
 
 names = st.sampled_from(sorted(name for where, name in heat_table().uses if where == "percpu"))
