@@ -58,6 +58,8 @@ class Facts:
         return {called.get(name, name): span for name, span in spans.items()}
 
     def _lines(self, span: Span) -> frozenset[int]:
+        if span.is_empty:
+            return frozenset()
         first, last = span.lines(self.line_bytes)
         # Lines between the first and the last are its own, so the two are all that can be shared.
         return frozenset((first, last))
@@ -136,8 +138,10 @@ class Facts:
         """Return the number of lines that entries of a side occupy."""
         lines = set[int]()
         for name in names:
-            first, last = self.spans[side][name].lines(self.line_bytes)
-            lines.update(range(first, last + 1))
+            span = self.spans[side][name]
+            if not span.is_empty:
+                first, last = span.lines(self.line_bytes)
+                lines.update(range(first, last + 1))
         return len(lines)
 
     def fewest(self, names: tuple[str, ...], side: int) -> int:
@@ -146,9 +150,9 @@ class Facts:
         for name in names:
             span = self.spans[side][name]
             # Fields of a union are the same bytes.
-            if span.start not in taken:
+            if span.start not in taken and not span.is_empty:
                 taken.add(span.start)
-                size = max(span.end - span.start, 1) if span.is_sized else USUAL_BYTES
+                size = span.end - span.start if span.is_sized else USUAL_BYTES
                 alignment = min(size & -size, span.start & -span.start or size & -size, 8)
                 blocks.append(Block(name=name, size=size, alignment=alignment))
         return fewest_lines(blocks, self.line_bytes).lines

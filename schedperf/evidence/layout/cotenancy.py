@@ -75,6 +75,11 @@ class Span(NamedTuple):
     end: int
     is_sized: bool
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether it is known to have no bytes, as a flexible array, so that it is on no line."""
+        return self.is_sized and self.start == self.end
+
     def lines(self, line_bytes: int) -> Lines:
         """Return the first and the last line; of one without bytes where it would start."""
         last = self.end - 1 if self.end > self.start else self.start
@@ -146,7 +151,7 @@ def sharing_pairs(
     rows = [
         (*span.lines(line_bytes), name)
         for name, span in spans.items()
-        if (names is None or name in names) and not (span.is_sized and span.start == span.end)
+        if (names is None or name in names) and not span.is_empty
     ]
     rows.sort()
     pairs: set[frozenset[str]] = set()

@@ -152,19 +152,30 @@ def _uses(unit: Unit) -> dict[str, Use]:
 
 def _counts(sheet: Sheet, line_bytes: int, hot: Sequence[str]) -> LayoutMapCounts:
     unit = sheet.unit
-    spans = spans_of(unit.entries, unit.kind, unit.size).values()
     is_struct = unit.kind == "struct"
     is_sized = all(entry.size is not None for entry in unit.entries)
     hole_sizes = [size for _, size in holes(unit)] if is_struct and is_sized else None
     return LayoutMapCounts(
         entries=len(unit.entries),
-        lines=_covered(span.lines(line_bytes) for span in spans),
+        lines=count_lines(unit, line_bytes),
         hot=len(hot),
         hot_lines=len(sheet.starts(hot)),
         holes=None if hole_sizes is None else len(hole_sizes),
         hole_bytes=None if hole_sizes is None else sum(hole_sizes),
         padding=padding(unit) if is_struct else None,
     )
+
+
+def count_lines(unit: Unit, line_bytes: int) -> int:
+    """Return on how many lines a unit is.
+
+    All bytes of a struct count, as in pahole, holes and padding too; of a section the lines that
+    somebody is on.
+    """
+    if unit.kind == "struct" and unit.size is not None:
+        return -(-unit.size // line_bytes)
+    spans = spans_of(unit.entries, unit.kind, unit.size).values()
+    return _covered(span.lines(line_bytes) for span in spans if not span.is_empty)
 
 
 def _covered(ends: Iterable[tuple[int, int]]) -> int:

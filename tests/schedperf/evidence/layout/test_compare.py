@@ -312,6 +312,30 @@ def test_one_kernel_alone_is_a_map_that_its_schema_describes() -> None:
     assert [(advice.about, advice.lines_before) for advice in section.advice] == [("hot", 2)]
 
 
+@pytest.mark.parametrize(
+    ("places", "bytes_", "lines"),
+    [
+        # mm_struct: an empty flexible array behind the last whole line.
+        ({"owner": (0, 8), "pad": (56, 8), "cpu_bitmap": (64, 0)}, 64, 1),
+        ({"owner": (0, 8), "cpu_bitmap": (8, 0)}, 64, 1),
+        # Padding and holes are lines of the struct too.
+        ({"lock": (0, 4)}, 128, 2),
+        ({"lock": (0, 4), "count": (192, 4)}, 256, 4),
+        ({}, 0, 0),
+    ],
+)
+def test_a_struct_has_the_lines_of_its_bytes(places: Places, bytes_: int, lines: int) -> None:
+    struct = replace(unit("struct mm_struct", places), size=bytes_)
+    (found,) = map_kernel(kernel("a", struct)).maps
+    assert found.counts.lines == lines
+
+
+def test_an_entry_without_bytes_has_no_line_of_a_section_either() -> None:
+    empty = unit("percpu", {"sd_llc": (0, 8), "empty": (64, 0), "sd_llc_id": (128, None)})
+    (found,) = map_kernel(kernel("a", empty)).maps
+    assert found.counts.lines == 2
+
+
 def test_damaged_units_end_in_one_line() -> None:
     one = unit("percpu", BASE)
     beyond = replace(one, entries=(Entry(name="x", offset=1 << 50, size=8),))

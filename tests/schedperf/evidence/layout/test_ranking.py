@@ -226,6 +226,20 @@ def test_an_added_remotely_written_field_beside_a_read_mostly_one_is_an_alarm(
     assert set(alarm.names) == {"sd", "rd", "nohz_flags"}
 
 
+def test_an_added_field_without_bytes_shares_no_line(make_unit: MakeUnit) -> None:
+    base = make_unit("struct rq", ("sd", 0, 8))
+    new = make_unit("struct rq", ("sd", 0, 8), ("nohz_flags", 8, 0))
+
+    assert rank(base, new).alarms == ()
+
+
+def test_a_member_without_bytes_adds_no_line_to_a_measured_set(make_unit: MakeUnit) -> None:
+    fields = (("clock_task", 0, 8), ("clock_pelt", 8, 8), ("clock_idle", 16, 0))
+    new = (*fields[:2], ("clock_idle", 64, 0))
+
+    assert rank(make_unit("struct rq", *fields), make_unit("struct rq", *new)).alarms == ()
+
+
 def test_a_line_that_others_wrote_before_is_said_to_be_such(make_unit: MakeUnit) -> None:
     base = make_unit("struct rq", ("sd", 0, 8), ("ttwu_pending", 8, 4), ("nohz_flags", 64, 4))
     new = make_unit("struct rq", ("sd", 0, 8), ("ttwu_pending", 8, 4), ("nohz_flags", 16, 4))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from schedperf.evidence.layout.maps import count_lines
 from schedperf.evidence.layout.model import Unit
 from schedperf.evidence.layout.structs import holes, padding, struct_unit
 from schedperf.kernel.btf import Btf, Kind, parse_btf
@@ -99,7 +100,7 @@ def compare_member(unit: Unit, row: Row, covered: set[int]) -> Iterator[str]:
         yield f"{name}: the hole behind it is not empty"
 
 
-def compare_struct(btf: Btf, name: str, theirs: Struct) -> list[str]:
+def compare_struct(btf: Btf, name: str, theirs: Struct, line_bytes: int) -> list[str]:
     """Return in what our leaves of a struct differ from what pahole prints of it."""
     summary, rows = theirs
     unit = struct_unit(btf, f"struct {name}")
@@ -107,6 +108,8 @@ def compare_struct(btf: Btf, name: str, theirs: Struct) -> list[str]:
     wrong = [found for row in rows for found in compare_member(unit, row, covered)]
     if unit.size != summary["size"]:
         wrong.append(f"size {unit.size}")
+    if count_lines(unit, line_bytes) != summary["cachelines"]:
+        wrong.append(f"{count_lines(unit, line_bytes)} lines")
     inside = {at for _, offset, size, *_ in rows for at in range(offset, offset + size)}
     behind = [(offset + size, hole) for _, offset, size, _, _, hole, _ in rows]
     free = {at for end, hole in behind for at in range(end, end + hole)}
@@ -122,13 +125,15 @@ def compare_struct(btf: Btf, name: str, theirs: Struct) -> list[str]:
     return wrong
 
 
-def differences(btf: Btf, text: str) -> tuple[int, list[str]]:
+def differences(btf: Btf, text: str, line_bytes: int) -> tuple[int, list[str]]:
     """Return how many structs were compared, and what differs."""
     printed = [one for one in parse_pahole(text) if one[1][0].get("size", 0) > LARGER_THAN_BYTES]
     # Several types of one name cannot be told apart by it.
     known = [(name, one) for name, one in printed if len(btf.find(name, Kind.STRUCT)) == 1]
     wrong = [
-        f"{name}: {problem}" for name, one in known for problem in compare_struct(btf, name, one)
+        f"{name}: {problem}"
+        for name, one in known
+        for problem in compare_struct(btf, name, one, line_bytes)
     ]
     return len(known), wrong
 
@@ -137,27 +142,27 @@ def differences(btf: Btf, text: str) -> tuple[int, list[str]]:
 def test_every_struct_of_the_running_kernel_is_as_pahole_prints_it() -> None:
     if shutil.which("pahole") is None or not RUNNING.exists():
         pytest.skip("pahole or the running kernel's BTF is missing; apt-get install dwarves")
-    done = subprocess.run(["pahole", str(RUNNING)], capture_output=True, check=True)
+    done = subprocess.run(["pahole", "-c", "64", str(RUNNING)], capture_output=True, check=True)
     btf = parse_btf(RUNNING.read_bytes(), "vmlinux")
-    compared, wrong = differences(btf, done.stdout.decode())
+    compared, wrong = differences(btf, done.stdout.decode(), 64)
     assert compared > 1000
     assert wrong == []
 
 
 @pytest.mark.parametrize(
-    ("btf", "golden", "least"),
+    ("btf", "golden", "line_bytes", "least"),
     [
-        ("sched-types-6.14-x86.btf", "pahole-6.14-x86-c64.txt", 11),
-        ("sched-types-6.14-powerpc.btf", "pahole-6.14-powerpc-c128.txt", 12),
-        ("sched-types-6.14-s390.btf", "pahole-6.14-s390-c256.txt", 12),
-        ("vmlinux-6.18.44-x86_64-vm.btf", "pahole-6.18.44-x86_64-vm-btf-c64.txt", 11),
+        ("sched-types-6.14-x86.btf", "pahole-6.14-x86-c64.txt", 64, 11),
+        ("sched-types-6.14-powerpc.btf", "pahole-6.14-powerpc-c128.txt", 128, 12),
+        ("sched-types-6.14-s390.btf", "pahole-6.14-s390-c256.txt", 256, 12),
+        ("vmlinux-6.18.44-x86_64-vm.btf", "pahole-6.18.44-x86_64-vm-btf-c64.txt", 64, 11),
     ],
 )
 def test_structs_of_other_machines_are_as_pahole_printed_them(
-    btf: str, golden: str, least: int
+    btf: str, golden: str, line_bytes: int, least: int
 ) -> None:
     types = parse_btf(shared(f"data/btf/{btf}").read_bytes(), btf)
     text = shared(f"data/pahole/{golden}").read_text(encoding="utf-8")
-    compared, wrong = differences(types, text)
+    compared, wrong = differences(types, text, line_bytes)
     assert compared >= least
     assert wrong == []
