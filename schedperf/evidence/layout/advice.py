@@ -31,7 +31,6 @@ from schedperf.evidence.layout.packing import (
     span_lines,
 )
 from schedperf.evidence.layout.record import (
-    MOST_LISTED,
     LayoutAdvice,
     LayoutAlarm,
     LayoutHotSet,
@@ -127,8 +126,8 @@ def advise(
         lines_after=lines_after,
         fewest=min(fewest_lines(blocks, line_bytes).at_least, lines_after),
         moved=_moved(best, hot, line_bytes),
-        joins=tuple(rules.joins(best, hot))[:MOST_LISTED],
-        left_out=left_out[:MOST_LISTED],
+        joins=tuple(rules.joins(best, hot)),
+        left_out=left_out,
         notes=_notes(unit, line_bytes),
         predicted=predicted,
         uses=known_uses(unit.name, sorted(row.name for row in predicted if row.name)),
@@ -442,7 +441,7 @@ def _count_lines(sheet: Sheet, names: Iterable[str]) -> int:
 
 def _pairs_within(names: Iterable[str], pairs: Iterable[Pair]) -> tuple[Pair, ...]:
     members = frozenset(names)
-    return tuple(pair for pair in pairs if members.issuperset(pair))[:MOST_LISTED]
+    return tuple(pair for pair in pairs if members.issuperset(pair))
 
 
 def _own_names(pair: UnitPair, names: Iterable[str]) -> list[str]:

@@ -17,7 +17,6 @@ from schedperf.evidence.layout.cotenancy import check_line_bytes
 from schedperf.evidence.layout.model import Kernel
 from schedperf.evidence.layout.ranking import rank_of
 from schedperf.evidence.layout.record import (
-    MOST_LISTED,
     Layout,
     LayoutAlarm,
     LayoutComparison,
@@ -28,7 +27,7 @@ from schedperf.evidence.layout.record import (
     Origin,
     UnitKind,
 )
-from schedperf.evidence.layout.units import UnitPair, compare_pair, shorten_alarm, unit_record
+from schedperf.evidence.layout.units import UnitPair, compare_pair, unit_record
 from schedperf.evidence.layout.windows import draw_windows
 from schedperf.model.comparison import FIRST_NEW, MissingSide
 from schedperf.model.errors import InputError
@@ -244,7 +243,7 @@ def _comparison(
         side=compared.side,
         label=compared.label,
         is_unchanged=unchanged == len(pairs),
-        alarms=tuple(shorten_alarm(alarm) for alarm, _ in alarms[:MOST_LISTED]),
+        alarms=tuple(alarm for alarm, _ in alarms),
         regained=tuple(unit_set for pair in pairs for unit_set in pair.ranking.regained),
         hot=tuple(count_hot(pair, names, line_bytes) for pair, names in mine),
         advice=(*advice, *own_advice),

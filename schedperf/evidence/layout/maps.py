@@ -33,11 +33,6 @@ from schedperf.evidence.layout.structs import holes, padding
 from schedperf.model.comparison import BASE
 from schedperf.model.errors import InputError
 
-# Rows of one drawing: task_struct with all that is in it has some 1,000 fields.
-MOST_ROWS = 2000
-# Hot entries that are listed of one unit.
-MOST_HOT = 100
-
 
 def map_kernel(
     kernel: Kernel,
@@ -132,13 +127,13 @@ def _map_unit(
         alignment=unit.alignment,
         is_alignment_inferred=unit.is_alignment_inferred,
         counts=_counts(sheet, line_bytes, hot),
-        hot=tuple(describe_use(name, uses.get(name)) for name in hot[:MOST_HOT]),
+        hot=tuple(describe_use(name, uses.get(name)) for name in hot),
         is_named=named is not None,
         groups=tuple(
             LayoutGroup(name=name, first=first, last=last)
             for name, (first, last) in unit.groups.items()
         ),
-        rows=sheet.rows(lines, hot=hot, most=MOST_ROWS) if is_drawn else (),
+        rows=sheet.rows(lines, hot=hot, most=None) if is_drawn else (),
         advice=(advise(unit, named, line_bytes),) if named else (),
         notes=unit.notes,
     )

@@ -12,6 +12,7 @@ from schedperf.evidence import Absent, section
 from schedperf.evidence.layout.compare import Hitm, analyse_kernels, check_comparable
 from schedperf.evidence.layout.model import Kernel
 from schedperf.evidence.layout.record import Layout
+from schedperf.evidence.layout.shorten import shorten
 from schedperf.evidence.layout.sources import load_kernel
 from schedperf.model.comparison import MissingSide
 from schedperf.model.errors import InputError
@@ -34,7 +35,7 @@ def layout(sides: Sequence[Side], measure_heat: MeasureHeat | None = None) -> La
         if len(kernels) == 1:
             reasons = "; ".join(absent.reason for absent in missing)
             raise Absent(reasons or "no new side")
-        data = analyse_kernels(
+        complete = analyse_kernels(
             list(kernels.values()),
             sides=list(kernels),
             hitm=measure_heat([side for side in news if side.name in kernels])
@@ -44,7 +45,7 @@ def layout(sides: Sequence[Side], measure_heat: MeasureHeat | None = None) -> La
         )
     except InputError as error:
         raise Absent(str(error)) from None
-    return _spell_functions(data, function_names(sides))
+    return _spell_functions(shorten(complete), function_names(sides))
 
 
 def _spell_functions(data: Layout, names: Mapping[str, FunctionNames]) -> Layout:

@@ -82,16 +82,16 @@ class Sheet:
         *,
         marks: Mapping[str, Mark] = NO_MARKS,
         hot: Collection[str] = (),
-        most: int = MOST_ROWS,
+        most: int | None = MOST_ROWS,
     ) -> tuple[LayoutRow, ...]:
         """Return the entries on these lines in order, with lines' ends, gaps and holes between.
 
         :param marks: what changed, by name
         :param hot: names that are the reason for the drawing
-        :param most: how many rows before the others are only counted
+        :param most: how many rows before the others are only counted; None: all
         """
         rows = tuple(self._rows(shown, marks, hot))
-        if len(rows) <= most:
+        if most is None or len(rows) <= most:
             return rows
         left = sum(row.kind == "entry" for row in rows[most:])
         cut = LayoutRow(kind="gap", address=rows[most].address, name=f"{left} more")

@@ -3,7 +3,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from schedperf.evidence.layout.causes import explain
@@ -20,11 +20,7 @@ from schedperf.evidence.layout.matching import Matching, match_entries, sees_all
 from schedperf.evidence.layout.model import Entry, Unit, say_unsized
 from schedperf.evidence.layout.ranking import Ranking, rank_change, row_of_pair
 from schedperf.evidence.layout.record import (
-    MOST_LISTED,
     LayoutAdjacent,
-    LayoutAlarm,
-    LayoutCause,
-    LayoutEdit,
     LayoutEntryChange,
     LayoutNoise,
     LayoutPairRow,
@@ -35,9 +31,6 @@ from schedperf.evidence.layout.record import (
 )
 from schedperf.evidence.layout.sheets import Sheet
 from schedperf.model.comparison import BaseNew
-
-# Line mates that one entry lists on each side: a full 64-byte line of pointers, twice.
-MOST_MATES = 16
 
 
 def compare_units(base: Unit, new: Unit, line_bytes: int) -> UnitChange:
@@ -201,15 +194,15 @@ def unit_record(pair: UnitPair) -> LayoutUnit:
         counts=_counts(change, ranking),
         separated=tuple(_pair_rows(pair, change.lines.separated, hot)),
         joined=tuple(_pair_rows(pair, change.lines.joined, hot)),
-        entries=_entries(change.lines.entries),
+        entries=tuple(sorted(change.lines.entries, key=lambda entry: not entry.has_left)),
         added=_tenants(change.added),
         removed=_tenants(change.removed),
-        renamed=change.renamed[:MOST_LISTED],
-        resized=change.resized[:MOST_LISTED],
+        renamed=change.renamed,
+        resized=change.resized,
         only_read=ranking.only_read,
-        causes=tuple(shorten_cause(cause) for cause in change.causes[:MOST_LISTED]),
-        unknown_heat=ranking.unknown_heat[:MOST_LISTED],
-        quiet=ranking.quiet[:MOST_LISTED],
+        causes=change.causes,
+        unknown_heat=ranking.unknown_heat,
+        quiet=ranking.quiet,
         adjacent=_adjacent(change),
         coverage_equal=change.is_coverage_equal,
         noise=tuple(
@@ -218,33 +211,6 @@ def unit_record(pair: UnitPair) -> LayoutUnit:
         ),
         notes=(*change.notes, *_coverage_notes(change, base, new)),
     )
-
-
-def shorten_alarm(alarm: LayoutAlarm) -> LayoutAlarm:
-    """Return an alarm with lists that are short enough for the record."""
-    return replace(
-        alarm,
-        pairs=alarm.pairs[:MOST_LISTED],
-        entries=alarm.entries[:MOST_LISTED],
-        cause=None if alarm.cause is None else shorten_cause(alarm.cause),
-    )
-
-
-def shorten_cause(cause: LayoutCause) -> LayoutCause:
-    """Return a cause with lists that are short enough for the record."""
-    return replace(
-        cause,
-        edits=tuple(_shorten_edit(edit) for edit in cause.edits[:MOST_LISTED]),
-        together_with=cause.together_with[:MOST_LISTED],
-        alternatives=cause.alternatives[:MOST_LISTED],
-        separated=cause.separated[:MOST_LISTED],
-        joined=cause.joined[:MOST_LISTED],
-        by_entry_alone=cause.by_entry_alone[:MOST_LISTED],
-    )
-
-
-def _shorten_edit(edit: LayoutEdit) -> LayoutEdit:
-    return replace(edit, entries=edit.entries[:MOST_LISTED])
 
 
 def _counts(change: UnitChange, ranking: Ranking) -> LayoutUnitCounts:
@@ -279,7 +245,7 @@ def _pair_rows(
     pair: UnitPair, changed: Sequence[Pair], hot: AbstractSet[frozenset[str]]
 ) -> Iterator[LayoutPairRow]:
     base, new = pair.spans
-    for a, b in sorted(changed, key=lambda two: frozenset(two) not in hot)[:MOST_LISTED]:
+    for a, b in sorted(changed, key=lambda two: frozenset(two) not in hot):
         yield LayoutPairRow(
             row=row_of_pair(pair.prefix, pair.name, (a, b)),
             a=a,
@@ -292,18 +258,10 @@ def _pair_rows(
         )
 
 
-def _entries(entries: Sequence[LayoutEntryChange]) -> tuple[LayoutEntryChange, ...]:
-    ranked = sorted(entries, key=lambda entry: not entry.has_left)
-    return tuple(
-        replace(entry, lost=entry.lost[:MOST_MATES], gained=entry.gained[:MOST_MATES])
-        for entry in ranked[:MOST_LISTED]
-    )
-
-
 def _tenants(entries: Sequence[Entry]) -> tuple[LayoutTenant, ...]:
     return tuple(
         LayoutTenant(name=entry.name, offset=entry.offset, size=entry.size)
-        for entry in entries[:MOST_LISTED]
+        for entry in entries
     )
 
 
@@ -320,8 +278,8 @@ def _adjacent(change: UnitChange) -> LayoutAdjacent | None:
         line_bytes=wide.line_bytes,
         separated=len(wide.separated),
         joined=len(wide.joined),
-        still_together=together[:MOST_LISTED],
-        parted=wide.separated[:MOST_LISTED],
+        still_together=together,
+        parted=wide.separated,
     )
 
 

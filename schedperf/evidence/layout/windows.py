@@ -12,7 +12,6 @@ from schedperf.evidence.layout.heat import known_uses
 from schedperf.evidence.layout.model import Kernel
 from schedperf.evidence.layout.ranking import rank_of
 from schedperf.evidence.layout.record import (
-    MOST_LISTED,
     LayoutAlarm,
     LayoutColumn,
     LayoutRow,
@@ -26,6 +25,8 @@ from schedperf.evidence.layout.units import UnitPair
 MOST_WINDOW_LINES = 6
 # More drawings than a reader looks at hide the first ones; the counts tell the whole.
 MOST_WINDOWS = 6
+# Changes of a kind from which drawings are chosen; two unrelated kernels differ in thousands.
+MOST_CHANGES = 100
 # Pairs of one alarm that may start a drawing; the worst come first.
 MOST_ALARM_PAIRS = 16
 
@@ -141,10 +142,10 @@ class _Board:
         """Yield every other change."""
         for number, pair in self._pairs.items():
             lines = pair.change.lines
-            for changed in (*lines.separated[:MOST_LISTED], *lines.joined[:MOST_LISTED]):
+            for changed in (*lines.separated[:MOST_CHANGES], *lines.joined[:MOST_CHANGES]):
                 yield self._window(changed)
             for side, entries in ((number, pair.change.added), (0, pair.change.removed)):
-                for entry in entries[:MOST_LISTED]:
+                for entry in entries[:MOST_CHANGES]:
                     yield from self._around(entry.name, side, number)
 
     def _window(self, focus: Sequence[str]) -> Window:

@@ -55,6 +55,30 @@ def test_json_alone_is_on_stdout(write_map: WriteMap, capsys: Capture) -> None:
     assert data["comparisons"][0]["alarms"][0]["boundary"] == 0x20540
 
 
+def test_json_holds_every_entry_however_many(tmp_path: Path, capsys: Capture) -> None:
+    names = [f"v{number}" for number in range(480)]
+    paths = []
+    for order in (names, sorted(names, key=lambda name: name[::-1])):
+        rows = "".join(f"{8 * place:016x} D {name}\n" for place, name in enumerate(order))
+        path = tmp_path / f"{order[1]}.map"
+        path.write_text(f"{0:016x} D __per_cpu_start\n{rows}{0x34000:016x} D __per_cpu_end\n")
+        paths.append(str(path))
+
+    status, out, _ = run(capsys, *paths, "--json", "-")
+
+    (unit,) = json.loads(out)["data"]["comparisons"][0]["units"]
+    counts = unit["counts"]
+    assert status == 0
+    assert len(unit["separated"]) == counts["separated"] > 1000
+    assert len(unit["joined"]) == counts["joined"] > 1000
+    assert len(unit["entries"]) >= counts["mates_changed"] > 400
+    assert len(unit["unknown_heat"]) == counts["unknown_heat"] > 100
+    explained = [pair for cause in unit["causes"] for pair in (*cause["separated"], *cause["joined"])]
+    assert len(explained) == counts["separated"] + counts["joined"]
+    parted = sum(len(entry["lost"]) for entry in unit["entries"])
+    assert parted == 2 * counts["separated"]
+
+
 def test_files_are_written_beside_the_text(
     write_map: WriteMap, tmp_path: Path, capsys: Capture
 ) -> None:

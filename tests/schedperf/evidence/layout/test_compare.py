@@ -330,6 +330,12 @@ def test_a_struct_has_the_lines_of_its_bytes(places: Places, bytes_: int, lines:
     assert found.counts.lines == lines
 
 
+def test_a_struct_is_drawn_whole_however_many_fields_it_has() -> None:
+    large = unit("struct large", {f"field{number}": (8 * number, 8) for number in range(3000)})
+    (found,) = map_kernel(kernel("a", replace(large, size=24_000)), whole=["large"]).maps
+    assert sum(row.kind == "entry" for row in found.rows) == 3000
+
+
 def test_an_entry_without_bytes_has_no_line_of_a_section_either() -> None:
     empty = unit("percpu", {"sd_llc": (0, 8), "empty": (64, 0), "sd_llc_id": (128, None)})
     (found,) = map_kernel(kernel("a", empty)).maps
