@@ -64,7 +64,8 @@ Buffer = Union[bytes, mmap.mmap]
 # PERF_ATTR_SIZE_VER0: what every version of struct perf_event_attr has.
 ATTR_LEAST_BYTES = 64
 
-# Members of struct perf_event_attr beyond VER0, which later kernels added.
+# Members of struct perf_event_attr from config1 on, most of which later kernels added.
+_CONFIG1_OFFSET, _CONFIG2_OFFSET, _CONFIG3_OFFSET = 56, 64, 128
 _BRANCH_SAMPLE_TYPE_OFFSET = 72
 _SAMPLE_REGS_USER_OFFSET = 80
 _CLOCKID_OFFSET = 92
@@ -114,6 +115,7 @@ class Event:
     :param sample_regs_user: one bit for each register of user space in a sample
     :param sample_regs_intr: the same of the interrupted code
     :param excluded: what is not counted: "user", "kernel", "hv", "idle", "host", "guest"
+    :param more_config: config1 (of a breakpoint its address), config2 and config3
     """
 
     name: str
@@ -132,11 +134,24 @@ class Event:
     sample_regs_user: int = 0
     sample_regs_intr: int = 0
     excluded: frozenset[str] = frozenset()
+    more_config: tuple[int, int, int] = (0, 0, 0)
 
     @property
     def plain_name(self) -> str:
         """The event as requested from the kernel, without modifiers: ``cpu-clock``."""
         return _known_name(self.type, self.config) or _MODIFIERS.sub("", self.name)
+
+    @property
+    def is_misnamed(self) -> bool:
+        """Whether perf printed the name of another event, which it replaced by this one."""
+        printed = _MODIFIERS.sub("", self.name)
+        is_known = any(printed in names for names in _NAMES.values())
+        return is_known and self.has_known_name and printed != self.plain_name
+
+    @property
+    def has_known_name(self) -> bool:
+        """Whether ``perf list`` has a name for type and config."""
+        return _known_name(self.type, self.config) is not None
 
 
 class BadPerfData(Exception):
@@ -490,6 +505,11 @@ def read_attr(raw: bytes, order: str, *, name: str = "", ids: tuple[int, ...] = 
         sample_regs_user=later("Q", _SAMPLE_REGS_USER_OFFSET),
         sample_regs_intr=later("Q", _SAMPLE_REGS_INTR_OFFSET),
         excluded=frozenset(name for name, bit in EXCLUDED_BITS.items() if flags >> bit & 1),
+        more_config=(
+            later("Q", _CONFIG1_OFFSET),
+            later("Q", _CONFIG2_OFFSET),
+            later("Q", _CONFIG3_OFFSET),
+        ),
     )
 
 

@@ -33,15 +33,17 @@ class Record(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SideBand:
-    """Fields of all records of the kernel other than samples: task, time and CPU.
+    """Fields of all records of the kernel other than samples: task, time, CPU and event.
 
     :param time: in ns
+    :param event: index of the event that reports it
     """
 
     pid: int = 0
     tid: int | None = None
     time: int = 0
     cpu: int = 0
+    event: int = 0
 
     def thread(self) -> int:
         """Return the thread's id."""
@@ -54,13 +56,14 @@ class SideBand:
             return b""
         asked = event.sample_type
         pid = self.pid if self.pid != KERNEL_PID else 0
+        event_id = events[self.event].ids[0]
         parts = (
             (SampleType.TID, pack(order, "2I", pid, pid if self.tid is None else self.tid)),
             (SampleType.TIME, pack(order, "Q", self.time)),
-            (SampleType.ID, pack(order, "Q", event.ids[0])),
-            (SampleType.STREAM_ID, pack(order, "Q", event.ids[0])),
+            (SampleType.ID, pack(order, "Q", event_id)),
+            (SampleType.STREAM_ID, pack(order, "Q", event_id)),
             (SampleType.CPU, pack(order, "2I", self.cpu, 0)),
-            (SampleType.IDENTIFIER, pack(order, "Q", event.ids[0])),
+            (SampleType.IDENTIFIER, pack(order, "Q", event_id)),
         )
         return b"".join(raw for field_asked, raw in parts if asked & field_asked)
 
@@ -169,7 +172,7 @@ class Lost(SideBand):
 
     def pack(self, order: str, events: tuple[Event, ...]) -> bytes:
         """Return PERF_RECORD_LOST."""
-        body = pack(order, "2Q", events[0].ids[0], self.count)
+        body = pack(order, "2Q", events[self.event].ids[0], self.count)
         return record_bytes(order, 2, 0, body + self.trailer(order, events))
 
 
@@ -197,7 +200,7 @@ class Throttle(SideBand):
 
     def pack(self, order: str, events: tuple[Event, ...]) -> bytes:
         """Return PERF_RECORD_THROTTLE or PERF_RECORD_UNTHROTTLE."""
-        event_id = events[0].ids[0]
+        event_id = events[self.event].ids[0]
         body = pack(order, "3Q", self.time, event_id, event_id) + self.trailer(order, events)
         return record_bytes(order, 6 if self.ends else 5, 0, body)
 

@@ -11,6 +11,7 @@ from schedperf.commands._profile_sources import Loaded, Wanted, load_sources
 from schedperf.evidence.profile.blindness import EventSight, loss_caveat
 from schedperf.evidence.profile.export import EXPORTS
 from schedperf.evidence.profile.flame_data import describe_stacks
+from schedperf.evidence.profile.pairs import describe_unpaired
 from schedperf.evidence.profile.record import (
     ComparedRow,
     FlameTree,
@@ -26,7 +27,7 @@ from schedperf.evidence.profile.samples import (
     Flags,
     Profiles,
     ProfileSamples,
-    Runs,
+    losses_of,
     operation_of,
     sampled_events,
 )
@@ -44,6 +45,7 @@ from schedperf.model.errors import InputError
 from schedperf.model.perf_event import PerfEvent
 from schedperf.model.text import clean_line
 from schedperf.perf_data import Keep
+from schedperf.perf_data.event import EventIdentity
 from schedperf.perf_data.recording import NO_CHAIN
 from schedperf_collectors import __version__
 from schedperf_collectors.contract import Unavailable, parse_cpu_list
@@ -58,32 +60,34 @@ _ADVICE = "; record it again"
 class Request:
     """What to show of one or two sides.
 
-    :param events: events to show, all of which have samples
+    :param events: events to show, each with samples on a side
     :param keys: the keys of a row
     :param operation: unit of work of all runs, e.g. "message"; None: unknown, or not the same
     """
 
     loaded: Loaded
     sides: tuple[Profiles, ...]
-    events: tuple[str, ...]
+    events: tuple[EventIdentity, ...]
     keys: tuple[SortKey, ...]
     operation: str | None
 
     def describe(self) -> ProfileDocument:
         """Return the sources and the rows."""
         tables = [tabulate(self.sides, event, self.keys) for event in self.events]
-        unpaired = [
-            table.runs for table in tables if len(self.sides) > 1 and 0 in table.runs.counts
-        ]
         return ProfileDocument(
             tool_version=__version__,
             sort=self.keys,
             operation=self.operation,
             took_turns=self.loaded.took_turns,
-            cautions=(*self.loaded.cautions, *self._family(), *map(_say_unpaired, unpaired)),
+            cautions=(*self.loaded.cautions, *self._family(), *self._describe_unpaired()),
             sides=tuple(self._describe_side(number) for number in range(len(self.sides))),
             events=tuple(
-                describe_event(table, list(self._describe_sights(event)), self._perf_events(event))
+                describe_event(
+                    table,
+                    list(self._describe_sights(event)),
+                    self._perf_events(event),
+                    self._lost_samples(event),
+                )
                 for event, table in zip(self.events, tables, strict=True)
             ),
             rows=self._rows(tables),
@@ -143,7 +147,6 @@ class Request:
         source = self.loaded.sources[number]
         recordings = [run.content.recording for run in source.side.runs]
         losses = [recording.losses for recording in recordings]
-        samples = sum(int(recording.samples.count.sum()) for recording in recordings)
         lost = ProfileLosses(
             records=sum(loss.records for loss in losses),
             samples=sum(loss.samples for loss in losses),
@@ -157,16 +160,32 @@ class Request:
             point=source.point,
             runs=len(recordings),
             lost=lost,
-            loss=loss_caveat(samples, lost.records, lost.throttled),
+            loss="; ".join(self._describe_losses(number)) or None,
             notes=source.side.notes,
         )
 
-    def _perf_events(self, event: str) -> Mapping[SideName, PerfEvent]:
+    def _describe_losses(self, number: int) -> Iterator[str]:
+        for event in self.events:
+            samples, lost = losses_of(self.sides[number], event)
+            if caveat := loss_caveat(samples, lost):
+                yield caveat if len(self.events) == 1 else f"{event.label}: {caveat}"
+
+    def _lost_samples(self, event: EventIdentity) -> Mapping[SideName, int | None]:
+        named_sides = zip(SIDES, self.sides, strict=False)
+        return {name: losses_of(side, event)[1].samples for name, side in named_sides}
+
+    def _describe_unpaired(self) -> Iterator[str]:
+        if len(self.sides) > 1:
+            shown = [sampled_events([side]) for side in self.sides]
+            of_base, of_new = ([e for e in events if e in self.events] for events in shown)
+            yield from describe_unpaired(SIDES[1], of_base, of_new)
+
+    def _perf_events(self, event: EventIdentity) -> Mapping[SideName, PerfEvent]:
         named_sides = zip(SIDES, self.sides, strict=False)
         sights = {name: _sight_of(side, event) for name, side in named_sides}
         return {name: sight.perf_event for name, sight in sights.items() if sight is not None}
 
-    def _describe_sights(self, event: str) -> Iterator[ProfileSight]:
+    def _describe_sights(self, event: EventIdentity) -> Iterator[ProfileSight]:
         # A sentence that applies to both sides appears once.
         all_sights = [_sight_of(side, event) for side in self.sides]
         sights = [sight for sight in all_sights if sight is not None]
@@ -178,14 +197,9 @@ class Request:
                 yield _describe_sight(sight, self._name(number))
 
 
-def _say_unpaired(runs: Runs) -> str:
-    without = SIDES[runs.counts.index(0)]
-    return f"{without}: no samples of {runs.event}; rows of this event cannot be compared"
-
-
-def _sight_of(side: Profiles, event: str) -> EventSight | None:
+def _sight_of(side: Profiles, event: EventIdentity) -> EventSight | None:
     sights = (sight for run in side.runs for sight in run.content.sights)
-    return next((sight for sight in sights if sight.event == event), None)
+    return next((sight for sight in sights if sight.identity == event), None)
 
 
 def _describe_sight(sight: EventSight, side: SideName | None) -> ProfileSight:
@@ -199,6 +213,7 @@ def _describe_sight(sight: EventSight, side: SideName | None) -> ProfileSight:
         precise=sight.precise,
         emulated=sight.emulated,
         remedy=sight.remedy,
+        excluded=sight.excluded,
         caveats=sight.caveats,
     )
 
@@ -321,8 +336,8 @@ def _select(
 
 
 def _choose_events(
-    sampled: Sequence[str], requested: str | None, paths: Sequence[Path]
-) -> tuple[str, ...]:
+    sampled: Sequence[EventIdentity], requested: str | None, paths: Sequence[Path]
+) -> tuple[EventIdentity, ...]:
     where = " and ".join(map(str, paths))
     if not sampled:
         raise InputError(
@@ -331,11 +346,19 @@ def _choose_events(
         )
     if requested is None:
         return tuple(sampled)
-    # As perf list writes an event, with or without modifiers: cycles:ppp.
-    chosen = tuple(event for event in sampled if event in (requested, requested.partition(":")[0]))
-    if not chosen:
-        raise InputError(
-            f"{where}: no samples of {requested!r} (expected one of: {', '.join(sampled)}); choose "
-            "another --event"
-        )
-    return chosen
+    labels = ", ".join(event.label for event in sampled)
+    # As perf prints the event; as perf list writes it; and without PMU and modifiers if only one
+    # event has this name.
+    for spelling in ("label", "spelled", "name"):
+        chosen = tuple(event for event in sampled if getattr(event, spelling) == requested)
+        if len(chosen) == 1:
+            return chosen
+        if chosen:
+            candidates = ", ".join(event.label for event in chosen)
+            raise InputError(
+                f"{where}: --event {requested!r} matches several events (expected one of: "
+                f"{candidates}); choose one of them"
+            )
+    raise InputError(
+        f"{where}: no samples of {requested!r} (expected one of: {labels}); choose another --event"
+    )

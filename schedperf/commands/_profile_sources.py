@@ -13,7 +13,7 @@ from schedperf.commands._sources import (
     source_of_file,
     tell_apart,
 )
-from schedperf.evidence.profile.blindness import judge_event
+from schedperf.evidence.profile.blindness import Machine, judge_events
 from schedperf.evidence.profile.independent import ONE_AFTER_THE_OTHER, took_turns
 from schedperf.evidence.profile.samples import (
     ProfileSamples,
@@ -135,14 +135,10 @@ def _load_file(path: Path, options: Wanted) -> Source[ProfileSamples]:
         recording=recording,
         placed=place_profile(recording, symbols, compared=options.compared),
         rows=every_row(recording),
-        sights=tuple(
-            judge_event(
-                event,
-                machine=recording.features.arch,
-                emulated=None,
-                pmus=recording.features.pmus,
-            )
-            for event in recording.events
+        sights=judge_events(
+            recording.events,
+            Machine(name=recording.features.arch, emulated=None),
+            recording.features.pmus,
         ),
         node_of_cpu=recording.features.node_of_cpu,
     )

@@ -182,13 +182,24 @@ class _Reader:
         for _, walked in self.opened.streams:
             skipped += walked.skipped
         records, samples = self.side.lost[RECORD_LOST], self.side.lost[RECORD_LOST_SAMPLES]
+        # perf writes them at the end: if there are none but records were lost, it was stopped.
+        are_counted = bool(samples or not records)
         # With PERF_FORMAT_LOST perf reads the number of lost samples of each event at the end and
         # writes it, in addition to the kernel's records.
         counted_twice = any(event.read_format & FORMAT_LOST for event in self.opened.events)
         return Losses(
             records=max(records, samples) if counted_twice else records + samples,
             samples=samples,
-            throttled=self.side.throttled,
+            samples_of_event=tuple(
+                self.side.lost_samples[number]
+                if are_counted and event.read_format & FORMAT_LOST
+                else None
+                for number, event in enumerate(self.opened.events)
+            ),
+            throttled=self.side.throttled.total(),
+            throttled_of_event=tuple(
+                self.side.throttled[number] for number in range(len(self.opened.events))
+            ),
             skipped=dict(skipped),
             unknown_ids=unknown,
         )

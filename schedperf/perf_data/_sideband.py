@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schedperf.perf_data._bytes import Bytes
-from schedperf.perf_data._layout import IDENTIFIER, TIME, Layout
+from schedperf.perf_data._layout import ID, IDENTIFIER, TIME, Layout
 from schedperf.perf_data._spaces import (
     KERNEL_LINE,
     UNKNOWN_LINE,
@@ -52,6 +52,8 @@ _MISC_MMAP_BUILD_ID = 1 << 14
 # Offset of the file's name in a record.
 _NAME_OFFSETS = {_MMAP: 40, _MMAP2: 72}
 _BUILD_ID_OFFSET = 40
+# In PERF_RECORD_THROTTLE, the id follows the time.
+_THROTTLE_ID_OFFSET = 8
 _BUILD_ID_MOST_BYTES = 20
 
 # The pid in mappings of the kernel: its text and modules.
@@ -125,6 +127,7 @@ class SideBand:
     """The contents of the records that are not samples.
 
     :param lost: number of lost records by type, LOST and LOST_SAMPLES
+    :param lost_samples: those of LOST_SAMPLES by event; ``throttled``: by event, too
     :param spaces_of: address space of a process over time
     :param comms_of: index into ``comms`` of a thread over time, ``UNKNOWN_COMM`` if unknown
     """
@@ -132,7 +135,8 @@ class SideBand:
     kernel: KernelText | None
     runtime_symbols: tuple[RuntimeSymbol, ...]
     lost: Counter[int]
-    throttled: int
+    lost_samples: Counter[int | None]
+    throttled: Counter[int | None]
     files: Sequence[MappedFile]
     spaces: SpaceTable
     spaces_of: _Timelines
@@ -164,7 +168,7 @@ def read_side_band(
     :param timed: whether records have timestamps; otherwise their order in the file is used
     """
     clock = _Clock(events) if timed else None
-    reader = _Reader(build_ids)
+    reader = _Reader(build_ids, _EventIds(events))
     for record in _records(streams, clock):
         reader.read(record)
     return reader.result()
@@ -222,13 +226,36 @@ class _Clock:
         return 0 if time == _LAST_ADDRESS else int(time)
 
 
+class _EventIds:
+    """Finds the event of a record that is not a sample."""
+
+    def __init__(self, events: Sequence[Event]) -> None:
+        self.is_single = len(events) == 1
+        self.by_id = {number: index for index, event in enumerate(events) for number in event.ids}
+        layout = Layout.of(events[0])
+        self.index = layout.index_from_end(IDENTIFIER) or layout.index_from_end(ID) or 0
+
+    def find(self, number: int) -> int | None:
+        """Return the index of the event with an id; None if unknown."""
+        return 0 if self.is_single else self.by_id.get(number)
+
+    def of_trailer(self, body: Cursor) -> int | None:
+        """Return the event of the fields at the end of a record; None if unknown."""
+        at = body.end - 8 * self.index
+        if self.is_single or not self.index or at < body.offset:
+            return self.find(0)
+        return self.find(int(struct.unpack_from(f"{body.order}Q", body.data, at)[0]))
+
+
 class _Reader:
-    def __init__(self, build_ids: Mapping[str, str]) -> None:
+    def __init__(self, build_ids: Mapping[str, str], ids: _EventIds) -> None:
         self.build_ids = build_ids
+        self.ids = ids
         self.kernel: KernelText | None = None
         self.symbols: dict[RuntimeSymbol, None] = {}
         self.lost: Counter[int] = Counter()
-        self.throttled = 0
+        self.lost_samples: Counter[int | None] = Counter()
+        self.throttled: Counter[int | None] = Counter()
         self.files: dict[MappedFile, int] = {}
         self.lines = [Line(-1, 0), Line(-1, 0)]
         self.maps: list[tuple[int, int, int, int, int]] = []
@@ -338,10 +365,17 @@ class _Reader:
         self.symbols[RuntimeSymbol(address, size, name, kind)] = None
 
     def read_lost(self, record: _Record) -> None:
-        self.lost[record.kind] += lost_records(record.kind, record.misc, record.body)
+        lost = lost_records(record.kind, record.misc, record.body)
+        self.lost[record.kind] += lost
+        if record.kind == RECORD_LOST_SAMPLES:
+            self.lost_samples[self.ids.of_trailer(record.body)] += lost
 
-    def read_throttle(self, _record: _Record) -> None:
-        self.throttled += 1
+    def read_throttle(self, record: _Record) -> None:
+        body = record.body
+        has_id = body.end - body.offset >= _THROTTLE_ID_OFFSET + 8
+        at = body.offset + _THROTTLE_ID_OFFSET
+        number = struct.unpack_from(f"{body.order}Q", body.data, at)[0] if has_id else 0
+        self.throttled[self.ids.find(int(number))] += 1
 
     def result(self) -> SideBand:
         columns = list(zip(*self.maps, strict=True)) or [(), (), (), (), ()]
@@ -358,6 +392,7 @@ class _Reader:
             kernel=self.kernel,
             runtime_symbols=tuple(self.symbols),
             lost=self.lost,
+            lost_samples=self.lost_samples,
             throttled=self.throttled,
             files=tuple(self.files),
             spaces=spaces,

@@ -1,14 +1,130 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Identify the event of a perf.data from its ``perf_event_attr``."""
+"""Identify the events of a perf.data from their ``perf_event_attr``."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from schedperf.model.perf_event import IDLE, LEVELS, PRECISE, PerfEvent, parse_event
-from schedperf_collectors.perf_header import TYPE_HARDWARE, Event
+from schedperf_collectors.perf_header import (
+    TYPE_HARDWARE,
+    TYPE_SOFTWARE,
+    TYPE_TRACEPOINT,
+    Event,
+)
 
 # On hybrid CPUs the upper half of a hardware event's config is the type of its PMU.
 _PMU_SHIFT = 32
 _LEVELS = dict(zip(LEVELS, ("user", "kernel", "hv"), strict=True))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EventIdentity:
+    """What makes samples comparable: the event, what it counts, and its modifiers.
+
+    Samples of different events of one recording are never added up, and those of two sides are
+    compared only if the identities are equal.
+
+    :param label: as perf prints the event (``cycles:P``), unique in its recording; not compared,
+        because versions of perf print one event differently
+    :param name: without PMU and modifiers
+    :param modifiers: from the event's attribute: ``uppp``
+    :param host: whether the host is counted
+    :param config: what else of the attribute determines the event; () if the name does
+    :param number: 0, or the index among events of one recording with equal attributes and names,
+        e.g. one per cgroup
+    """
+
+    label: str = field(compare=False)
+    name: str
+    pmu: str | None
+    modifiers: str
+    host: bool
+    config: tuple[int, ...]
+    number: int = 0
+
+    @property
+    def spelled(self) -> str:
+        """The event in the words of ``man perf-list``, whatever perf printed."""
+        modifiers = f"{self.modifiers}{'' if self.host else 'G'}"
+        if self.pmu is not None and "/" in self.label:
+            return f"{self.pmu}/{self.name}/{modifiers}"
+        return f"{self.name}:{modifiers}" if modifiers else self.name
+
+
+def identify_events(
+    events: Sequence[Event], pmus: Mapping[int, str] | None
+) -> tuple[EventIdentity, ...]:
+    """Return the identity of each event of a recording; no two are equal.
+
+    :param pmus: names of the machine's PMUs by event type; None if not recorded
+    """
+    identities = [_identify(event, pmus) for event in events]
+    # Events with equal attributes differ in the name that the user gave them, or in their cgroup,
+    # which perf.data does not record.
+    equal = Counter(identities)
+    identities = [
+        replace(identity, name=event.name) if equal[identity] > 1 else identity
+        for identity, event in zip(identities, events, strict=True)
+    ]
+    seen: Counter[EventIdentity] = Counter()
+    for index, identity in enumerate(identities):
+        identities[index] = replace(identity, number=seen[identity])
+        seen[identity] += 1
+    return tuple(_label_apart(identities))
+
+
+def _label_apart(identities: Sequence[EventIdentity]) -> list[EventIdentity]:
+    # perf prints some different events alike: "cycles" of its own choice has a precise level.
+    printed = Counter(identity.label for identity in identities)
+    labels = [
+        identity.spelled if printed[identity.label] > 1 else identity.label
+        for identity in identities
+    ]
+    seen: Counter[str] = Counter()
+    apart = []
+    for identity, label in zip(identities, labels, strict=True):
+        seen[label] += 1
+        number = f"#{seen[label]}" if seen[label] > 1 else ""
+        apart.append(replace(identity, label=f"{label}{number}"))
+    return apart
+
+
+def _identify(event: Event, pmus: Mapping[int, str] | None) -> EventIdentity:
+    named = identify_event(event, pmus)
+    # Numbers of tracepoints and of most PMUs differ between kernels; their names do not.
+    is_named = event.type == TYPE_TRACEPOINT or (
+        event.type == TYPE_SOFTWARE and event.has_known_name
+    )
+    pmu = None if is_named else named.pmu
+    if pmu is None and not is_named and event.type != TYPE_HARDWARE:
+        pmu = f"type {event.type}"
+    identity = EventIdentity(
+        label=event.name,
+        name=named.name,
+        pmu=pmu,
+        modifiers=_printed_levels(event) + _idle(event) + ("" if is_named else _precise(event)),
+        host="host" not in event.excluded,
+        config=() if is_named else (event.config & _config_bits(event), *event.more_config),
+    )
+    # Old perf excludes the kernel without printing it.
+    printed = set(parse_event(event.name).modifiers) & set(LEVELS)
+    is_true = printed == set(_printed_levels(event)) and not event.is_misnamed
+    return identity if is_true else replace(identity, label=identity.spelled)
+
+
+def _config_bits(event: Event) -> int:
+    return (1 << (_PMU_SHIFT if event.type == TYPE_HARDWARE else 64)) - 1
+
+
+def _printed_levels(event: Event) -> str:
+    # As perf prints them if it does and if they are true; otherwise those of the attribute. Some
+    # versions of perf leave the hypervisor out unasked, which matters on few machines.
+    printed = [letter for letter in parse_event(event.name).modifiers if letter in LEVELS]
+    counted = {letter for letter, level in _LEVELS.items() if level not in event.excluded}
+    if set(printed) - {"h"} == counted - {"h"}:
+        return "".join(printed)
+    return "" if {"u", "k"} <= counted else "".join(filter(counted.__contains__, LEVELS))
 
 
 def identify_event(event: Event, pmus: Mapping[int, str] | None) -> PerfEvent:
@@ -32,5 +148,12 @@ def identify_event(event: Event, pmus: Mapping[int, str] | None) -> PerfEvent:
 def _modifiers(event: Event) -> str:
     counted = [letter for letter, level in _LEVELS.items() if level not in event.excluded]
     levels = "".join(counted) if len(counted) < len(LEVELS) else ""
-    idle = IDLE if "idle" in event.excluded else ""
-    return f"{levels}{idle}{PRECISE[0] * event.precise_ip}"
+    return levels + _idle(event) + _precise(event)
+
+
+def _idle(event: Event) -> str:
+    return IDLE if "idle" in event.excluded else ""
+
+
+def _precise(event: Event) -> str:
+    return PRECISE[0] * event.precise_ip

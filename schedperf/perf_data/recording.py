@@ -202,14 +202,19 @@ class Losses:
 
     :param records: lost records of all types
     :param samples: lost samples, if the file counts them separately
+    :param samples_of_event: lost samples of each event; None if the file does not count them by
+        event: the kernel's own count is of all records in a buffer that events share
     :param throttled: number of times that the kernel throttled an event
+    :param throttled_of_event: the same of each event
     :param skipped: number of records of unknown types, by type
     :param unknown_ids: samples with an unknown event id
     """
 
     records: int
     samples: int
+    samples_of_event: tuple[int | None, ...]
     throttled: int
+    throttled_of_event: tuple[int, ...]
     skipped: Mapping[int, int]
     unknown_ids: int
 

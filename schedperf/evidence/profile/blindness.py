@@ -11,13 +11,15 @@ attributed to the instruction that enables them again, e.g. in ``finish_task_swi
 ``_raw_spin_unlock_irqrestore``, so the event does not measure ``update_load_avg``.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import get_args
 
-from schedperf.evidence.profile.record import Clock
+from schedperf.evidence.profile.record import Clock, Level
 from schedperf.model.perf_event import PerfEvent
 from schedperf.model.units import format_number
-from schedperf.perf_data.event import identify_event
+from schedperf.perf_data.event import EventIdentity, identify_event, identify_events
+from schedperf.perf_data.recording import Losses
 from schedperf_collectors.perf_header import (
     TYPE_BREAKPOINT,
     TYPE_SOFTWARE,
@@ -38,6 +40,14 @@ X86_MACHINES = ("x86_64", "i386", "i486", "i586", "i686", "amd64")
 # PMUs of one CPU, by their names in /sys/bus/event_source/devices: of a plain and of a hybrid CPU
 # of Intel, and AMD's instruction-based sampling (arch/x86/events/).
 X86_NMI_PMUS = ("cpu", "cpu_core", "cpu_atom", "ibs_fetch", "ibs_op")
+# What a profile may lack; perf leaves guests and the hypervisor out by default.
+_EXCLUDABLE: tuple[Level, ...] = get_args(Level)
+_LEVELS: Mapping[Level, str] = {
+    "user": "user space",
+    "kernel": "the kernel",
+    "idle": "the idle task",
+    "host": "the host",
+}
 ARM_MACHINES = ("aarch64", "arm64")
 
 CHARGED_ELSEWHERE = (
@@ -55,6 +65,10 @@ CHARGED_FUNCTIONS = (
 # CPU_CYCLES of QEMU's arm64 PMU is its virtual clock at 1 GHz (cycles_get_count() in target/arm).
 EMULATED_COUNTER = "an emulator's counter: virtual time at a fixed rate, not cycles of a real CPU"
 
+_WITH_KERNEL = (
+    "record the kernel too: as root, or with kernel.perf_event_paranoid at 1 or less, and without "
+    "the modifier u"
+)
 _COUNT_CALLS = "or count PELT updates without sampling: schedperf record --with bpf_pelt"
 _CALLS_COUNTED = 'the section "PELT updates" counts PELT updates without sampling'
 
@@ -63,7 +77,7 @@ _CALLS_COUNTED = 'the section "PELT updates" counts PELT updates without samplin
 class EventSight:
     """Which code a profile of one event can sample.
 
-    :param event: its name without modifiers: ``cycles``
+    :param identity: the event, with its modifiers
     :param clock: trigger of a sample: "hrtimer" or "pmu"; None for tracepoints and other software
         events
     :param unit: unit of the periods: "ns", "cycles", or the name of the event
@@ -74,10 +88,11 @@ class EventSight:
     :param precise: 0 (the address may be some instructions late) to 3 (it is exact)
     :param emulated: whether an emulator provides the counter; None if host.json does not record it
     :param remedy: how to measure code with interrupts off; None if the event samples it
+    :param excluded: what the event does not count: "user", "kernel", "hv", "idle", "host", "guest"
     :param perf_event: event as requested from the kernel; ignored by ``==``
     """
 
-    event: str
+    identity: EventIdentity
     clock: Clock | None
     unit: str
     nmi: bool | None
@@ -86,7 +101,13 @@ class EventSight:
     precise: int
     emulated: bool | None
     remedy: str | None
+    excluded: tuple[Level, ...]
     perf_event: PerfEvent = field(compare=False)
+
+    @property
+    def event(self) -> str:
+        """The event as perf prints it."""
+        return self.identity.label
 
     @property
     def caveats(self) -> tuple[str, ...]:
@@ -94,35 +115,58 @@ class EventSight:
         return tuple(_caveats(self))
 
 
-def judge_event(
-    event: Event,
-    *,
-    machine: str | None,
-    emulated: bool | None,
-    recorded: tuple[str, bool | None, str] | None = None,
-    pmus: Mapping[int, str] | None = None,
-    has_pelt: bool = False,
-) -> EventSight:
-    """Return which code an event can sample.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Machine:
+    """What is known about the machine of a recording.
 
-    :param machine: output of ``uname -m``; None if unknown
+    :param name: output of ``uname -m``; None if unknown
+    :param emulated: whether an emulator provides the counters; None if unknown
     :param recorded: what the recording machine reported about its PMU: the plain name of an event,
         whether that event is blind, and the reason; ignored for other events
-    :param pmus: names of the machine's PMUs by event type number; None if unknown
     :param has_pelt: whether bpf_pelt counted calls in the same recording
     """
+
+    name: str | None
+    emulated: bool | None
+    recorded: tuple[str, bool | None, str] | None = None
+    has_pelt: bool = False
+
+
+def judge_events(
+    events: Sequence[Event], machine: Machine, pmus: Mapping[int, str] | None
+) -> tuple[EventSight, ...]:
+    """Return which code each event of a recording can sample.
+
+    :param pmus: names of the machine's PMUs by event type number; None if unknown
+    """
+    identities = identify_events(events, pmus)
+    return tuple(
+        _judge_event(event, identity, machine, pmus)
+        for event, identity in zip(events, identities, strict=True)
+    )
+
+
+def _judge_event(
+    event: Event, identity: EventIdentity, machine: Machine, pmus: Mapping[int, str] | None
+) -> EventSight:
     clock = _clock_of(event)
-    blind, reason = _judge(event, clock, machine, recorded, (pmus or {}).get(event.type))
+    blind, reason = _judge(event, clock, machine, (pmus or {}).get(event.type))
+    is_kernel_excluded = "kernel" in event.excluded
+    if is_kernel_excluded:
+        remedy: str | None = _WITH_KERNEL
+    else:
+        remedy = None if blind is False else _remedy(clock, machine)
     return EventSight(
-        event=event.plain_name,
+        identity=identity,
         clock=clock,
         unit=_unit_of(event, clock),
-        nmi=None if blind is None else not blind,
+        nmi=None if blind is None or is_kernel_excluded else not blind,
         blind=blind,
         reason=reason,
         precise=event.precise_ip,
-        emulated=emulated,
-        remedy=None if blind is False else _remedy(clock, machine, has_pelt=has_pelt),
+        emulated=machine.emulated,
+        remedy=remedy,
+        excluded=tuple(level for level in _EXCLUDABLE if level in event.excluded),
         perf_event=identify_event(event, pmus),
     )
 
@@ -143,25 +187,30 @@ def _unit_of(event: Event, clock: str | None) -> str:
 def _judge(
     event: Event,
     clock: str | None,
-    machine: str | None,
-    recorded: tuple[str, bool | None, str] | None,
+    machine: Machine,
     pmu: str | None,
 ) -> tuple[bool | None, str]:
+    if "kernel" in event.excluded:
+        return True, f"{event.plain_name} was recorded without the kernel (exclude_kernel)"
     if clock == "hrtimer":
         return True, f"{event.plain_name} is driven by an hrtimer: {CHARGED_ELSEWHERE}"
     if clock is None:
         return None, f"{event.plain_name} counts events, not CPU time"
-    if recorded is not None and recorded[0] == event.plain_name:
-        return recorded[1:]
-    if machine in X86_MACHINES and (event.type in CORE_PMU_TYPES or pmu in X86_NMI_PMUS):
+    if machine.recorded is not None and machine.recorded[0] == event.plain_name:
+        return machine.recorded[1:]
+    return _judge_pmu(event, machine, pmu)
+
+
+def _judge_pmu(event: Event, machine: Machine, pmu: str | None) -> tuple[bool | None, str]:
+    if machine.name in X86_MACHINES and (event.type in CORE_PMU_TYPES or pmu in X86_NMI_PMUS):
         return False, "the PMU interrupts by NMI on x86"
     if pmu is not None and event.type not in CORE_PMU_TYPES:
         return None, f"unknown whether the PMU {pmu} interrupts by NMI (not recorded)"
     return None, "unknown whether the PMU interrupts by NMI (not recorded)"
 
 
-def _remedy(clock: str | None, machine: str | None, *, has_pelt: bool) -> str:
-    if clock == "pmu" and machine in ARM_MACHINES:
+def _remedy(clock: str | None, machine: Machine) -> str:
+    if clock == "pmu" and machine.name in ARM_MACHINES:
         first = (
             "boot with irqchip.gicv3_pseudo_nmi=1 (a kernel with CONFIG_ARM64_PSEUDO_NMI), so that "
             "the PMU interrupts by NMI"
@@ -176,10 +225,15 @@ def _remedy(clock: str | None, machine: str | None, *, has_pelt: bool) -> str:
             "record cycles on a machine with a PMU: bare metal, or a guest with a virtual PMU; on "
             "arm64 with irqchip.gicv3_pseudo_nmi=1"
         )
-    return f"{first}; {_CALLS_COUNTED if has_pelt else _COUNT_CALLS}"
+    return f"{first}; {_CALLS_COUNTED if machine.has_pelt else _COUNT_CALLS}"
 
 
 def _caveats(sight: EventSight) -> Iterator[str]:
+    if left_out := [_LEVELS[level] for level in sight.excluded if level in _LEVELS]:
+        yield (
+            f"{sight.event} does not count {' and '.join(left_out)}: no sample is of it, and "
+            "shares are of the rest"
+        )
     if sight.emulated and sight.clock == "pmu":
         yield (
             f"{sight.event}: {EMULATED_COUNTER}; shares show which code runs more, not how much "
@@ -192,19 +246,73 @@ def _caveats(sight: EventSight) -> Iterator[str]:
         )
 
 
-def loss_caveat(samples: int, lost: int, throttled: int) -> str | None:
-    """Describe lost records and throttling of a recording; None if there are none.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EventLosses:
+    """What is missing of one event, in one or several runs.
 
-    :param lost: number of records of any type lost by the kernel
+    :param records: lost records of any type and event
+    :param samples: lost samples of the event; None if the file does not count them by event
     :param throttled: number of times that the kernel throttled the event
     """
+
+    records: int
+    samples: int | None
+    throttled: int
+
+    @classmethod
+    def of(cls, losses: Losses, event: int) -> "EventLosses":
+        """Return the losses of one event.
+
+        :param event: index into the recording's events
+        """
+        return cls(
+            records=losses.records,
+            samples=losses.samples_of_event[event],
+            throttled=losses.throttled_of_event[event],
+        )
+
+    def __add__(self, more: "EventLosses") -> "EventLosses":
+        is_counted = self.samples is not None and more.samples is not None
+        return EventLosses(
+            records=self.records + more.records,
+            samples=(self.samples or 0) + (more.samples or 0) if is_counted else None,
+            throttled=self.throttled + more.throttled,
+        )
+
+
+NO_LOSSES = EventLosses(records=0, samples=0, throttled=0)
+
+
+def loss_caveat(samples: int, lost: EventLosses) -> str | None:
+    """Describe lost samples and throttling of an event; None if there are none.
+
+    :param samples: number of samples of the event
+    """
     parts = []
-    if lost:
-        share = 100.0 * lost / (samples + lost)
-        records = "record was" if lost == 1 else "records were"
-        percent = format_number(float(f"{share:.2g}"))
-        parts.append(f"{lost} {records} lost, {percent}% of the expected samples")
-    if throttled:
-        times = "time" if throttled == 1 else "times"
-        parts.append(f"the kernel throttled the event {throttled} {times} (sampling rate too high)")
+    if lost.samples is None and lost.records:
+        parts.append(
+            f"{_were_lost(lost.records, 'record')} (of any type: the file does not count them by "
+            f"event), at most {_percent(samples, lost.records)} of the expected samples"
+        )
+    if lost.samples:
+        parts.append(
+            f"{_were_lost(lost.samples, 'sample')}, {_percent(samples, lost.samples)} of the "
+            "expected samples"
+        )
+    if lost.samples is not None and (others := lost.records - lost.samples) > 0:
+        parts.append(f"{_were_lost(others, 'record')} of other types or events")
+    if lost.throttled:
+        times = "time" if lost.throttled == 1 else "times"
+        parts.append(
+            f"the kernel throttled the event {lost.throttled} {times} (sampling rate too high)"
+        )
     return "; ".join(parts) or None
+
+
+def _were_lost(count: int, what: str) -> str:
+    return f"{count} {what} was lost" if count == 1 else f"{count} {what}s were lost"
+
+
+def _percent(samples: int, lost: int) -> str:
+    share = 100.0 * lost / (samples + lost)
+    return f"{format_number(float(f'{share:.2g}'))}%"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from schedperf.evidence.profile.record import SPEEDSCOPE_SCHEMA
-from schedperf.evidence.profile.samples import NANOSECOND_EVENTS, Floats
+from schedperf.evidence.profile.samples import Floats
 from schedperf.evidence.profile.stacks import Stacks
 from schedperf.model.text import clean_line
 from schedperf.symbols.place import Place
@@ -89,7 +89,7 @@ def _profile(stacks: Stacks, side: int, numbers: dict[Place, int]) -> Iterator[s
         "type": "sampled",
         "name": clean_line(f"{stacks.runs.labels[side]}: {stacks.runs.event}"),
         # The format has no word for any other unit.
-        "unit": "nanoseconds" if stacks.runs.event in NANOSECOND_EVENTS else "none",
+        "unit": "nanoseconds" if stacks.runs.unit == "ns" else "none",
         "startValue": 0,
         "endValue": sum(whole),
         "weights": whole,

@@ -181,13 +181,17 @@ def _blind(side: str, event: ProfileEvent, blind: Sequence[str]) -> Finding:
         sum(point.runs.base for point in event.points),
         sum(point.runs.new for point in event.points),
     )
+    sees = (
+        "does not count the kernel"
+        if any("kernel" in levels for levels in event.excluded)
+        else "cannot see code that runs with interrupts off"
+    )
     where = "the profile" if len(blind) > 1 else f"the profile of {blind[0]}"
     return Finding(
         id=_id(side, f"blind:{event.event}"),
         side=side,
         claim=(
-            f"{where} cannot see the scheduler's own cost: {event.event} cannot see code that "
-            f"runs with interrupts off; {event.remedy}"
+            f"{where} cannot see the scheduler's own cost: {event.event} {sees}; {event.remedy}"
         ),
         metric=f"share of {event.event}",
         value=None,

@@ -47,7 +47,6 @@ from schedperf.evidence.profile.samples import (
     Flags,
     Floats,
     ProfileSamples,
-    unit_of_event,
 )
 from schedperf.evidence.profile.stacks import StackedSamples, command_of
 from schedperf.model.text import clean_line
@@ -116,7 +115,7 @@ def describe_flame(
     return FlameTree(
         event=clean_line(flame.runs.event),
         place=clean_line(place),
-        unit=unit_of_event(clean_line(flame.runs.event)),
+        unit=clean_line(flame.runs.unit),
         labels=tuple(clean_line(label) for label in flame.runs.labels),
         independent=flame.runs.independent,
         counts=flame.runs.counts,

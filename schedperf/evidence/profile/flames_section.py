@@ -26,6 +26,7 @@ from schedperf.evidence.profile.samples import (
 from schedperf.evidence.profile.sources import FOLDER, read_profiles
 from schedperf.evidence.profile.stacks import collect_stacks
 from schedperf.model.comparison import MissingSide
+from schedperf.perf_data.event import EventIdentity
 from schedperf.perf_data.recorded import why_not_recorded
 from schedperf.perf_data.recording import NO_CHAIN
 from schedperf.runs.side import Side
@@ -49,13 +50,13 @@ _NOTHING_COMMON = (
 class _Wanted:
     # One tree: an event at a workload and point.
     at: tuple[str, str]
-    event: str
+    event: EventIdentity
     sides: tuple[Profiles, Profiles]
     samples: int
 
     def __str__(self) -> str:
         workload, point = self.at
-        return f"{self.event}, {workload}{f' at {point}' if point else ''}"
+        return f"{self.event.label}, {workload}{f' at {point}' if point else ''}"
 
 
 @section(FlameTrees)
@@ -79,7 +80,7 @@ def flames(sides: Sequence[Side]) -> FlameTrees:
 def _compare(
     moments: Mapping[tuple[str, str], Moment], base: Profiles, new: Profiles
 ) -> FlameComparison:
-    trees = sorted(_pair(base, new), key=lambda tree: (-tree.samples, tree.at, tree.event))
+    trees = sorted(_pair(base, new), key=lambda tree: (-tree.samples, tree.at, tree.event.label))
     return FlameComparison(
         side=new.name,
         events=tuple(
@@ -99,9 +100,12 @@ def _pair(base: Profiles, new: Profiles) -> Iterator[_Wanted]:
         *sides, _ = align_samples(base.with_runs(of_base[at]), new.with_runs(of_new[at]), names)
         events = [sampled_events([side]) for side in sides]
         contents = [run.content for side in sides for run in side.runs]
-        samples = sum(int(content.recording.samples.count.sum()) for content in contents)
         for event in events[0]:
             if event in events[1]:
+                samples = sum(
+                    int(content.recording.samples.count[content.rows_of(event)].sum())
+                    for content in contents
+                )
                 yield _Wanted(at=at, event=event, sides=(sides[0], sides[1]), samples=samples)
 
 

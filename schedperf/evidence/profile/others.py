@@ -21,7 +21,6 @@ import numpy as np
 
 from schedperf.evidence.profile.family import Flags, is_idle_time
 from schedperf.evidence.profile.record import OtherCommand, OtherCommands, Profile
-from schedperf.evidence.profile.samples import rows_of_event
 from schedperf.evidence.profile.stacks import command_of
 from schedperf.model.caveats import Caveat, caveat
 from schedperf.model.comparison import BASE, BaseNew, Section, data_of
@@ -69,10 +68,11 @@ class Bystanders:
 
 
 def find_bystanders(
-    recording: Recording, placed: Placed, event: str, command: Sequence[str]
+    recording: Recording, placed: Placed, event: int, command: Sequence[str]
 ) -> Bystanders | None:
     """Sum the periods of one event in commands other than the workload.
 
+    :param event: index into ``recording.events``
     :param command: the workload's, with its arguments
     :return: None if the workload cannot be identified: no process of its name was sampled or
         started, samples have no task, all samples are idle, or the idle task cannot be separated
@@ -87,7 +87,7 @@ def find_bystanders(
     is_idle = _find_idle(recording, placed, is_in_namespace=family.is_in_namespace)
     if is_idle is None:
         return None
-    rows = np.flatnonzero(rows_of_event(recording, event) & ~is_idle)
+    rows = np.flatnonzero((samples.event == event) & ~is_idle)
     period = np.maximum(samples.period[rows], 0).astype(np.float64)
     busy = float(period.sum())
     if busy <= 0.0:

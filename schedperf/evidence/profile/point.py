@@ -10,7 +10,7 @@ from statistics import fmean
 import numpy as np
 
 from schedperf.evidence.profile.alignment import Alignment, align
-from schedperf.evidence.profile.blindness import loss_caveat
+from schedperf.evidence.profile.blindness import NO_LOSSES, EventLosses, loss_caveat
 from schedperf.evidence.profile.compare import (
     PointComparison,
     compare_point,
@@ -90,8 +90,9 @@ def compare_runs(
         cautions=_cautions(others, alignment, took_turns=took_turns),
         others=others,
         samples=weights.map(_count_samples),
-        lost=sides.map(_count_lost),
-        throttled=sides.map(_count_throttled),
+        lost=sides.map(lambda runs: _lost(runs).records),
+        lost_samples=sides.map(lambda runs: _lost(runs).samples),
+        throttled=sides.map(lambda runs: _lost(runs).throttled),
         losses=sides.map(_describe_losses),
         busy=_busy(comparison),
         operations=costs.operations,
@@ -124,17 +125,12 @@ def _count_samples(weights: Sequence[PlaceWeights]) -> int:
     return sum(run.samples for run in weights)
 
 
-def _count_lost(runs: Runs) -> int:
-    return sum(run.content.lost for run in runs)
-
-
-def _count_throttled(runs: Runs) -> int:
-    return sum(run.content.throttled for run in runs)
+def _lost(runs: Runs) -> EventLosses:
+    return sum((run.content.lost for run in runs), NO_LOSSES)
 
 
 def _describe_losses(runs: Runs) -> str | None:
-    samples = _count_samples(_weights_of(runs))
-    return loss_caveat(samples, _count_lost(runs), _count_throttled(runs))
+    return loss_caveat(_count_samples(_weights_of(runs)), _lost(runs))
 
 
 def _change(base: float, new: float, difference: Difference) -> ProfileChange:

@@ -5,7 +5,7 @@ Shares are in per cent, changes of them in percentage points (pp).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 
 from schedperf.model.comparison import BaseNew, MissingSide, SectionData
@@ -22,6 +22,11 @@ SPEEDSCOPE_SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 Independent = Literal["runs", "boots"]
 Measure = Literal["share", "operation"]
 Clock = Literal["hrtimer", "pmu"]
+# Levels that an event may exclude, as in perf_event_attr: exclude_user ...
+Level = Literal["user", "kernel", "hv", "idle", "host", "guest"]
+# Of fields that records of older versions lack.
+NOT_RECORDED_LEVELS: BaseNew[tuple[Level, ...]] = BaseNew(base=(), new=())
+NOT_RECORDED: BaseNew[int | None] = BaseNew(base=None, new=None)
 PartKind = Literal["node", "cpu", "comm"]
 
 Share = Annotated[float, "per cent"]
@@ -227,10 +232,19 @@ class ProfilePoint:
         "workload cannot be identified",
     ]
     samples: Annotated[BaseNew[int], "number of samples, all runs together"]
-    lost: Annotated[BaseNew[int], "number of records lost by the kernel, all runs together"]
+    lost: Annotated[
+        BaseNew[int],
+        "number of records lost by the kernel, of any type and event, all runs together",
+    ]
+    lost_samples: Annotated[
+        BaseNew[int | None],
+        "number of lost samples of the event, all runs together; null if a recording does not "
+        "count them by event",
+    ] = NOT_RECORDED
     throttled: Annotated[BaseNew[int], "number of times that the kernel throttled the event"]
     losses: Annotated[
-        BaseNew[str | None], "`lost` and `throttled` as a sentence; null if both are 0"
+        BaseNew[str | None],
+        "`lost_samples`, `lost` and `throttled` as a sentence; null if all are 0",
     ]
     busy: Annotated[ProfileChange, "CPU utilization: non-idle share of total CPU time, in percent"]
     operations: ProfileOperations | None
@@ -259,7 +273,7 @@ class ProfileEvent:
     event: str
     perf_event: Annotated[
         BaseNew[PerfEvent],
-        "event as passed to the kernel; on a hybrid CPU, the first event with this name",
+        "event as passed to the kernel",
     ]
     unit: Annotated[str, "unit of the sample periods"]
     clock: Annotated[
@@ -282,6 +296,10 @@ class ProfileEvent:
     remedy: Annotated[
         str | None, "how to measure code with interrupts off; null if the event samples it"
     ]
+    excluded: Annotated[
+        BaseNew[tuple[Level, ...]],
+        "what the event does not count; user space or kernel code that it excludes has no samples",
+    ] = NOT_RECORDED_LEVELS
     caveats: tuple[str, ...]
     points: tuple[ProfilePoint, ...]
 
@@ -615,6 +633,10 @@ class ProfileSight:
     remedy: Annotated[
         str | None, "how to measure code with interrupts off; null if the event samples it"
     ]
+    excluded: Annotated[
+        tuple[Level, ...],
+        "what the event does not count; user space or kernel code that it excludes has no samples",
+    ] = ()
     caveats: tuple[str, ...]
 
 
@@ -622,11 +644,10 @@ class ProfileSight:
 class SampledEvent:
     """An event and the number of its samples and runs."""
 
-    event: str
+    event: Annotated[str, "event with its modifiers, as perf prints it, e.g. cycles:u"]
     perf_event: Annotated[
         Mapping[SideName, PerfEvent],
-        "event as passed to the kernel, per side (base without a comparison); on a hybrid CPU, the "
-        "first event with this name",
+        "event as passed to the kernel, per side (base without a comparison)",
     ]
     independent: Independent
     n: Annotated[
@@ -640,6 +661,11 @@ class SampledEvent:
         BySide,
         "sum of the sample periods, in the unit of the event, per side (base without a comparison)",
     ]
+    lost: Annotated[
+        Mapping[SideName, int | None],
+        "number of lost samples in all runs, per side (base without a comparison); null if a "
+        "recording does not count them by event",
+    ] = field(default_factory=dict)
     sight: tuple[ProfileSight, ...]
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schedperf.evidence.profile.alignment import align, align_places, names_of
-from schedperf.evidence.profile.blindness import EventSight
+from schedperf.evidence.profile.blindness import NO_LOSSES, EventLosses, EventSight
 from schedperf.evidence.profile.family import is_hot, is_silent
 from schedperf.evidence.profile.independent import (
     average_runs,
@@ -24,6 +24,7 @@ from schedperf.evidence.profile.independent import (
 )
 from schedperf.evidence.profile.record import Independent, Measure
 from schedperf.model.run import Captured, SideOf
+from schedperf.perf_data.event import EventIdentity
 from schedperf.perf_data.recording import Integers, Recording
 from schedperf.symbols.functions import SharedNames
 from schedperf.symbols.place import Place
@@ -59,13 +60,18 @@ class ProfileSamples:
     node_of_cpu: Mapping[int, int]
     command: tuple[str, ...] = ()
 
-    def sees_kernel(self, event: str) -> bool:
+    def sees_kernel(self, event: EventIdentity) -> bool:
         """Say whether an event samples code that runs with interrupts off."""
-        return any(sight.event == event and sight.blind is False for sight in self.sights)
+        return any(sight.identity == event and sight.blind is False for sight in self.sights)
 
-    def total(self, event: str) -> float:
+    def rows_of(self, event: EventIdentity) -> Flags:
+        """Return which rows of the recording are of an event, shape (rows,)."""
+        numbers = [n for n, sight in enumerate(self.sights) if sight.identity == event]
+        return np.isin(self.recording.samples.event, numbers)
+
+    def total(self, event: EventIdentity) -> float:
         """Return the sum of all periods of an event, of rows that are left out too."""
-        periods = self.recording.samples.period[rows_of_event(self.recording, event)]
+        periods = self.recording.samples.period[self.rows_of(event)]
         return float(periods.sum(dtype=np.float64))
 
 
@@ -124,6 +130,8 @@ class Runs:
 
     A run without samples of the event has no shares and no costs; they are not 0.
 
+    :param event: as perf prints it, with its modifiers
+    :param unit: of the periods
     :param labels: of the sides
     :param sides: 0 (base) or 1 (new)
     :param boots: of which boot of its side a run is
@@ -133,6 +141,7 @@ class Runs:
     """
 
     event: str
+    unit: str
     labels: tuple[str, ...]
     sides: Integers
     boots: Integers
@@ -213,11 +222,12 @@ class Runs:
         return boots
 
 
-def collect_runs(sides: Sequence[Profiles], event: str) -> Runs:
+def collect_runs(sides: Sequence[Profiles], event: EventIdentity) -> Runs:
     """Collect totals and operations of the runs of an event."""
     runs = [(number, run) for number, side in enumerate(sides) for run in side.runs]
     return Runs(
-        event=event,
+        event=event.label,
+        unit=unit_of_event(event),
         labels=tuple(side.label for side in sides),
         sides=np.array([number for number, _ in runs], dtype=np.int64),
         boots=np.array([run.key.boot for _, run in runs], dtype=np.int64),
@@ -227,21 +237,26 @@ def collect_runs(sides: Sequence[Profiles], event: str) -> Runs:
     )
 
 
-def sampled_events(sides: Iterable[Profiles]) -> tuple[str, ...]:
-    """Return the names of the events with selected samples."""
-    names: dict[str, None] = {}
+def sampled_events(sides: Iterable[Profiles]) -> tuple[EventIdentity, ...]:
+    """Return the events with selected samples."""
+    events: dict[EventIdentity, None] = {}
     for samples in (run.content for side in sides for run in side.runs):
         for number in np.unique(samples.recording.samples.event[samples.rows]):
-            names[samples.recording.events[number].plain_name] = None
-    return tuple(names)
+            events.setdefault(samples.sights[number].identity)
+    return tuple(events)
 
 
-def rows_of_event(recording: Recording, event: str) -> Flags:
-    """Return which rows are of an event, shape (rows,); hybrid CPUs have two of one name."""
-    numbers = [n for n, perf_event in enumerate(recording.events) if perf_event.plain_name == event]
-    return np.isin(recording.samples.event, numbers)
+def losses_of(side: Profiles, event: EventIdentity) -> tuple[int, EventLosses]:
+    """Return the number of samples of an event in all runs, and what was lost of it."""
+    samples, lost = 0, NO_LOSSES
+    for run in (run.content for run in side.runs):
+        samples += int(run.recording.samples.count[run.rows_of(event)].sum())
+        for number, sight in enumerate(run.sights):
+            if sight.identity == event:
+                lost += EventLosses.of(run.recording.losses, number)
+    return samples, lost
 
 
-def unit_of_event(event: str) -> str:
+def unit_of_event(event: EventIdentity) -> str:
     """Return the unit of the periods of an event: "ns", "cycles"."""
-    return "ns" if event in NANOSECOND_EVENTS else event
+    return "ns" if event.name in NANOSECOND_EVENTS else event.name

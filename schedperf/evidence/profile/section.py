@@ -19,6 +19,7 @@ from typing import NamedTuple
 from schedperf.evidence import Absent, section
 from schedperf.evidence.profile.blindness import EventSight
 from schedperf.evidence.profile.independent import took_turns
+from schedperf.evidence.profile.pairs import describe_unpaired
 from schedperf.evidence.profile.point import Runs, compare_runs
 from schedperf.evidence.profile.record import (
     Profile,
@@ -36,6 +37,7 @@ from schedperf.evidence.profile.sources import (
 )
 from schedperf.model.comparison import FIRST_NEW, BaseNew, MissingSide
 from schedperf.model.run import SideOf
+from schedperf.perf_data.event import EventIdentity
 from schedperf.perf_data.recorded import why_not_recorded
 from schedperf.runs.side import Side
 from schedperf.runs.timeline import Moment, place_in_time
@@ -49,7 +51,7 @@ _Moments = Mapping[tuple[str, str], Moment]
 
 class _Profiles(NamedTuple):
     # Profiles by event; all their places; and what could not be parsed, one sentence each.
-    events: Mapping[str, SideOf[EventProfile]]
+    events: Mapping[EventIdentity, SideOf[EventProfile]]
     places: frozenset[Place]
     notes: Sequence[str]
 
@@ -89,17 +91,15 @@ def _compare(side: str, base: _Profiles, new: _Profiles, moments: _Moments) -> P
     names = SharedNames(base.places, new.places)
     # The first new side's rows have plain names.
     path = [] if side == FIRST_NEW else [side]
-    notes = [*base.notes, *new.notes]
+    notes = [*base.notes, *new.notes, *describe_unpaired(side, of_base, of_new)]
     events: list[ProfileEvent] = []
-    for event in dict.fromkeys((*of_base, *of_new)):
-        if event not in of_base or event not in of_new:
-            where = "base" if event in of_base else side
-            notes.append(f"{event} was sampled on {where} only, so it is not compared")
+    for event in of_base:
+        if event not in of_new:
             continue
         of_points = of_base[event].by_point(), of_new[event].by_point()
-        notes += _describe_single_points(side, event, *of_points)
+        notes += _describe_single_points(side, event.label, *of_points)
         # So have those of the first event and, of its points, of the heaviest one.
-        in_event = [*path, event] if events else path
+        in_event = [*path, event.label] if events else path
         points = tuple(_compare_points(in_event, *of_points, names, moments))
         if points:
             first = BaseNew(base=of_base[event], new=of_new[event])
@@ -111,6 +111,7 @@ def _compare(side: str, base: _Profiles, new: _Profiles, moments: _Moments) -> P
 def _describe_event(sights: BaseNew[EventSight], points: tuple[ProfilePoint, ...]) -> ProfileEvent:
     return ProfileEvent(
         event=sights.base.event,
+        excluded=sights.map(lambda sight: sight.excluded),
         perf_event=sights.map(lambda sight: sight.perf_event),
         unit=sights.base.unit,
         clock=sights.map(lambda sight: sight.clock),

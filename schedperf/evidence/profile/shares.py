@@ -18,7 +18,6 @@ from scipy import sparse
 from schedperf.evidence.profile.alignment import Alignment
 from schedperf.evidence.profile.family import is_idle_time
 from schedperf.evidence.profile.record import SMALLEST_CHANGE_PP
-from schedperf.evidence.profile.samples import rows_of_event
 from schedperf.model.verdict import FALSE_DISCOVERY_RATE
 from schedperf.perf_data.recording import NO_CPU, Recording
 from schedperf.stats import Columns, compare_columns
@@ -67,15 +66,15 @@ class PlaceWeights:
 
 
 def weigh(
-    recording: Recording, placed: Placed, event: str, node_of_cpu: Mapping[int, int]
+    recording: Recording, placed: Placed, event: int, node_of_cpu: Mapping[int, int]
 ) -> PlaceWeights:
     """Add up the samples of one event by place and CPU.
 
     :param placed: places of the rows of ``recording.samples``
-    :param event: its plain name; hybrid CPUs have two of one name, which are one
+    :param event: index into ``recording.events``
     """
     rows = recording.samples
-    chosen = np.flatnonzero(rows_of_event(recording, event))
+    chosen = np.flatnonzero(rows.event == event)
     used, code = np.unique(placed.of_row[chosen], return_inverse=True)
     places = tuple(placed.places[index] for index in used)
     # Only in a damaged file is a sum of periods negative; parts of a whole cannot be.

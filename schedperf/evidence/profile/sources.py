@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from schedperf.bundle.json import decode
 from schedperf.bundle.open import Boot, Bundle, Run
 from schedperf.evidence.profile.alignment import FileNames, names_of
-from schedperf.evidence.profile.blindness import EventSight, judge_event
+from schedperf.evidence.profile.blindness import EventLosses, EventSight, Machine, judge_events
 from schedperf.evidence.profile.others import Bystanders, find_bystanders
 from schedperf.evidence.profile.samples import ProfileSamples, every_row, place_profile
 from schedperf.evidence.profile.shares import PlaceWeights, weigh
 from schedperf.model.errors import InputError
 from schedperf.model.run import Captured, SideOf
 from schedperf.perf_data import Keep
+from schedperf.perf_data.event import EventIdentity
 from schedperf.perf_data.recorded import read_recorded, recorded_runs
 from schedperf.perf_data.recording import Recording
 from schedperf.runs.captured import key_of
@@ -90,7 +91,12 @@ class _Reader:
             return None
 
     def _place(self, boot: Boot, run: Run, recording: Recording) -> ProfileSamples:
-        recorded = read_sight(self._bundle, run)
+        machine = Machine(
+            name=boot.host.kernel.machine,
+            emulated=boot.host.virtualisation.emulated,
+            recorded=read_sight(self._bundle, run),
+            has_pelt=self._has_pelt,
+        )
         placed = place_profile(
             recording, self._symbols_of(boot).of(recording), compared=self._compared
         )
@@ -98,17 +104,7 @@ class _Reader:
             recording=recording,
             placed=placed,
             rows=every_row(recording),
-            sights=tuple(
-                judge_event(
-                    event,
-                    machine=boot.host.kernel.machine,
-                    emulated=boot.host.virtualisation.emulated,
-                    recorded=recorded,
-                    pmus=recording.features.pmus,
-                    has_pelt=self._has_pelt,
-                )
-                for event in recording.events
-            ),
+            sights=judge_events(recording.events, machine, recording.features.pmus),
             node_of_cpu=boot.host.topology.node_of_cpu() or recording.features.node_of_cpu,
             command=run.command,
         )
@@ -128,29 +124,22 @@ class EventProfile:
     """One event's samples of one run, by function.
 
     :param names: the sampled files
-    :param lost: number of records lost by the kernel during the run, over all events
-    :param throttled: number of times that the kernel throttled an event of the run
     :param others: commands other than the workload; None if the workload cannot be identified
     """
 
     sight: EventSight
     weights: PlaceWeights
     names: FileNames
-    lost: int
-    throttled: int
+    lost: EventLosses
     others: Bystanders | None
 
 
-def profiles_by_event(side: SideOf[ProfileSamples]) -> dict[str, SideOf[EventProfile]]:
-    """Return the runs of each event that have samples of it, and no call chains.
-
-    Events of the same name on the two core types of a hybrid CPU are merged; otherwise each of them
-    would count as a run.
-    """
-    runs_per_event: dict[str, list[Captured[EventProfile]]] = {}
+def profiles_by_event(side: SideOf[ProfileSamples]) -> dict[EventIdentity, SideOf[EventProfile]]:
+    """Return the runs of each event that have samples of it, and no call chains."""
+    runs_per_event: dict[EventIdentity, list[Captured[EventProfile]]] = {}
     for run in side.runs:
         for profile in _profiles_of(run.content):
-            runs_per_event.setdefault(profile.sight.event, []).append(run.having(profile))
+            runs_per_event.setdefault(profile.sight.identity, []).append(run.having(profile))
     return {event: side.with_runs(runs) for event, runs in runs_per_event.items()}
 
 
@@ -170,20 +159,16 @@ def _profiles_of(samples: ProfileSamples) -> Iterator[EventProfile]:
     # The comparison of places has no use of call chains.
     placed = samples.placed.without_stacks()
     names = names_of(recording, placed)
-    sights: dict[str, EventSight] = {}
-    for sight in samples.sights:
-        sights.setdefault(sight.event, sight)
-    for sight in sights.values():
-        weights = weigh(recording, placed, sight.event, samples.node_of_cpu)
+    for number, sight in enumerate(samples.sights):
+        weights = weigh(recording, placed, number, samples.node_of_cpu)
         if weights.total <= 0.0:
             continue  # perf's dummy event, or one that never fired: shares of 0 are undefined.
         yield EventProfile(
             sight=sight,
             weights=weights,
             names=names,
-            lost=recording.losses.records,
-            throttled=recording.losses.throttled,
-            others=find_bystanders(recording, placed, sight.event, samples.command),
+            lost=EventLosses.of(recording.losses, number),
+            others=find_bystanders(recording, placed, number, samples.command),
         )
 
 

@@ -20,8 +20,8 @@ from schedperf.evidence.profile.samples import (
     ProfileSamples,
     Runs,
     collect_runs,
-    rows_of_event,
 )
+from schedperf.perf_data.event import EventIdentity
 from schedperf.perf_data.recording import NO_TASK, Integers, Recording
 from schedperf.symbols.place import Place
 
@@ -86,12 +86,12 @@ class StackedSamples:
         return replace(self.stacks, **_columns(entries))
 
 
-def collect_stacks(sides: Sequence[Profiles], event: str) -> StackedSamples:
+def collect_stacks(sides: Sequence[Profiles], event: EventIdentity) -> StackedSamples:
     """Bring the stacks of all runs of an event together."""
     samples = tuple(run.content for side in sides for run in side.runs)
     commands = {name for run in samples for name in _commands_of(run, event)}
     collecting = _Collecting(by_command=len(commands) > 1)
-    rows = tuple(np.flatnonzero(rows_of_event(run.recording, event) & run.rows) for run in samples)
+    rows = tuple(np.flatnonzero(run.rows_of(event) & run.rows) for run in samples)
     of_row = tuple(map(collecting.add, samples, rows))
     lengths = [len(frames) for frames in collecting.stacks]
     stacks = Stacks(
@@ -175,8 +175,8 @@ class _Collecting:
         return self.stacks.setdefault(frames, len(self.stacks))
 
 
-def _commands_of(run: ProfileSamples, event: str) -> set[str]:
-    rows = rows_of_event(run.recording, event) & run.rows
+def _commands_of(run: ProfileSamples, event: EventIdentity) -> set[str]:
+    rows = run.rows_of(event) & run.rows
     tasks = np.unique(run.recording.samples.task[rows])
     return {command_of(run.recording, task) for task in tasks.tolist()}
 

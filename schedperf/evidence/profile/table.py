@@ -3,7 +3,7 @@
 
 ::
 
-    tabulate(sides, "cycles", ("dso", "symbol")).periods
+    tabulate(sides, event, ("dso", "symbol")).periods
 """
 
 import math
@@ -37,10 +37,10 @@ from schedperf.evidence.profile.samples import (
     ProfileSamples,
     Runs,
     collect_runs,
-    rows_of_event,
 )
 from schedperf.model.perf_event import PerfEvent
 from schedperf.model.verdict import FALSE_DISCOVERY_RATE
+from schedperf.perf_data.event import EventIdentity
 from schedperf.perf_data.recording import NO_CPU, NO_TASK, Integers
 from schedperf.symbols.place import Place
 
@@ -71,7 +71,9 @@ class SampleTable:
     is_kernel: Flags
 
 
-def tabulate(sides: Sequence[Profiles], event: str, keys: Sequence[SortKey]) -> SampleTable:
+def tabulate(
+    sides: Sequence[Profiles], event: EventIdentity, keys: Sequence[SortKey]
+) -> SampleTable:
     """Count the samples of one event.
 
     :param keys: some of :data:`SORT_KEYS`
@@ -104,11 +106,17 @@ _PLACES = frozenset(("dso", "symbol"))
 
 
 def _count(
-    run: ProfileSamples, event: str, keys: Sequence[SortKey]
+    run: ProfileSamples, event: EventIdentity, keys: Sequence[SortKey]
 ) -> dict[tuple[Value, ...], Sequence[float]]:
     samples = run.recording.samples
-    rows = np.flatnonzero(rows_of_event(run.recording, event) & run.rows)
-    coded = [_CODERS[key](run, rows) for key in keys]
+    rows = np.flatnonzero(run.rows_of(event) & run.rows)
+    coded = [
+        # All runs have the label of the first: versions of perf print an event differently.
+        _code(np.zeros(len(rows), np.int64), lambda _: event.label)
+        if key == "event"
+        else _CODERS[key](run, rows)
+        for key in keys
+    ]
     codes = np.column_stack([codes for codes, _ in coded])
     distinct, group = np.unique(codes, axis=0, return_inverse=True)
     counts, where = samples.count[rows], run.placed.of_row[rows]
@@ -133,12 +141,6 @@ def _flags(places: Sequence[Place], is_one: Callable[[Place], bool]) -> Flags:
 
 # For each of the rows a number, and what the numbers stand for.
 _Coded = tuple[Integers, Mapping[int, Value]]
-
-
-def _code_event(run: ProfileSamples, rows: Integers) -> _Coded:
-    # Both events of one name, of the two kinds of CPU of a hybrid machine, are one.
-    events = [event.plain_name for event in run.recording.events]
-    return _code(run.recording.samples.event[rows], events.__getitem__)
 
 
 def _code_cpu(run: ProfileSamples, rows: Integers) -> _Coded:
@@ -173,19 +175,25 @@ def _code(numbers: Integers, name: Callable[[int], Value]) -> _Coded:
     return np.array(own, dtype=np.int64)[where], {code: value for value, code in codes.items()}
 
 
-_CODERS: Mapping[SortKey, Callable[[ProfileSamples, Integers], _Coded]] = dict(
-    zip(
-        SORT_KEYS,
-        (_code_event, _code_cpu, _code_node, _code_comm, _code_dso, _code_symbol),
-        strict=True,
-    )
-)
+_CODERS: Mapping[SortKey, Callable[[ProfileSamples, Integers], _Coded]] = {
+    "cpu": _code_cpu,
+    "node": _code_node,
+    "comm": _code_comm,
+    "dso": _code_dso,
+    "symbol": _code_symbol,
+}
 
 
 def describe_event(
-    table: SampleTable, sights: Sequence[ProfileSight], perf_events: Mapping[SideName, PerfEvent]
+    table: SampleTable,
+    sights: Sequence[ProfileSight],
+    perf_events: Mapping[SideName, PerfEvent],
+    lost: Mapping[SideName, int | None],
 ) -> SampledEvent:
-    """Return an event with the number of its runs and samples on each side."""
+    """Return an event with the number of its runs and samples on each side.
+
+    :param lost: number of lost samples per side; None if unknown
+    """
     runs = table.runs
     return SampledEvent(
         event=runs.event,
@@ -194,6 +202,7 @@ def describe_event(
         n=dict(zip(SIDES, runs.counts, strict=False)),
         samples=_sums(table, table.samples),
         period=_sums(table, table.periods),
+        lost=lost,
         sight=tuple(sights),
     )
 

@@ -43,6 +43,7 @@ def _make_flame(runs: Sequence[int], names: Sequence[str], event: str) -> Flame:
     return Flame(
         runs=Runs(
             event=event,
+            unit=event,
             labels=("tip", "patched")[: len(runs)],
             sides=sides,
             boots=np.zeros(len(sides), dtype=np.int64),

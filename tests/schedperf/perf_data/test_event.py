@@ -1,25 +1,31 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The attributes of a recording say which event it holds, whatever perf called it."""
 
+from collections import Counter
 from typing import Any
 
+import numpy as np
 import pytest
 
 from schedperf.model.perf_event import PerfEvent
 from schedperf.perf_data import read_perf_data
-from schedperf.perf_data.event import identify_event
-from schedperf_collectors.perf_header import TYPE_HARDWARE, Event
+from schedperf.perf_data.event import EventIdentity, identify_event, identify_events
+from schedperf_collectors.perf_header import TYPE_HARDWARE, TYPE_SOFTWARE, TYPE_TRACEPOINT, Event
+from schedperf_generators.installed_perf import perf_report
 
 RAW = 4
 PMUS = {RAW: "cpu", 8: "ibs_op", 10: "cpu_atom"}
 
 
-def identify(name: str, kind: int, config: int = 0, **chosen: Any) -> PerfEvent:
-    event = Event(
+def make_event(name: str, kind: int, config: int = 0, **chosen: Any) -> Event:
+    return Event(
         name=name, type=kind, config=config, rate=1, by_frequency=False, sample_type=0,
         read_format=0, clockid=None, ids=(), **{"precise_ip": 0, **chosen},
     )  # fmt: skip
-    return identify_event(event, PMUS)
+
+
+def identify(name: str, kind: int, config: int = 0, **chosen: Any) -> PerfEvent:
+    return identify_event(make_event(name, kind, config, **chosen), PMUS)
 
 
 @pytest.mark.parametrize(
@@ -73,3 +79,88 @@ def test_what_perf_was_asked_for_is_read_back(recorded_with: Any) -> None:
     asked = {event.name: (event.modifiers, event.pmu) for event in found}
     expected = {"cpu-clock": "k", "task-clock": "u", "page-faults": ""}
     assert asked.items() >= {name: (word, "software") for name, word in expected.items()}.items()
+
+
+def identities(*events: Event, pmus: dict[int, str] | None = None) -> tuple[EventIdentity, ...]:
+    return identify_events(events, PMUS if pmus is None else pmus)
+
+
+def test_modifiers_make_another_event() -> None:
+    user = make_event("cpu-clock:u", TYPE_SOFTWARE, excluded=frozenset({"kernel", "hv"}))
+    kernel = make_event("cpu-clock:k", TYPE_SOFTWARE, excluded=frozenset({"user", "hv"}))
+    both = make_event("cpu-clock", TYPE_SOFTWARE)
+    found = identities(user, kernel, both)
+    assert [identity.label for identity in found] == ["cpu-clock:u", "cpu-clock:k", "cpu-clock"]
+    assert [identity.modifiers for identity in found] == ["u", "k", ""]
+    assert len(set(found)) == len(found)
+
+
+def test_versions_of_perf_print_one_event_differently() -> None:
+    printed = ("cycles", "cycles:P", "cycles:ppp")
+    found = {identities(make_event(name, TYPE_HARDWARE, precise_ip=3))[0] for name in printed}
+    assert [identity.spelled for identity in found] == ["cycles:ppp"]
+
+
+def test_an_excluded_level_is_spelled_where_perf_did_not_print_it() -> None:
+    (found,) = identities(make_event("cycles", TYPE_HARDWARE, excluded=frozenset({"kernel", "hv"})))
+    assert (found.label, found.modifiers) == ("cycles:u", "u")
+    # Old perf counts the hypervisor with it.
+    (old,) = identities(make_event("cycles:u", TYPE_HARDWARE, excluded=frozenset({"kernel"})))
+    assert old == found
+
+
+def test_an_event_that_perf_replaced_is_called_what_it_is() -> None:
+    assert identities(make_event("cycles", TYPE_SOFTWARE))[0].label == "cpu-clock"
+    # The user's own name for it is no other event.
+    assert identities(make_event("mine", TYPE_SOFTWARE))[0].label == "mine"
+
+
+def test_numbers_of_tracepoints_differ_between_kernels() -> None:
+    (base,) = identities(make_event("sched:sched_switch", TYPE_TRACEPOINT, 300))
+    (new,) = identities(make_event("sched:sched_switch", TYPE_TRACEPOINT, 317))
+    assert base == new
+
+
+def test_numbers_of_pmus_differ_between_machines() -> None:
+    (base,) = identities(make_event("ibs_op//", 8), pmus={8: "ibs_op"})
+    (new,) = identities(make_event("ibs_op//", 11), pmus={11: "ibs_op"})
+    assert base == new
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"config": 0x1CD}, {"config": 0x1CE}),
+        ({"more_config": (30, 0, 0)}, {"more_config": (50, 0, 0)}),
+        ({"kind": 9}, {"kind": 10}),
+    ],
+)
+def test_equal_names_of_different_attributes_are_different_events(
+    one: dict[str, Any], other: dict[str, Any]
+) -> None:
+    both = [make_event(**{"name": "x", "kind": RAW, **chosen}) for chosen in (one, other)]
+    found = identities(*both)
+    assert found[0] != found[1]
+    assert [identity.label for identity in found] == ["x", "x#2"]
+
+
+def test_equal_events_of_one_recording_are_counted_apart() -> None:
+    # perf.data does not record which is of which cgroup.
+    found = identities(*[make_event("cycles", TYPE_HARDWARE)] * 2)
+    assert [identity.label for identity in found] == ["cycles", "cycles#2"]
+    assert found[0] != found[1]
+    named = identities(make_event("a", TYPE_HARDWARE), make_event("b", TYPE_HARDWARE))
+    swapped = identities(make_event("b", TYPE_HARDWARE), make_event("a", TYPE_HARDWARE))
+    assert named == swapped[::-1]
+
+
+@pytest.mark.system
+def test_a_real_recording_of_three_modifiers_equals_perf_report(recorded_with: Any) -> None:
+    path = recorded_with("-e", "cpu-clock:u", "-e", "cpu-clock:k", "-e", "cpu-clock")
+    recording = read_perf_data(path, "perf.data")
+    labels = [event.label for event in identify_events(recording.events, recording.features.pmus)]
+    counts = np.bincount(recording.samples.event, recording.samples.count, len(labels))
+    reported: Counter[str] = Counter()
+    for row, counted in perf_report(path).items():
+        reported[row.event] += counted.samples
+    assert {label: n for label, n in zip(labels, counts, strict=True) if n} == reported

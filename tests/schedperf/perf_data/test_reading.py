@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What is counted, and by what it is told apart."""
 
+import re
 import struct
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,6 +13,7 @@ import pytest
 from schedperf.perf_data import Keep, Recording, read_perf_data
 from schedperf.perf_data.recording import NO_CHAIN, NO_CPU, NO_TASK
 from schedperf_generators.events import ATTR_SIZES, PLAIN, Event, ReadFormat, SampleType
+from schedperf_generators.installed_perf import run_perf
 from schedperf_generators.perf_data import (
     PerfData,
     write_perf_data,
@@ -190,6 +192,62 @@ def test_samples_that_perf_counts_once_more_at_the_end_are_not_lost_twice() -> N
     event = Event(sample_type=PLAIN, read_format=ReadFormat.LOST)
     losses = read(PerfData(events=(event,), records=[Lost(count=5), LostSamples(count=4)])).losses
     assert (losses.records, losses.samples) == (5, 4)
+
+
+def counted_events(**chosen: Any) -> tuple[Event, ...]:
+    asked = PLAIN | SampleType.IDENTIFIER
+    names = ("cpu-clock", "dummy:HG")
+    return tuple(
+        Event(name=name, type=1, config=9 * index, ids=(index + 1,), sample_type=asked, **chosen)
+        for index, name in enumerate(names)
+    )
+
+
+def test_losses_are_of_the_event_that_lost_them() -> None:
+    # perf record -a --switch-events: the records of the dummy event are no samples.
+    records: list[Record] = [
+        Lost(count=30_048, event=1),
+        LostSamples(count=40),
+        LostSamples(count=8),
+        LostSamples(count=30_000, event=1),
+        Throttle(event=1),
+    ]
+    events = counted_events(read_format=ReadFormat.LOST)
+    losses = read(PerfData(events=events, records=records)).losses
+    assert losses.samples_of_event == (48, 30_000)
+    assert losses.throttled_of_event == (0, 1)
+    assert (losses.records, losses.throttled) == (30_048, 1)
+
+
+@pytest.mark.parametrize(
+    ("read_format", "records"),
+    [
+        # The kernel counts all records of a buffer that events share.
+        (ReadFormat(0), [Lost(count=5)]),
+        # perf was stopped before it read the events' own counts.
+        (ReadFormat.LOST, [Lost(count=5)]),
+    ],
+)
+def test_losses_that_are_not_counted_by_event_are_unknown(
+    read_format: ReadFormat, records: list[Record]
+) -> None:
+    losses = read(PerfData(events=counted_events(read_format=read_format), records=records)).losses
+    assert losses.samples_of_event == (None, None)
+    assert losses.records == 5
+
+
+@pytest.mark.system
+def test_switch_records_that_a_real_perf_lost_are_no_samples(recorded_with: Any) -> None:
+    path = recorded_with("-a", "--switch-events", "-m", "1", "-e", "cpu-clock")
+    recording = read_perf_data(path, "perf.data")
+    sampled = {recording.events[number].name for number in recording.samples.event}
+    assert sampled == {"cpu-clock"}
+    reported = run_perf("report", "-i", path, "--stats", "--stdio")
+    statistics = r"(?m)^(\S+) stats:\n(?: .*\n)*? +LOST_SAMPLES events: +(\d+)"
+    lost = dict(re.findall(statistics, reported))
+    assert recording.losses.samples_of_event == tuple(
+        int(lost.get(event.name, 0)) for event in recording.events
+    )
 
 
 def test_records_that_are_not_known_are_skipped_and_counted() -> None:

@@ -41,7 +41,7 @@ def describe_samples(data: ProfileDocument, limit: int) -> Iterator[Block]:
         f"{event.event}: {sight.reason}; {sight.remedy}"
         for event in data.events
         for sight in event.sight
-        if sight.clock is not None and sight.remedy
+        if sight.remedy and (sight.clock is not None or "kernel" in sight.excluded)
     ]
     for text in dict.fromkeys((*remedies, *_notes(data))):
         yield Text(text=text, tone="muted")
@@ -104,7 +104,10 @@ def _describe_event(event: SampledEvent) -> Iterator[Block]:
 
 def _describe_sight(event: str, sight: ProfileSight) -> Iterator[Block]:
     where = f"{sight.side} was " if sight.side else ""
-    if sight.clock is None:
+    if "kernel" in sight.excluded:
+        text = f"recorded with {event}, which does not count the kernel: no scheduler code is in it"
+        yield Text(text=f"{where}{text} ({_MANUAL})", tone="warning")
+    elif sight.clock is None:
         yield Text(text=f"{where}recorded with {event}: samples count events, not CPU time")
     elif sight.blind is False:
         text = f"recorded with {event}, which also samples code that runs with interrupts off"

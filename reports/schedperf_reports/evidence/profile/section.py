@@ -125,6 +125,10 @@ def _describe_sights(events: Sequence[ProfileEvent]) -> Iterator[Block]:
 
 def _describe_sight(event: ProfileEvent) -> tuple[str, Tone]:
     name = event.event
+    without = [side for side, levels in event.excluded.items() if "kernel" in levels]
+    if without:
+        what = "which does not count the kernel: no scheduler function can be among those below"
+        return f"{_where(without)}recorded with {name}, {what}", "warning"
     blind = [side for side, is_blind in event.blind.items() if is_blind]
     unknown = [side for side, is_blind in event.blind.items() if is_blind is None]
     if blind:

@@ -46,6 +46,7 @@ def make_stacks() -> Callable[..., Stacks]:
         return Stacks(
             runs=Runs(
                 event=event,
+                unit="ns" if event == "cpu-clock" else event,
                 labels=("base", "new")[: len(sides)],
                 sides=np.repeat(np.arange(len(sides)), [len(side) for side in sides]),
                 boots=np.array(boots or [0] * len(runs)),

@@ -5,7 +5,13 @@ from typing import Any
 
 import pytest
 
-from schedperf.evidence.profile.blindness import judge_event, loss_caveat
+from schedperf.evidence.profile.blindness import (
+    EventLosses,
+    EventSight,
+    Machine,
+    judge_events,
+    loss_caveat,
+)
 from schedperf_collectors.perf_header import Event
 
 
@@ -15,6 +21,12 @@ def event(name: str = "cycles", kind: int = 0, config: int = 0, **chosen: Any) -
         "clockid": None, "ids": (),
     }  # fmt: skip
     return Event(name=name, type=kind, config=config, **{**common, **chosen})
+
+
+def judge_event(event: Event, pmus: dict[int, str] | None = None, **machine: Any) -> EventSight:
+    known = {"name": machine.pop("machine"), **machine}
+    (sight,) = judge_events([event], Machine(**known), pmus)
+    return sight
 
 
 NMI = ("cycles", False, "the kernel log reports: using NMIs")
@@ -116,9 +128,50 @@ def test_skid_is_said_where_there_is_no_precise_level() -> None:
     assert "precise level" in said
 
 
+def lost(records: int, samples: int | None, throttled: int = 0) -> EventLosses:
+    return EventLosses(records=records, samples=samples, throttled=throttled)
+
+
 def test_losses_are_said_with_their_share() -> None:
-    assert loss_caveat(1000, 0, 0) is None
-    assert loss_caveat(900, 100, 0) == "100 records were lost, 10% of the expected samples"
-    both = loss_caveat(0, 1, 3)
+    assert loss_caveat(1000, lost(0, 0)) is None
+    assert loss_caveat(1000, lost(0, None)) is None
+    assert loss_caveat(900, lost(100, 100)) == "100 samples were lost, 10% of the expected samples"
+    both = loss_caveat(0, lost(1, 1, 3))
     assert both is not None
-    assert both.startswith("1 record was lost, 100% of the expected samples; the kernel throttled")
+    assert both.startswith("1 sample was lost, 100% of the expected samples; the kernel throttled")
+
+
+def test_lost_records_of_other_events_are_no_lost_samples() -> None:
+    assert loss_caveat(602, lost(30_048, 48)) == (
+        "48 samples were lost, 7.4% of the expected samples; "
+        "30000 records were lost of other types or events"
+    )
+
+
+def test_records_that_are_not_counted_by_event_are_a_bound() -> None:
+    said = loss_caveat(900, lost(100, None))
+    assert said is not None
+    assert said.startswith("100 records were lost (of any type")
+    assert said.endswith("at most 10% of the expected samples")
+
+
+@pytest.mark.parametrize(("kind", "config"), [(0, 0), (1, 0), (1, 2)])
+def test_an_event_without_the_kernel_is_blind_to_it(kind: int, config: int) -> None:
+    # On x86 the PMU interrupts by NMI, which is of no use for code that is not counted.
+    left_out = frozenset({"kernel", "hv"})
+    sight = judge_event(
+        event("cycles:u", kind, config, excluded=left_out), machine="x86_64", emulated=False
+    )
+    assert (sight.blind, sight.nmi) == (True, None)
+    assert sight.excluded == ("kernel", "hv")
+    assert "does not count the kernel" in sight.caveats[0]
+    assert sight.remedy is not None
+    assert sight.remedy.startswith("record the kernel too")
+
+
+def test_an_event_of_the_kernel_alone_says_that_user_space_is_missing() -> None:
+    sight = judge_event(
+        event("cycles:k", excluded=frozenset({"user", "hv"})), machine="x86_64", emulated=False
+    )
+    assert sight.blind is False
+    assert "does not count user space" in sight.caveats[0]

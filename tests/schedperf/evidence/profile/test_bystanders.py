@@ -41,7 +41,7 @@ def find(
     data = PerfData(events=(Event(sample_type=PLAIN),), records=records)
     recording = read_perf_data(write_perf_data(data), "perf.data", keep=frozenset(keep))
     placed = place_samples(recording, Symbols(kernel, lambda _: None))
-    return find_bystanders(recording, placed, recording.events[0].plain_name, command)
+    return find_bystanders(recording, placed, 0, command)
 
 
 def test_what_the_workload_starts_is_the_workload_under_any_name() -> None:

@@ -69,7 +69,7 @@ def weights_of(
     recording = read_perf_data(source, "perf.data", keep=frozenset())
     symbols = Symbols(parse_kernel_symbols(kallsyms, "kallsyms"), lambda _: None)
     placed = place_samples(recording, symbols)
-    return weigh(recording, placed, recording.events[event].plain_name, nodes or {})
+    return weigh(recording, placed, event, nodes or {})
 
 
 def test_weights_are_sums_of_periods_of_one_event() -> None:

@@ -39,16 +39,47 @@ def test_different_events_are_not_compared(profiled: Any) -> None:
     assert list(data.comparisons[0].events) == []
     assert list(data.comparisons[0].notes) == [
         "cycles was sampled on base only, so it is not compared",
-        "cpu-clock was sampled on new only, so it is not compared",
+        "cpu-clock:ppp was sampled on new only, so it is not compared",
     ]
 
 
-def test_modifiers_do_not_make_another_event(profiled: Any) -> None:
-    data = profiled.compare(profiled.runs(10), profiled.runs(10, event=Event(name="cycles:ppp")))
+_WITHOUT_KERNEL = (
+    "cycles:u of new are different events (new does not count the kernel or the hypervisor)"
+)
+
+
+@pytest.mark.parametrize(
+    ("new", "why"),
+    [
+        (
+            Event(name="cycles:ppp", precise_ip=3),
+            "cycles:ppp of new are different events (precise level 0 in base and 3 in new)",
+        ),
+        (Event(name="cycles:u", excluded=frozenset({"kernel", "hv"})), _WITHOUT_KERNEL),
+        (
+            Event(name="cycles:G", excluded=frozenset({"host"})),
+            "cycles:G of new are different events (new counts guests only)",
+        ),
+    ],
+)
+def test_events_of_different_modifiers_are_not_compared(
+    profiled: Any, new: Event, why: str
+) -> None:
+    data = profiled.compare(profiled.runs(10), profiled.runs(10, event=new))
+    assert list(data.comparisons[0].events) == []
+    assert list(data.comparisons[0].notes) == [
+        f"not compared: cycles of base and {why}; record the same event on both sides"
+    ]
+
+
+def test_one_event_that_two_versions_of_perf_print_differently_is_compared(profiled: Any) -> None:
+    base, new = Event(name="cycles", precise_ip=3), Event(name="cycles:P", precise_ip=3)
+    data = profiled.compare(profiled.runs(10, event=base), profiled.runs(10, event=new))
     assert [event.event for event in data.comparisons[0].events] == ["cycles"]
+    assert list(data.comparisons[0].notes) == []
 
 
-def test_both_kinds_of_cpu_of_a_hybrid_machine_are_one_run(profiled: Any) -> None:
+def test_both_kinds_of_cpu_of_a_hybrid_machine_are_events_of_their_own(profiled: Any) -> None:
     # The kernel keeps the number of the PMU in the upper half of the config.
     events = tuple(
         Event(
@@ -63,10 +94,12 @@ def test_both_kinds_of_cpu_of_a_hybrid_machine_are_one_run(profiled: Any) -> Non
     machine = Machine(build_ids=(BuildId(path="[kernel.kallsyms]", raw=BUILD_ID, mode=1),))
     data = write_perf_data(PerfData(events=events, records=samples, machine=machine))
     found = profiled.compare([profiled.run(data)] * 2, [profiled.run(data)] * 2)
-    (point,) = profiled.points(found)
-    assert len(found.comparisons[0].events) == 1
-    assert (point.runs, point.samples) == (BaseNew(base=2, new=2), BaseNew(base=4, new=4))
-    assert sorted(row.share.base for row in point.rows) == [25.0, 75.0]
+    found_events = found.comparisons[0].events
+    names = [event.event for event in found_events]
+    assert names == ["cpu_core/cycles/", "cpu_atom/cycles/"]
+    for (point,) in (event.points for event in found_events):
+        assert (point.runs, point.samples) == (BaseNew(base=2, new=2), BaseNew(base=2, new=2))
+        assert [row.share.base for row in point.rows] == [100.0]
 
 
 def test_samples_that_stand_for_nothing_have_no_shares(profiled: Any) -> None:

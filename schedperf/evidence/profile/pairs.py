@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Which events of two sides are comparable, and why others are not."""
+
+from collections.abc import Iterable, Iterator
+
+from schedperf.perf_data.event import EventIdentity
+
+# What modifiers leave out or add, by letter.
+_LEVELS = {"u": "user space", "k": "the kernel", "h": "the hypervisor"}
+
+
+def describe_unpaired(
+    side: str, base: Iterable[EventIdentity], new: Iterable[EventIdentity]
+) -> Iterator[str]:
+    """Yield a sentence for each event of one side alone.
+
+    :param side: name of the new side
+    """
+    of_base, of_new = dict.fromkeys(base), dict.fromkeys(new)
+    only_new = [event for event in of_new if event not in of_base]
+    for event in of_base:
+        if event in of_new:
+            continue
+        alike = next((other for other in only_new if other.name == event.name), None)
+        if alike is None:
+            yield f"{event.label} was sampled on base only, so it is not compared"
+            continue
+        only_new.remove(alike)
+        yield (
+            f"not compared: {event.spelled} of base and {alike.spelled} of {side} are different "
+            f"events ({', '.join(_differences(event, alike, side))}); record the same event on "
+            "both sides"
+        )
+    for event in only_new:
+        yield f"{event.label} was sampled on {side} only, so it is not compared"
+
+
+def _differences(base: EventIdentity, new: EventIdentity, side: str) -> Iterator[str]:
+    for name, event, other in (("base", base, new), (side, new, base)):
+        without = [
+            level
+            for letter, level in _LEVELS.items()
+            if _counts(other, letter) and not _counts(event, letter)
+        ]
+        if without:
+            yield f"{name} does not count {' or '.join(without)}"
+    if base.host != new.host:
+        yield f"{side if base.host else 'base'} counts guests only"
+    if ("I" in base.modifiers) != ("I" in new.modifiers):
+        yield f"{'base' if 'I' in base.modifiers else side} does not count the idle task"
+    levels = [event.modifiers.count("p") for event in (base, new)]
+    if levels[0] != levels[1]:
+        yield f"precise level {levels[0]} in base and {levels[1]} in {side}"
+    if base.pmu != new.pmu:
+        yield f"PMU {base.pmu or 'not recorded'} in base and {new.pmu or 'not recorded'} in {side}"
+    if base.config != new.config:
+        yield "different configuration of the PMU"
+    if base.number != new.number:
+        yield "events of equal names, told apart by their order alone"
+
+
+def _counts(event: EventIdentity, letter: str) -> bool:
+    return letter in event.modifiers or not set(_LEVELS) & set(event.modifiers)
