@@ -4,6 +4,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -49,7 +50,9 @@ from schedperf.perf_data.event import EventIdentity
 from schedperf.perf_data.recording import NO_CHAIN
 from schedperf_collectors import __version__
 from schedperf_collectors.contract import Unavailable, parse_cpu_list
-from schedperf_reports.standalone import Head, PageSource
+
+if TYPE_CHECKING:
+    from schedperf_reports.standalone import Head
 
 # The row keys that schedperf compare tests together.
 _FAMILY = {"symbol", "dso"}
@@ -114,8 +117,11 @@ class Request:
         """Yield the text of a file for another viewer, piece by piece."""
         return EXPORTS[name]([source.stacks for source in self._collect_stacks()])
 
-    def head(self, data: ProfileDocument) -> Head:
+    def head(self, data: ProfileDocument) -> "Head":
         """Return the head of the page."""
+        # Imported here so that a table does not load what pages need.
+        from schedperf_reports.standalone import Head, PageSource  # noqa: PLC0415
+
         sources = self.loaded.sources
         labels = [source.side.label for source in sources]
         return Head(

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from schedperf.evidence.profile.record import Independent
 from schedperf.model.run import Captured
-from schedperf.stats.verdicts import FEWEST_IN_BLOCKS
 from schedperf_collectors.contract import run_folder
 
 if TYPE_CHECKING:
@@ -70,6 +69,9 @@ def may_be_drift(orders: Sequence[Sequence[int]], boots: Sequence[Sequence[int]]
     :param orders: of each side the places in time of its runs, among all runs of both sides
     :param boots: of each side the boot of each of its runs
     """
+    # Imported here so that one side alone is shown without SciPy.
+    from schedperf.stats.verdicts import FEWEST_IN_BLOCKS  # noqa: PLC0415
+
     base, new = orders
     is_blocked = max(base) < min(new) or max(new) < min(base)
     return is_blocked and min(counts_of(boots, independent_of(boots))) < FEWEST_IN_BLOCKS
