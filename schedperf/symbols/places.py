@@ -41,6 +41,7 @@ from schedperf.perf_data.recording import (
     RuntimeSymbol,
     generated_code_of,
 )
+from schedperf.symbols._numbers import Numbered, Numbers
 from schedperf.symbols.place import BPF, KERNEL, UNKNOWN, Place, jit_of
 
 __all__ = ["BPF", "KERNEL", "Place", "Placed", "Symbols", "build_ids", "place_samples"]
@@ -59,6 +60,10 @@ _OTHER_MODES = {
     MODE_GUEST_USER: "[guest]",
 }
 _JIT_MAP = re.compile(re.escape(generated_code_of(0)).replace("0", r"(\d+)"))
+# Words of call chains that are placed at once; they and intermediate results fit in the CPU's cache.
+_CHUNK_WORDS = 128 << 10
+# Of a PERF_RECORD_MISC_* mode.
+_MODE_BITS = 3
 # PERF_RECORD_KSYMBOL_TYPE_BPF; the other type is out-of-line code of ftrace and kprobes.
 _KSYMBOL_BPF = 1
 # kallsyms lists out-of-line code with a "module" too: __builtin__ftrace, __builtin__kprobes.
@@ -234,7 +239,7 @@ class Placed:
     places: tuple[Place, ...]
     of_row: Integers
     stack_of_row: Integers
-    stack_places: Integers
+    stack_places: Numbers
     stack_starts: Integers
     unnamed: frozenset[str]
 
@@ -260,7 +265,7 @@ class Placed:
             places=places,
             of_row=of_row,
             stack_of_row=np.full(len(of_row), NO_CHAIN, np.int64),
-            stack_places=np.zeros(0, np.int64),
+            stack_places=np.zeros(0, np.int32),
             stack_starts=np.zeros(1, np.int64),
             unnamed=self.unnamed & {location.dso for location in places},
         )
@@ -284,19 +289,19 @@ def place_samples(
         ``libc.so.6+0x28490``: an offset is the same code only if both sides have the same file. In
         all other files, all unresolved addresses are one place.
     """
-    rows, stacks = recording.samples, _distinct_stacks(recording)
+    rows, numbered = recording.samples, Numbered()
+    row_numbers = numbered.find(*_in_context(rows.mode, rows.space, rows.ip))
+    stacks = _distinct_stacks(recording, numbered)
     namer = _Namer(recording, symbols, by_offset=by_offset)
-    codes = _place_distinct(
-        np.concatenate((rows.mode, stacks.mode)),
-        np.concatenate((rows.space, stacks.space)),
-        np.concatenate((rows.ip, stacks.words)),
-        namer,
-    )
+    codes = _place_distinct(numbered, namer)
+    for start in range(0, len(stacks.numbers), _CHUNK_WORDS):
+        chunk = slice(start, start + _CHUNK_WORDS)
+        stacks.numbers[chunk] = codes[stacks.numbers[chunk]]
     return Placed(
         places=namer.places,
-        of_row=codes[: len(rows)],
+        of_row=codes[row_numbers].astype(np.int64),
         stack_of_row=stacks.of_row,
-        stack_places=codes[len(rows) :],
+        stack_places=stacks.numbers,
         stack_starts=stacks.starts,
         unnamed=namer.unnamed,
     )
@@ -319,18 +324,31 @@ def _end_with(chain: Sequence[int], leaf: int) -> tuple[int, ...]:
     return tuple(chain) if chain and chain[-1] == leaf else (*chain, leaf)
 
 
-def _place_distinct(mode: Integers, space: Integers, address: Addresses, namer: _Namer) -> Integers:
-    # All arrays have the shape (addresses,).
-    codes = np.zeros(len(mode), np.int64)
+def _in_context(
+    mode: Integers, space: Integers, address: Addresses
+) -> tuple[Addresses, Integers]:
+    """Return addresses and what else determines their places, in one number.
+
+    Only user addresses depend on the space, and only those of the kernel and of users are resolved.
+    """
+    is_user = mode == MODE_USER
+    is_resolved = is_user | (mode == MODE_KERNEL)
+    if not is_resolved.all():
+        address = np.where(is_resolved, address, np.uint64(0))
+    return address, np.where(is_user, space << _MODE_BITS, 0) | mode
+
+
+def _place_distinct(numbered: Numbered, namer: _Namer) -> Numbers:
+    """Return the place of each numbered address."""
+    codes = np.zeros(len(numbered.addresses), np.int32)
+    order = np.lexsort((numbered.addresses, numbered.contexts))
+    addresses, contexts = numbered.addresses[order], numbered.contexts[order]
+    mode, space = contexts & ((1 << _MODE_BITS) - 1), contexts >> _MODE_BITS
     is_kernel, is_user = mode == MODE_KERNEL, mode == MODE_USER
-    distinct, which = np.unique(address[is_kernel], return_inverse=True)
-    codes[is_kernel] = namer.kernel_codes(distinct)[which]
-    distinct, which = np.unique(address[is_user], return_inverse=True)
-    pairs, which = np.unique(which + space[is_user] * max(len(distinct), 1), return_inverse=True)
-    spaces, addresses = np.divmod(pairs, max(len(distinct), 1))
-    codes[is_user] = namer.user_codes(spaces, distinct[addresses])[which]
+    codes[order[is_kernel]] = namer.kernel_codes(addresses[is_kernel])
+    codes[order[is_user]] = namer.user_codes(space[is_user], addresses[is_user])
     for other_mode in np.unique(mode[~(is_kernel | is_user)]).tolist():
-        codes[mode == other_mode] = namer.other_code(other_mode)
+        codes[order[mode == other_mode]] = namer.other_code(other_mode)
     return codes
 
 
@@ -338,16 +356,12 @@ def _place_distinct(mode: Integers, space: Integers, address: Addresses, namer: 
 class _Stacks:
     """Distinct pairs of a chain and the address space of its user addresses.
 
-    :param words: addresses of all stacks, concatenated, innermost first, without markers
-    :param mode: mode of each word
-    :param space: address space of each word
-    :param starts: stack i is ``words[starts[i]:starts[i + 1]]``; shape (stacks + 1,)
+    :param numbers: of the addresses of all stacks, concatenated, innermost first
+    :param starts: stack i is ``numbers[starts[i]:starts[i + 1]]``; shape (stacks + 1,)
     :param of_row: the stack of each row of the samples, or ``NO_CHAIN``
     """
 
-    words: Addresses
-    mode: Integers
-    space: Integers
+    numbers: Numbers
     starts: Integers
     of_row: Integers
 
@@ -361,28 +375,53 @@ class _Pairs(NamedTuple):
     of_row: Integers
 
 
-def _distinct_stacks(recording: Recording) -> _Stacks:
+def _distinct_stacks(recording: Recording, numbered: Numbered) -> _Stacks:
     """Return the distinct stacks of all rows with a chain."""
-    chains = recording.chains
     pairs = _distinct_pairs(recording)
-    counts = np.diff(chains.starts)[pairs.chain]
+    ends = np.cumsum(np.diff(recording.chains.starts)[pairs.chain], dtype=np.int64)
+    numbers = np.empty(int(ends[-1]) if len(ends) else 0, np.int32)
+    lengths = np.zeros(len(ends), np.int64)
+    first = filled = 0
+    while first < len(ends):
+        limit = (ends[first - 1] if first else 0) + _CHUNK_WORDS
+        last = max(first + 1, int(np.searchsorted(ends, limit, side="right")))
+        chunk = _Pairs(*(column[first:last] for column in pairs))
+        addresses, contexts, lengths[first:last] = _addresses_of(recording.chains, chunk)
+        numbers[filled : filled + len(addresses)] = numbered.find(addresses, contexts)
+        filled += len(addresses)
+        first = last
+    return _Stacks(numbers[:filled], _running_total(lengths), pairs.of_row)
+
+
+def _addresses_of(chains: Chains, pairs: _Pairs) -> tuple[Addresses, Integers, Integers]:
+    """Return the addresses of some stacks without markers, their contexts, and the lengths."""
+    words, starts = _words_of(chains, pairs.chain)
+    # A mode lasts from a marker to the next one; before the first marker it is that of the row.
+    markers = np.flatnonzero(words >= np.uint64(CONTEXT_MAX))
+    bounds = np.unique(np.concatenate((starts[:-1], markers)))
+    bounds = bounds[bounds < len(words)]
+    stack = np.searchsorted(starts, bounds, side="right") - 1
+    is_marker = words[bounds] >= np.uint64(CONTEXT_MAX)
+    mode = np.where(is_marker, _modes_of(words[bounds]), pairs.mode[stack])
+    _, context = _in_context(mode, pairs.space[stack], bounds)
+    spans = np.diff(np.append(bounds, len(words)))
+    contexts = np.repeat(context, spans)
+    if not ((mode == MODE_KERNEL) | (mode == MODE_USER)).all():
+        words, contexts = _in_context(np.repeat(mode, spans), contexts >> _MODE_BITS, words)
+    kept = np.ones(len(words), np.bool_)
+    kept[markers] = False
+    marker_counts = np.bincount(stack[is_marker], minlength=len(pairs.chain))
+    return words[kept], contexts[kept], np.diff(starts) - marker_counts
+
+
+def _words_of(chains: Chains, chosen: Integers) -> tuple[Addresses, Integers]:
+    """Return the words of some chains, concatenated, and where each starts."""
+    counts = chains.starts[chosen + 1] - chains.starts[chosen]
     starts = _running_total(counts)
-    stack = np.repeat(np.arange(len(counts)), counts)
-    index = np.arange(starts[-1])
-    words = chains.words[index - starts[stack] + chains.starts[pairs.chain][stack]]
-    is_marker = words >= np.uint64(CONTEXT_MAX)
-    # The last marker before a word gives its mode; before the first marker, the row does.
-    marker = np.maximum.accumulate(np.where(is_marker, index, -1))
-    marked = _modes_of(words)[np.maximum(marker, 0)] if len(words) else index
-    mode = np.where(marker >= starts[stack], marked, pairs.mode[stack])
-    kept = ~is_marker
-    return _Stacks(
-        words=words[kept],
-        mode=mode[kept],
-        space=pairs.space[stack][kept],
-        starts=_running_total(np.bincount(stack[kept], minlength=len(counts))),
-        of_row=pairs.of_row,
-    )
+    if np.all(np.diff(chosen) == 1):
+        return chains.words[chains.starts[chosen[0]] : chains.starts[chosen[-1] + 1]], starts
+    index = np.arange(starts[-1]) + np.repeat(chains.starts[chosen] - starts[:-1], counts)
+    return chains.words[index], starts
 
 
 def _distinct_pairs(recording: Recording) -> _Pairs:
@@ -394,23 +433,26 @@ def _distinct_pairs(recording: Recording) -> _Pairs:
     # Kernel addresses are the same in all spaces, so use one space for kernel stacks.
     space = np.where((is_bare | has_user)[chain], rows.space[chained], 0)
     mode = np.where(is_bare[chain], rows.mode[chained], MODE_UNKNOWN)
-    keys = np.stack((chain, space, mode))
+    # In the order of the chains, whose words follow each other.
+    keys = np.stack((mode, space, chain))
     order = np.lexsort(keys)
     ordered = keys[:, order]
     is_new = np.ones(len(order), np.bool_)
     is_new[1:] = (ordered[:, 1:] != ordered[:, :-1]).any(axis=0)
     of_row[chained[order]] = np.cumsum(is_new) - 1
-    chain, space, mode = ordered[:, is_new]
+    mode, space, chain = ordered[:, is_new]
     return _Pairs(chain, space, mode, of_row)
 
 
 def _kinds(chains: Chains) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     # Whether each chain begins without a marker, and whether it has user addresses.
-    modes = _modes_of(chains.words)
-    users = _running_total((modes == MODE_USER).astype(np.int64))
-    has_user = users[chains.starts[1:]] > users[chains.starts[:-1]]
+    markers = np.flatnonzero(chains.words >= np.uint64(CONTEXT_MAX))
+    users = markers[_modes_of(chains.words[markers]) == MODE_USER]
+    has_user = np.zeros(len(chains), np.bool_)
+    has_user[np.searchsorted(chains.starts, users, side="right") - 1] = True
     is_empty = chains.starts[1:] == chains.starts[:-1]
-    begins = np.append(chains.words, np.uint64(0))[chains.starts[:-1]]
+    begins = np.zeros(len(chains), np.uint64)
+    begins[~is_empty] = chains.words[chains.starts[:-1][~is_empty]]
     return ~is_empty & (begins < np.uint64(CONTEXT_MAX)), has_user
 
 

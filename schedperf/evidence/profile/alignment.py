@@ -107,7 +107,7 @@ def align_places(placed: Placed, alignment: Alignment) -> Placed:
         placed,
         places=tuple(distinct),
         of_row=code[placed.of_row],
-        stack_places=code[placed.stack_places],
+        stack_places=code.astype(np.int32)[placed.stack_places],
     )
 
 
