@@ -50,7 +50,7 @@ class Numbered:
         keys ^= keys >> _HALF
         keys *= self._secrets[2]
         slots = keys >> self._shift
-        numbers = self._numbers[slots]
+        numbers: Numbers = self._numbers[slots]
         missed = np.flatnonzero(self._keys[slots] != keys)
         if len(missed):
             distinct, first, inverse = np.unique(

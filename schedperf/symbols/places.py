@@ -44,7 +44,7 @@ from schedperf.perf_data.recording import (
 from schedperf.symbols._numbers import Numbered, Numbers
 from schedperf.symbols.place import BPF, KERNEL, UNKNOWN, Place, jit_of
 
-__all__ = ["BPF", "KERNEL", "Place", "Placed", "Symbols", "build_ids", "place_samples"]
+__all__ = ["BPF", "KERNEL", "Numbers", "Place", "Placed", "Symbols", "build_ids", "place_samples"]
 # Modes by PERF_CONTEXT_* marker of include/uapi/linux/perf_event.h, as unsigned 64-bit numbers.
 _MODE_OF_CONTEXT: Mapping[int, int] = {
     CONTEXT_KERNEL: MODE_KERNEL,
@@ -60,7 +60,7 @@ _OTHER_MODES = {
     MODE_GUEST_USER: "[guest]",
 }
 _JIT_MAP = re.compile(re.escape(generated_code_of(0)).replace("0", r"(\d+)"))
-# Words of call chains that are placed at once; they and intermediate results fit in the CPU's cache.
+# Words of call chains that are placed at once; intermediate results fit in the CPU's cache.
 _CHUNK_WORDS = 128 << 10
 # Of a PERF_RECORD_MISC_* mode.
 _MODE_BITS = 3
@@ -324,9 +324,7 @@ def _end_with(chain: Sequence[int], leaf: int) -> tuple[int, ...]:
     return tuple(chain) if chain and chain[-1] == leaf else (*chain, leaf)
 
 
-def _in_context(
-    mode: Integers, space: Integers, address: Addresses
-) -> tuple[Addresses, Integers]:
+def _in_context(mode: Integers, space: Integers, address: Addresses) -> tuple[Addresses, Integers]:
     """Return addresses and what else determines their places, in one number.
 
     Only user addresses depend on the space, and only those of the kernel and of users are resolved.
@@ -403,7 +401,7 @@ def _addresses_of(chains: Chains, pairs: _Pairs) -> tuple[Addresses, Integers, I
     stack = np.searchsorted(starts, bounds, side="right") - 1
     is_marker = words[bounds] >= np.uint64(CONTEXT_MAX)
     mode = np.where(is_marker, _modes_of(words[bounds]), pairs.mode[stack])
-    _, context = _in_context(mode, pairs.space[stack], bounds)
+    _, context = _in_context(mode, pairs.space[stack], words[bounds])
     spans = np.diff(np.append(bounds, len(words)))
     contexts = np.repeat(context, spans)
     if not ((mode == MODE_KERNEL) | (mode == MODE_USER)).all():

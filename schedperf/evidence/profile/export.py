@@ -6,19 +6,22 @@ side, in the unit of the event, rounded to whole numbers.
 """
 
 import json
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 
 from schedperf.evidence.profile.record import SPEEDSCOPE_SCHEMA
 from schedperf.evidence.profile.samples import Floats
+from schedperf.evidence.profile.stack_hash import chunks_of
 from schedperf.evidence.profile.stacks import Stacks
 from schedperf.model.text import clean_line
 from schedperf.symbols.place import Place
 from schedperf_collectors import __version__
 
 _UNNAMED = "[unnamed]"
+# Lines that are written at once.
+_LINES = 4096
 
 
 def _folded_text(events: Sequence[Stacks]) -> Iterator[str]:
@@ -29,10 +32,14 @@ def _folded_text(events: Sequence[Stacks]) -> Iterator[str]:
     """
     for stacks in events:
         prefix = (_frame_text(stacks.runs.event),) if len(events) > 1 else ()
-        for line, weights in sorted(_sums(stacks, prefix).items()):
-            counts = [round(float(weight)) for weight in weights]
-            if any(counts):
-                yield f"{line} {' '.join(map(str, counts))}\n"
+        lines, sums = _sums(stacks, prefix)
+        texts = [""] * len(lines)
+        counts = np.rint(sums).astype(np.int64)
+        for number in np.flatnonzero(counts.any(axis=0)).tolist():
+            texts[number] = f"{lines[number]} {' '.join(map(str, counts[:, number].tolist()))}\n"
+        texts.sort()
+        for start in range(0, len(texts), _LINES):
+            yield "".join(texts[start : start + _LINES])
 
 
 def _frame_text(name: str) -> str:
@@ -44,15 +51,23 @@ def _frame_text(name: str) -> str:
     return clean_line(name).replace(";", ":") or _UNNAMED
 
 
-def _sums(stacks: Stacks, prefix: tuple[str, ...]) -> dict[str, Floats]:
+def _sums(stacks: Stacks, prefix: tuple[str, ...]) -> tuple[list[str], Floats]:
+    """Return the distinct lines, and the mean weights of each; shape (sides, lines)."""
     # Functions of one name in two files become one frame, and so their stacks one line.
     names = [_frame_text(location.symbol) for location in stacks.places]
+    numbers: dict[str, int] = {}
+    line_of: list[int] = []
+    for first, last in chunks_of(stacks.starts):
+        begin = stacks.starts[first]
+        frames = [names[index] for index in stacks.frames[begin : stacks.starts[last]].tolist()]
+        bounds = (stacks.starts[first : last + 1] - begin).tolist()
+        line_of += [
+            numbers.setdefault(";".join((*prefix, *frames[low:high])), len(numbers))
+            for low, high in pairwise(bounds)
+        ]
     weights = stacks.mean_weights()
-    sums: defaultdict[str, Floats] = defaultdict(lambda: np.zeros(len(stacks.runs.labels)))
-    for stack in range(len(stacks)):
-        span = stacks.frames[stacks.starts[stack] : stacks.starts[stack + 1]]
-        sums[";".join((*prefix, *(names[index] for index in span)))] += weights[:, stack]
-    return sums
+    sums = [np.bincount(np.array(line_of, np.int64), side, len(numbers)) for side in weights]
+    return list(numbers), np.array(sums)
 
 
 def _speedscope_text(events: Sequence[Stacks]) -> Iterator[str]:

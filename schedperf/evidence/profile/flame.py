@@ -242,7 +242,7 @@ class _Growth:
             weight = weight[goes_on]
             if not len(run):
                 return
-            location = stacks.frames[stacks.starts[stack] + depth]
+            location = stacks.frames[stacks.starts[stack] + depth].astype(np.int64)
             node = self._add_level(run, weight, node, location, is_last=depth == DEEPEST - 1)
             self.end[stack] = np.where(node >= 0, node, _STOPPED - node)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from schedperf.evidence.profile.samples import (
     Flags,
@@ -21,10 +22,13 @@ from schedperf.evidence.profile.samples import (
     Runs,
     collect_runs,
 )
+from schedperf.evidence.profile.stack_hash import StackHasher, Words, chunks_of
 from schedperf.perf_data.event import EventIdentity
-from schedperf.perf_data.recording import NO_TASK, Integers, Recording
+from schedperf.perf_data.recording import NO_CHAIN, NO_TASK, Integers, Recording
 from schedperf.symbols.place import Place
+from schedperf.symbols.places import Numbers, Placed
 
+_NO_FRAME = -1
 # In place of the file of a frame that is a command.
 COMMAND = "(command)"
 # Of kworker/3:1-events, ksoftirqd/0 and their like: which of them it is says nothing.
@@ -44,7 +48,7 @@ class Stacks:
 
     runs: Runs
     places: tuple[Place, ...]
-    frames: Integers
+    frames: NDArray[np.integer]
     starts: Integers
     run: Integers
     stack: Integers
@@ -93,14 +97,12 @@ def collect_stacks(sides: Sequence[Profiles], event: EventIdentity) -> StackedSa
     collecting = _Collecting(by_command=len(commands) > 1)
     rows = tuple(np.flatnonzero(run.rows_of(event) & run.rows) for run in samples)
     of_row = tuple(map(collecting.add, samples, rows))
-    lengths = [len(frames) for frames in collecting.stacks]
+    lengths = np.concatenate([np.zeros(1, np.int64), *collecting.lengths])
     stacks = Stacks(
         runs=collect_runs(sides, event),
         places=tuple(collecting.places),
-        frames=np.fromiter(
-            (index for frames in collecting.stacks for index in frames), np.int64, sum(lengths)
-        ),
-        starts=np.concatenate(([0], np.cumsum(lengths, dtype=np.int64))),
+        frames=np.concatenate([np.zeros(0, np.int32), *collecting.frames]),
+        starts=np.cumsum(lengths),
         **_columns(list(map(_weigh, samples, rows, of_row))),
     )
     return StackedSamples(samples=samples, rows=rows, of_row=of_row, stacks=stacks)
@@ -126,53 +128,131 @@ def _columns(entries: Sequence[_Entries]) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Sampled:
+    """The stacks of some rows of a run.
+
+    :param places: number of each of the run's places
+    :param stack: index of the stack of the placed samples, or ``NO_CHAIN``; shape (rows,)
+    :param leaf: number of the sampled place
+    :param has_leaf: whether the stack does not end with it; with precise sampling the sampled
+        address may differ from the last of the chain, but is mostly in the same function
+    :param command: number of the command's frame, ``_NO_FRAME`` if commands are not told apart
+    """
+
+    placed: Placed
+    places: Numbers
+    stack: Integers
+    leaf: Integers
+    has_leaf: Flags
+    command: Integers
+
+    def take(self, rows: Integers) -> "_Sampled":
+        columns = ("stack", "leaf", "has_leaf", "command")
+        return replace(self, **{name: getattr(self, name)[rows] for name in columns})
+
+    @property
+    def ends(self) -> tuple[Integers, Integers]:
+        """Where each row's stack starts and ends in ``placed.stack_places``."""
+        index = np.maximum(self.stack, 0)
+        starts = np.append(self.placed.stack_starts, 0)
+        has_stack = self.stack != NO_CHAIN
+        return np.where(has_stack, starts[index], 0), np.where(has_stack, starts[index + 1], 0)
+
+
 class _Collecting:
     # Numbers for the places and stacks that were met so far.
 
     def __init__(self, *, by_command: bool) -> None:
         self.by_command = by_command
         self.places: dict[Place, int] = {}
-        self.stacks: dict[tuple[int, ...], int] = {}
+        self.frames: list[Numbers] = []
+        self.lengths: list[Integers] = []
+        self._hasher = StackHasher()
+        # By the hash of the stack.
+        self._stacks: dict[int, int] = {}
 
     def add(self, run: ProfileSamples, rows: Integers) -> Integers:
         """Return the stack of each of these rows of a run."""
-        samples = run.recording.samples
-        # Rows that differ in CPU, thread or address alone have the same frames.
-        commands, command = self._commands(run, rows)
-        key = (samples.chain[rows], samples.space[rows], run.placed.of_row[rows], command)
-        distinct, first, group = np.unique(
-            np.column_stack(key), axis=0, return_index=True, return_inverse=True
-        )
-        numbers = [self.places.setdefault(p, len(self.places)) for p in run.placed.places]
-        own = np.array(numbers, dtype=np.int64)
-        stacks = np.fromiter(
-            (
-                self._stack((*commands[number], *own[list(frames)].tolist()))
-                for number, frames in zip(
-                    command[first].tolist(), run.placed.frames(rows[first]), strict=True
-                )
-            ),
-            np.int64,
-            len(distinct),
-        )
-        return np.asarray(stacks[group.ravel()])
-
-    def _commands(
-        self, run: ProfileSamples, rows: Integers
-    ) -> tuple[list[tuple[int, ...]], Integers]:
-        # The outermost frames, and for each of the rows which it has.
-        if not self.by_command:
-            return [()], np.zeros(len(rows), np.int64)
-        used, where = np.unique(run.recording.samples.task[rows], return_inverse=True)
-        names = [command_of(run.recording, task) for task in used.tolist()]
-        distinct = {name: number for number, name in enumerate(dict.fromkeys(names))}
-        frames: list[tuple[int, ...]] = [
-            (self.places.setdefault(Place(name, COMMAND), len(self.places)),) for name in distinct
+        sampled = self._sampled(run, rows)
+        keys, first, group = np.unique(self._hash(sampled), return_index=True, return_inverse=True)
+        # Hashes are random, so stacks are numbered in the order of the rows.
+        by_row = np.argsort(first)
+        begin = len(self._stacks)
+        numbers = np.empty(len(keys), np.int64)
+        numbers[by_row] = [
+            self._stacks.setdefault(key, len(self._stacks)) for key in keys[by_row].tolist()
         ]
-        return frames, np.array([distinct[name] for name in names], np.int64)[where]
+        added = by_row[numbers[by_row] >= begin]
+        self._append(sampled.take(first[added]))
+        return np.asarray(numbers[group.ravel()])
 
-    def _stack(self, frames: tuple[int, ...]) -> int:
-        return self.stacks.setdefault(frames, len(self.stacks))
+    def _sampled(self, run: ProfileSamples, rows: Integers) -> _Sampled:
+        placed = run.placed
+        command = self._commands(run, rows)
+        numbers = [self.places.setdefault(p, len(self.places)) for p in placed.places]
+        places = np.array(numbers, np.int32)
+        sampled = _Sampled(
+            placed=placed,
+            places=places,
+            stack=placed.stack_of_row[rows],
+            leaf=places[placed.of_row[rows]].astype(np.int64),
+            has_leaf=np.ones(len(rows), np.bool_),
+            command=command,
+        )
+        starts, ends = sampled.ends
+        (filled,) = np.nonzero(starts < ends)
+        sampled.has_leaf[filled] = (
+            places[placed.stack_places[starts[filled]]] != sampled.leaf[filled]
+        )
+        return sampled
+
+    def _hash(self, sampled: _Sampled) -> Words:
+        placed, hasher = sampled.placed, self._hasher
+        of_stack = hasher.sequences(
+            hasher.term(sampled.places), placed.stack_places, placed.stack_starts
+        )
+        # A row without a stack has the one behind the last, which is empty.
+        hashes = np.append(of_stack, np.uint64(0))[sampled.stack]
+        with_leaf = hasher.append(hashes, hasher.term(sampled.leaf))
+        return hasher.append(
+            np.where(sampled.has_leaf, with_leaf, hashes), hasher.term(sampled.command)
+        )
+
+    def _append(self, sampled: _Sampled) -> None:
+        """Append the frames of distinct stacks, outermost first."""
+        begin, end = sampled.ends
+        has_command = sampled.command != _NO_FRAME
+        lengths = end - begin + has_command + sampled.has_leaf
+        self.lengths.append(lengths)
+        starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
+        for first, last in chunks_of(starts):
+            chunk = slice(first, last)
+            at = starts[first : last + 1] - starts[first]
+            # Reversed; where there is no such frame, the command or the sampled place follows.
+            outermost = end[chunk] - 1 + has_command[chunk] + at[:-1]
+            source = np.repeat(outermost, lengths[chunk]) - np.arange(at[-1])
+            frames = _take(sampled.places, sampled.placed.stack_places, source)
+            frames[at[:-1][has_command[chunk]]] = sampled.command[chunk][has_command[chunk]]
+            has_leaf = sampled.has_leaf[chunk]
+            frames[at[1:][has_leaf] - 1] = sampled.leaf[chunk][has_leaf]
+            self.frames.append(frames)
+
+    def _commands(self, run: ProfileSamples, rows: Integers) -> Integers:
+        # The outermost frame of each of the rows.
+        if not self.by_command:
+            return np.full(len(rows), _NO_FRAME)
+        used, where = np.unique(run.recording.samples.task[rows], return_inverse=True)
+        frames = [Place(command_of(run.recording, task), COMMAND) for task in used.tolist()]
+        numbers = [self.places.setdefault(frame, len(self.places)) for frame in frames]
+        return np.array(numbers, np.int64)[where]
+
+
+def _take(places: Numbers, stack_places: Numbers, source: Integers) -> Numbers:
+    # Indices outside of the stacks are those of frames that are set afterwards.
+    if not len(stack_places):
+        return np.zeros(len(source), np.int32)
+    return places[stack_places[np.clip(source, 0, len(stack_places) - 1)]]
 
 
 def _commands_of(run: ProfileSamples, event: EventIdentity) -> set[str]:
