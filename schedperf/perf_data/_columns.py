@@ -105,8 +105,11 @@ class Splitter:
     def __init__(self, events: Sequence[Event], *, timed: bool) -> None:
         self.events = events
         self.finder = EventFinder(events)
-        self.layouts = tuple(dict.fromkeys(Layout.of(event) for event in events))
-        self.layout_of = np.array([self.layouts.index(Layout.of(event)) for event in events])
+        numbers: dict[Layout, int] = {}
+        self.layout_of = np.array(
+            [numbers.setdefault(Layout.of(event), len(numbers)) for event in events]
+        )
+        self.layouts = tuple(numbers)
         # A missing period is the requested one, as in perf report.
         self.rates = np.array([event.rate for event in events], np.uint64).view(np.int64)
         self.timed = timed

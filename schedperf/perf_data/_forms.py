@@ -41,9 +41,9 @@ from schedperf_collectors.perf_header import (
 _MAIN_FILES = ("data", "header")
 _DATA_FILE = re.compile(r"data\.[0-9]{1,6}")
 # Limits on the decompressed size. perf reports ratios of 5 to 40; a much higher ratio is a
-# decompression bomb.
-_MOST_RATIO = 256
-_ALWAYS_ALLOWED = 64 << 20
+# decompression bomb. Records of 8 bytes are legal, so a megabyte already is 130,000 of them.
+_MOST_RATIO = 100
+_ALWAYS_ALLOWED = 1 << 20
 # libzstd's own default.
 _WINDOW_LIMIT = 1 << 27
 _PIECE_BYTES = 1 << 20

@@ -11,6 +11,7 @@ import zstandard
 
 from schedperf.model.errors import InputError
 from schedperf.perf_data import read_perf_data
+from schedperf.perf_data._forms import open_perf_data
 from schedperf_generators.events import PLAIN, Event, SampleType
 from schedperf_generators.perf_data import (
     PerfData,
@@ -144,8 +145,23 @@ def test_a_little_that_claims_to_be_gigabytes_is_not_believed() -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert count == 1
-    assert any("expands to more than 256 times its size" in note for note in notes)
+    assert any("expands to more than 100 times its size" in note for note in notes)
     assert peak < 32 << 20
+
+
+@pytest.mark.parametrize("kind", [3, 5, 7, 9, 10])
+def test_millions_of_empty_records_in_a_few_kilobytes_are_not_read(kind: int) -> None:
+    packed = zstandard.ZstdCompressor().compress(RawRecord(kind=kind).pack("<", EVENTS) * (8 << 20))
+    bomb: list[Record] = [RawRecord(kind=81, body=packed)]
+    data = write_perf_data(PerfData(events=EVENTS, records=bomb, features={27: bytes(20)}))
+    assert len(data) < 16 << 10
+    # The file's size limits the number of records, of 8 bytes or more, and so the time.
+    opened = open_perf_data(data, "perf.data")
+    (_, walked), *inner = opened.streams
+    sizes = [stream.end - stream.start for stream, _ in inner]
+    assert sum(sizes) <= (1 << 20) + 100 * len(data)
+    assert any("expands to more than 100 times its size" in note for note in opened.notes)
+    assert len(walked.others) == 1
 
 
 @pytest.mark.parametrize("kind", [66, 71, 83])
