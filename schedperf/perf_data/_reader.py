@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Build a :class:`Recording`: walk the records, read side-band records, count samples."""
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -31,6 +30,7 @@ from schedperf.perf_data._layout import CPU, FORMAT_LOST, TIME, Layout
 from schedperf.perf_data._sideband import UNKNOWN_COMM, read_side_band
 from schedperf.perf_data._spaces import UNKNOWN_LINE
 from schedperf.perf_data._walk import Stream, Window
+from schedperf.perf_data._workers import count_workers
 from schedperf.perf_data.recording import (
     KERNEL_SPACE,
     MODE_GUEST_KERNEL,
@@ -86,7 +86,8 @@ def read_perf_data(
 
     :param source: a file, a directory of ``perf record --threads``, or a file's bytes
     :param label: name of the file in messages
-    :param processes: number of threads for large files; None: one per CPU
+    :param processes: number of threads for large files; None: one per CPU that this
+        process may use
     :raises InputError: not a perf.data, of an unsupported kind, or no part of it can be read
     """
     try:
@@ -98,7 +99,7 @@ def read_perf_data(
             f"{label}: cannot be read: {(error.strerror or str(error)).lower()} "
             "(expected a perf.data file)"
         ) from None
-    return _Reader(opened, keep).read(processes or os.cpu_count() or 1)
+    return _Reader(opened, keep).read(processes or count_workers())
 
 
 @dataclass(frozen=True, slots=True)
