@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How fast a perf.data of 300 MB or more is read, beside perf's own programs on the same file.
+"""How fast perf.data files of 100 MB or more are read, beside perf's own programs on the same file.
 
-The file is recorded here: all CPUs with call chains while hackbench runs. Each
-program is a process of its own that reads the file, names the symbols and prints
-shares or call chains; of ours the time to start Python and to import is part of
-it. They run in turn, so that a change of the machine's speed hits all of them.
-Another file may be given instead: `bench/perf_data.py perf.data`.
+Two files are recorded here, all CPUs with call chains: of hackbench, whose chains are shallow, and
+of a program that calls itself up to 120 levels deep on random paths, whose chains are deep and
+nearly all different. Each program is a process of its own, `schedperf profile` as a user runs it;
+the time to start Python and to import is part of it. They run in turn, so that a change of the
+machine's speed hits all of them. Other files may be given instead: `bench/perf_data.py perf.data`.
 """
 
 import os
@@ -16,36 +16,47 @@ import sys
 import tempfile
 import threading
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-SMALLEST_BYTES = 300_000_000
+SMALLEST_BYTES = 100_000_000
 # Samples a second and CPU; the kernel's own limit is often lower.
 FREQUENCY_HZ = 25_000
-SECONDS = (45, 90, 180)
-ROUNDS = 3
-# A program that takes longer is stopped: its time is then a lower bound. All of it is over in
-# some four minutes where the machine is fast enough to record in one go.
-LIMIT_S = 60.0
-# The paths with call chains take seconds to minutes; their order of magnitude is what counts.
+SECONDS = (15, 30, 60, 120)
+ROUNDS = 5
+# A program that takes longer is stopped: its time is then a lower bound.
+LIMIT_S = 180.0
+# The paths with call chains take up to minutes.
 SLOW_ROUNDS = 1
-# What is aimed at: times faster than what handles call chains, and times the cost without them.
-CHAINS_GOAL, FLAT_GOAL = 10.0, 1.0
-# What would help where a goal is missed.
-REMEDY = "a compiled loop over the distinct chains, where plain Python puts their names together"
 # ru_maxrss is in KiB.
 KIB = 1024
 INFERNO = "~0.12"
+DEEP = Path(__file__).with_name("deep_chains.c")
 
-ONE, ALL = "ours, one thread", "ours, a thread a CPU"
-FOLDED, PAIR = "ours, call chains folded", "ours, two files"
-FLAT, CHAINS = "perf report --no-children -g none", "perf report -g caller"
-DIFF = "perf diff of two files"
+PROFILE, GRAPH = "schedperf profile", "schedperf profile --flamegraph"
+FOLDED = "schedperf profile --export folded"
+WORKERS = {count: f"reading and naming, {count} workers" for count in (1, 2, 16)}
+FLAT, CHAINS = "perf report --no-children -g none", "perf report"
 SCRIPT = "perf script | collapse"
 SLOW = (CHAINS, SCRIPT)
+
+
+class Goal(NamedTuple):
+    """The largest quotients of our cost and perf's that are aimed at; None: no goal."""
+
+    ours: str
+    theirs: str
+    wall: float
+    cpu: float | None
+
+
+GOALS = (
+    Goal(PROFILE, FLAT, 1.0, 1.2),
+    Goal(GRAPH, CHAINS, 0.5, 0.5),
+    Goal(FOLDED, SCRIPT, 0.05, None),
+)
 
 
 class Cost(NamedTuple):
@@ -63,19 +74,34 @@ class Failed(Exception):
     """A program could not be measured; the text says why."""
 
 
-def record(path: Path) -> None:
-    """Record a file that is large enough; exit where that is not possible."""
+def record(path: Path, load: Sequence[str]) -> None:
+    """Record a file that is large enough; exit where that is not possible.
+
+    :param load: the command that is sampled, until it is stopped
+    """
     limit = int(Path("/proc/sys/kernel/perf_event_max_sample_rate").read_text(encoding="ascii"))
     frequency = str(min(FREQUENCY_HZ, limit))
     for seconds in SECONDS:
-        load = ["timeout", str(seconds), "hackbench", "-g", "1", "-l", "100000000"]
         command = ["perf", "record", "-a", "-g", "-N", "-F", frequency, "-m", "4M", "-o", str(path)]
-        done = subprocess.run([*command, "--", *load], capture_output=True, text=True, check=False)
+        timed = [*command, "--", "timeout", str(seconds), *load]
+        done = subprocess.run(timed, capture_output=True, text=True, check=False)
         if not path.exists():
             sys.exit(f"perf record: {done.stderr.strip()}; run as root, with perf and hackbench")
         if path.stat().st_size >= SMALLEST_BYTES:
             return
     sys.exit(f"{path.stat().st_size} bytes after {SECONDS[-1]} s; the machine samples too slowly")
+
+
+def record_both(folder: Path) -> list[Path]:
+    """Record a file with shallow and a file with deep call chains; return their paths."""
+    shallow, deep = folder / "shallow.data", folder / "deep.data"
+    record(shallow, ["hackbench", "-g", "1", "-l", "100000000"])
+    program = folder / "deep"
+    options = ("-O1", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls")
+    subprocess.run(["cc", *options, "-o", str(program), str(DEEP)], check=True)
+    cpus = len(os.sched_getaffinity(0))
+    record(deep, ["sh", "-c", " & ".join([str(program)] * cpus) + " & wait"])
+    return [shallow, deep]
 
 
 def find_collapse() -> str | None:
@@ -115,51 +141,36 @@ def cost_of(command: Sequence[str]) -> Cost:
     return Cost(wall_s, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * KIB)
 
 
-def programs(path: Path, collapse: str | None) -> Mapping[str, Sequence[str]]:
-    """Return what is run, by its name."""
-    ours = [sys.executable, __file__, "--run"]
-    cpus, file = str(os.cpu_count() or 1), str(path)
-    report = ["perf", "report", "-i", file, "--stdio"]
-    script = f"perf script -i {file}"
+def programs(path: Path, collapse: str | None, folder: Path) -> Mapping[str, Sequence[str]]:
+    """Return what is run, by its name.
+
+    :param folder: for output
+    """
+    ours = [sys.executable, "-m", "schedperf", "profile", str(path)]
+    report = ["perf", "report", "-i", str(path), "--stdio"]
+    script = f"perf script -i {path}"
     return {
-        ONE: [*ours, "shares", "1", file],
-        ALL: [*ours, "shares", cpus, file],
-        FOLDED: [*ours, "folded", cpus, file],
         FLAT: [*report, "--no-children", "-g", "none"],
-        PAIR: [*ours, "shares", cpus, file, file],
-        DIFF: ["perf", "diff", file, file],
-        CHAINS: [*report, "-g", "caller"],
+        PROFILE: ours,
+        **{
+            name: [sys.executable, __file__, "--run", str(count), str(path)]
+            for count, name in WORKERS.items()
+        },
+        FOLDED: [*ours, "--export", "folded"],
+        GRAPH: [*ours, "--flamegraph", str(folder / "flames.html")],
+        CHAINS: report,
         SCRIPT: ["sh", "-c", f"{script} | {collapse}" if collapse else script],
     }
 
 
-def run_ours(what: str, processes: int, paths: Sequence[Path]) -> None:
-    """Do what perf does: this is the process that is measured."""
-    import numpy as np  # noqa: PLC0415 # measured
-
-    from schedperf.perf_data import Keep, read_perf_data  # noqa: PLC0415 # measured
+def read_and_name(processes: int, path: Path) -> None:
+    """Read a file and name its symbols: this is the process that is measured."""
+    from schedperf.perf_data import read_perf_data  # noqa: PLC0415 # measured
     from schedperf.symbols.local_symbols import symbols_for_file  # noqa: PLC0415 # measured
     from schedperf.symbols.places import place_samples  # noqa: PLC0415 # measured
 
-    # As `schedperf profile` does without a flame graph, and perf report with -g none.
-    keep = frozenset({Keep.CHAIN} if what == "folded" else ())
-    for path in paths:
-        recording = read_perf_data(path, path.name, keep=keep, processes=processes)
-        symbols = symbols_for_file(recording, None, print)
-        placed = place_samples(recording, symbols)
-        periods = recording.samples.period.tolist()
-        found: Counter[tuple[int, ...]] = Counter()
-        stacks = (
-            placed.frames(np.arange(len(periods)))
-            if what == "folded"
-            else [(place,) for place in placed.of_row.tolist()]
-        )
-        for frames, period in zip(stacks, periods, strict=True):
-            found[frames] += period
-        total = sum(periods)
-        for frames, period in found.most_common():
-            names = ";".join(placed.places[frame].symbol for frame in frames)
-            print(f"{100 * period / total:6.2f}%  {names}")
+    recording = read_perf_data(path, path.name, keep=frozenset(), processes=processes)
+    place_samples(recording, symbols_for_file(recording, None, print))
 
 
 def measure(commands: Mapping[str, Sequence[str]]) -> tuple[dict[str, Cost], dict[str, str]]:
@@ -182,69 +193,58 @@ def measure(commands: Mapping[str, Sequence[str]]) -> tuple[dict[str, Cost], dic
     return medians, failed
 
 
-def print_costs(costs: Mapping[str, Cost], failed: Mapping[str, str], size: int) -> None:
-    """Print a line a program."""
+def print_costs(costs: Mapping[str, Cost], failed: Mapping[str, str]) -> None:
+    """Print a line a program, and how it compares with perf report without call chains."""
     flat = costs.get(FLAT)
     for name, cost in costs.items():
-        files = 2 if name in (PAIR, DIFF) else 1
         beside = "" if flat is None else f"  {cost.wall_s / flat.wall_s:6.2f} x"
         print(
             f"  {name:<36} wall {cost.wall_s:7.2f} s  CPU {cost.cpu_s:7.2f} s"
-            f"  {files * size / cost.wall_s / 1e6:5.0f} MB/s{beside}"
-            f"  largest process {cost.peak_bytes / 1e6:5.0f} MB"
+            f"{beside}  largest process {cost.peak_bytes / 1e6:5.0f} MB"
         )
     for name, why in failed.items():
         print(f"  {name:<36} {why}")
 
 
 def print_goals(costs: Mapping[str, Cost]) -> None:
-    """Say which goals are met; they are of the wall, and the CPU time stands beside."""
-    for name in SLOW:
-        for ours in (ALL, FOLDED):
-            print_goal(costs, name, ours, CHAINS_GOAL)
-    print_goal(costs, FLAT, ALL, FLAT_GOAL)
-    print_goal(costs, DIFF, PAIR, FLAT_GOAL)
-    if ONE in costs and ALL in costs:
-        print(f"  {ONE}: {costs[ONE].wall_s / costs[ALL].wall_s:.2f} x the time of {ALL}")
+    """Print our cost as a part of perf's, and whether the goals are met."""
+    for goal in GOALS:
+        if goal.ours not in costs or goal.theirs not in costs:
+            print(f"  {goal.ours}, of {goal.theirs}: not measured")
+            continue
+        ours, theirs = costs[goal.ours], costs[goal.theirs]
+        parts = [describe_part("wall", ours.wall_s / theirs.wall_s, goal.wall)]
+        if goal.cpu is not None:
+            parts.append(describe_part("CPU", ours.cpu_s / theirs.cpu_s, goal.cpu))
+        parts.append(describe_part("memory", ours.peak_bytes / theirs.peak_bytes, 1.0))
+        print(f"  {goal.ours}, of {goal.theirs}: {', '.join(parts)}")
 
 
-def print_goal(costs: Mapping[str, Cost], theirs: str, ours: str, goal: float) -> None:
-    """Print how many times faster ours is."""
-    if theirs not in costs or ours not in costs:
-        print(f"  {ours}, against {theirs}: not measured")
-        return
-    wall = costs[theirs].wall_s / costs[ours].wall_s
-    cpu = costs[theirs].cpu_s / costs[ours].cpu_s
-    words = "met" if wall >= goal else f"missed; {REMEDY}"
-    print(
-        f"  {ours}, against {theirs}: {wall:.1f} x as fast (CPU {cpu:.1f} x), goal {goal:g} x: "
-        f"{words}"
-    )
+def describe_part(name: str, part: float, goal: float) -> str:
+    """Return a quotient and its goal."""
+    return f"{name} {part:.3g} x (goal {goal:g}: {'met' if part <= goal else 'missed'})"
 
 
 def main(given: Sequence[str]) -> None:
     """Record, measure in turn, print one line a program."""
     collapse = find_collapse()
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(given[0]) if given else Path(folder) / "perf.data"
-        if not given:
-            record(path)
-        costs, failed = measure(programs(path, collapse))
-        size = path.stat().st_size
-    origin = "given" if given else "recorded now"
-    print(
-        f"perf.data of {size / 1e6:.0f} MB with call chains, {origin}; median of {ROUNDS} runs in "
-        f"turn, of perf's programs with call chains {SLOW_ROUNDS}; x: of {FLAT}; load of the "
-        f"machine {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs"
-    )
-    print_costs(costs, failed, size)
-    if collapse is None:
-        print(f"  {SCRIPT} stands alone: nothing that folds its text, and no cargo to build it")
-    print_goals(costs)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for path in [Path(argument) for argument in given] or record_both(folder):
+            costs, failed = measure(programs(path, collapse, folder))
+            print(
+                f"{path.name}, {path.stat().st_size / 1e6:.0f} MB; median of {ROUNDS} runs in "
+                f"turn, of perf's programs with call chains {SLOW_ROUNDS}; x: of {FLAT}; load of the "
+                f"machine {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs"
+            )
+            print_costs(costs, failed)
+            if collapse is None:
+                print(f"  {SCRIPT} stands alone: nothing that folds its text, and no cargo")
+            print_goals(costs)
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--run"]:
-        run_ours(sys.argv[2], int(sys.argv[3]), [Path(argument) for argument in sys.argv[4:]])
+        read_and_name(int(sys.argv[2]), Path(sys.argv[3]))
     else:
         main(sys.argv[1:])

@@ -129,6 +129,8 @@ def blindness(event: Event, system: System) -> tuple[bool | None, bool | None, s
     :return: whether its interrupt is an NMI, whether it is blind, and why; None if unknown
     """
     clock = _clock(event)
+    if "kernel" in event.excluded:
+        return None, True, f"{event.plain_name} was recorded without the kernel (exclude_kernel)"
     if clock == "hrtimer":
         return False, True, f"{event.plain_name} is driven by an hrtimer: {CHARGED_ELSEWHERE}"
     if clock is None:

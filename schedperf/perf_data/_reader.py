@@ -67,6 +67,8 @@ class Keep(Enum):
 
 # Waiting rows are merged when there are more than this, and more than merged rows.
 _MOST_WAITING = 1 << 20
+# More workers need more memory than perf and wait for the walk over the records.
+_MOST_WORKERS = 4
 # Chains whose words are copied at once.
 _CHUNK_CHAINS = 16 << 10
 # For less data, two threads cost more than they save.
@@ -271,7 +273,7 @@ def _each(
     if workers == 1 or size < _LEAST_PARALLEL_BYTES:
         yield from map(function, windows)
         return
-    with ThreadPoolExecutor(workers) as pool:
+    with ThreadPoolExecutor(min(workers, _MOST_WORKERS)) as pool:
         yield from pool.map(function, windows)
 
 

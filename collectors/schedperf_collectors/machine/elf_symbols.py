@@ -16,6 +16,8 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -296,7 +298,7 @@ class _Elf:
                 name, info, _, section, address, size = row
             else:
                 name, address, size, info, _, section = row
-            if _is_code(info, section):
+            if info in _CODE and section not in _NO_SECTION:
                 text = _name_at(names, name)
                 if text:
                     yield _Symbol(address, size, info >> 4, text)
@@ -358,13 +360,16 @@ def _debug_file(folder: Path | None, build_id: str | None) -> Path | None:
     return folder / build_id[:2] / f"{build_id[2:]}.debug"
 
 
-def _is_code(info: int, section: int) -> bool:
+def _is_code(info: int) -> bool:
     kind, binding = info & 15, info >> 4
-    if section in (_SHN_UNDEF, _SHN_ABS):
-        return False
     # Assembly without a type, e.g. _start; local labels are inside of functions.
     is_label = kind == _STT_NOTYPE and binding != _STB_LOCAL
     return is_label or kind in (_STT_FUNC, _STT_GNU_IFUNC)
+
+
+# Symbol tables have millions of symbols, so the kinds of functions are looked up.
+_CODE = frozenset(filter(_is_code, range(256)))
+_NO_SECTION = (_SHN_UNDEF, _SHN_ABS)
 
 
 def _take(symbols: Iterator[_Symbol]) -> list[_Symbol]:
@@ -416,22 +421,25 @@ def _place(
             start = symbol.address - address
             if start < file_bytes:
                 # A size is whatever the file claims; no function extends past its segment.
-                size = min(symbol.size, file_bytes - start)
-                yield start + offset, symbol._replace(size=size)
+                if symbol.size > file_bytes - start:
+                    symbol = symbol._replace(size=file_bytes - start)  # noqa: PLW2901 # as above
+                yield start + offset, symbol
 
 
 def _best_functions(placed: Iterator[tuple[int, _Symbol]]) -> list[Function]:
+    best: list[Function] = []
+    by_offset = itemgetter(0)
+    for offset, entries in groupby(sorted(placed, key=by_offset), key=by_offset):
+        aliases = [symbol for _, symbol in entries]
+        symbol = min(aliases, key=_rank) if len(aliases) > 1 else aliases[0]
+        best.append(Function(offset, symbol.size, symbol.name))
+    return best
+
+
+def _rank(symbol: _Symbol) -> tuple[bool, bool, bool, int, int, str]:
     # Chosen as perf does (choose_best_symbol of tools/perf/util/symbol.c); what is still equal
     # is chosen by name, so that two builds with the same aliases agree.
-    def rank(entry: tuple[int, _Symbol]) -> tuple[int, bool, bool, bool, int, int, str]:
-        offset, symbol = entry
-        name = symbol.name
-        underscores = len(name) - len(name.lstrip("_"))
-        is_weak, is_global = symbol.binding == _STB_WEAK, symbol.binding == _STB_GLOBAL
-        return offset, not symbol.size, is_weak, not is_global, underscores, -len(name), name
-
-    best: list[Function] = []
-    for offset, symbol in sorted(placed, key=rank):
-        if not best or best[-1].offset != offset:
-            best.append(Function(offset, symbol.size, symbol.name))
-    return best
+    name = symbol.name
+    underscores = len(name) - len(name.lstrip("_"))
+    is_weak, is_global = symbol.binding == _STB_WEAK, symbol.binding == _STB_GLOBAL
+    return not symbol.size, is_weak, not is_global, underscores, -len(name), name
