@@ -22,7 +22,6 @@ import numpy as np
 from scipy import optimize, special, stats
 
 from schedperf.stats._correction import false_discovery
-from schedperf.stats._moderation import PRIOR_DF
 from schedperf.stats._power import LEVEL, POWER
 from schedperf.stats._rows import Floats
 
@@ -34,6 +33,9 @@ FEWEST_SAMPLES = 5
 FEWEST_FOR_SCATTER = 3.0
 # Pearson's statistic of equal counts is 0, of which no logarithm can be taken.
 SMALLEST_SCATTER = 0.05
+# Degrees of freedom of the common scatter whose answers are averaged; lines that all scatter alike
+# are another answer.
+PRIOR_DF = (1.0, 2.0, 4.0, 8.0, 12.0)
 # Halvings of the interval (0, 1) until a share of samples is known to the precision of a float.
 HALVINGS = 60
 # No pair of runs differs so much; where phi is not below it runs are not repetitions of anything.

@@ -6,10 +6,12 @@ have similar variances. Each one is shrunk towards the common variance as in Smy
 models and empirical Bayes methods for assessing differential expression",
 Stat. Appl. Genet. Mol. Biol. 3 (2004): s~^2 = (d0 s0^2 + d s^2) / (d0 + d).
 
-d0 states how similar the variances are. A single estimate of d0 from few rows is imprecise
-and causes false positives, so the results of several d0 are averaged, weighted by their
-likelihood given the observed variances. d0 is at most 12, which corresponds to variances
-that differ by a factor of up to four.
+d0 states how similar the variances are. Nine rows of three runs can hardly tell standard deviations
+that differ by a factor of four from equal ones, and a d0 that is too large calls the noisiest rows
+changed. The p value is therefore averaged over several d0, weighted by the likelihood of the
+observed variances and by a prior in favour of unequal ones: a sweep has to show that its rows vary
+alike. The average is handed on as the scaled t distribution that agrees with it at p = 0.05, the
+95% CI, and at p = 0.005, which a single significant row of a sweep must reach.
 """
 
 from collections.abc import Sequence
@@ -23,9 +25,20 @@ from schedperf.stats._estimates import Estimates
 from schedperf.stats._rows import QUESTION, Floats, Integers, Rows, add_up, number_of
 from schedperf.stats.verdicts import FEWEST_POINTS
 
-# Degrees of freedom of the common variance. 12 is where the logarithms of variances scatter as
-# those of variances that are spread evenly over a factor of four do: trigamma(6) = 0.18.
-PRIOR_DF = (1.0, 2.0, 4.0, 8.0, 12.0)
+# Degrees of freedom of the common variance, and their prior probabilities. Chosen by simulation of
+# sweeps with 4 to 40 rows of 3 to 10 runs whose standard deviations are equal or differ by a factor
+# of up to 4 (`bench/verdicts`), so that 5% of the sweeps without a change have a false alarm, and
+# equal rows lose no power. Pairs have half of the degrees of freedom to show that rows vary alike.
+PRIOR_DF = (1.5, 3.0, 6.0, 12.0, 24.0)
+PRIOR = (0.85, 0.02, 0.02, 0.02, 0.09)
+PRIOR_OF_PAIRS = (0.70, 0.02, 0.02, 0.02, 0.24)
+
+# Two-sided p at which the scaled t agrees with the average, and steps of Newton's method to get
+# there. Ratios of the two quantiles are tabulated by 1 / df.
+MATCHED = (0.05, 0.005)
+MATCHING_STEPS = 10
+ROUNDING = 1e-9
+INVERSE_DF = np.linspace(1e-4, 2.0, 2000)
 
 # Steps towards the common variance that explains the rows best; each halves the distance at least.
 STEPS = 15
@@ -50,6 +63,44 @@ class _Sample:
         return add_up(values, self.sweep, self.sweeps)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Mixture:
+    # Answers of several prior dfs with their probabilities; shape (answers, rows).
+    weight: Floats
+    variance: Floats
+    df: Floats
+
+    def as_scaled_t(self) -> tuple[Floats, Floats]:
+        # Variance and degrees of freedom of the t that agrees with the mixture at MATCHED.
+        usual, rare = (self._quantile(p) for p in MATCHED)
+        of_usual, of_rare = (special.stdtrit(1.0 / INVERSE_DF, 1.0 - p / 2.0) for p in MATCHED)
+        df = 1.0 / np.interp(rare / usual, of_rare / of_usual, INVERSE_DF)
+        return (usual / special.stdtrit(df, 1.0 - MATCHED[0] / 2.0)) ** 2, df
+
+    def _quantile(self, p: float) -> Floats:
+        # What is exceeded with a two-sided probability of ``p``: between the smallest and the largest
+        # answer, by Newton's method on logarithms, and by halving where that leads astray.
+        scale = np.sqrt(self.variance)
+        log_answers = np.log(special.stdtrit(self.df, 1.0 - p / 2.0) * scale)
+        low, high = log_answers.min(axis=0), log_answers.max(axis=0)
+        at = (self.weight * log_answers).sum(axis=0)
+        for _ in range(MATCHING_STEPS):
+            t = np.exp(at) / scale
+            tail = (self.weight * 2.0 * special.stdtr(self.df, -t)).sum(axis=0)
+            slope = (self.weight * 2.0 * t * _density(t, self.df)).sum(axis=0) / tail
+            low, high = np.where(tail > p, at, low), np.where(tail > p, high, at)
+            at = at + np.log(tail / p) / slope
+            is_inside = (at > low - ROUNDING) & (at < high + ROUNDING)
+            at = np.where(is_inside, at, (low + high) / 2.0)
+        return np.asarray(np.exp(at))
+
+
+def _density(t: Floats, df: Floats) -> Floats:
+    # Of Student's t.
+    log_scale = special.gammaln((df + 1.0) / 2.0) - special.gammaln(df / 2.0)
+    return np.exp(log_scale - (df + 1.0) / 2.0 * np.log1p(t**2 / df)) / np.sqrt(df * np.pi)
+
+
 def moderate(rows: Rows, estimates: Estimates, history: pd.DataFrame | None = None) -> None:
     """Replace the standard errors of all rows whose sweep has enough rows.
 
@@ -69,13 +120,12 @@ def moderate(rows: Rows, estimates: Estimates, history: pd.DataFrame | None = No
         members = members[size[sweep[members]] >= FEWEST_POINTS]
         if not len(members):
             continue
-        own, own_df = moderate_variances(
-            estimates.variance, estimates.inner_df, members, sweep, past
-        )
+        prior = PRIOR_OF_PAIRS if is_paired else PRIOR
+        mixture = _mix(estimates.variance, estimates.inner_df, members, sweep, prior, past)
         if is_paired:
-            own, own_df = _with_rounds(estimates, members, sweep, own, own_df)
-        estimates.se[members] = np.sqrt(own * estimates.factor[members])
-        estimates.df[members] = own_df
+            mixture = _with_rounds(estimates, members, sweep, mixture)
+        variance, estimates.df[members] = mixture.as_scaled_t()
+        estimates.se[members] = np.sqrt(variance * estimates.factor[members])
         estimates.is_moderated[members] = True
 
 
@@ -86,32 +136,38 @@ def sweeps_of(rows: Rows) -> Integers:
 
 
 def moderate_variances(
-    variance: Floats,
-    df: Floats,
-    members: Integers,
-    sweep: Integers,
-    past: pd.DataFrame | None = None,
+    variance: Floats, df: Floats, members: Integers, sweep: Integers
 ) -> tuple[Floats, Floats]:
-    """Return the members' variances and their degrees of freedom, averaged over the prior's.
+    """Return the members' variances and degrees of freedom: those of the t that they lead to.
 
     :param variance: of all rows, shape (rows,); those of the members are positive
     :param df: degrees of freedom of each, at least 1
     :param members: numbers of the rows to moderate, shape (members,)
     :param sweep: rows of one number help each other, shape (rows,)
-    :param past: as ``history`` of :func:`moderate`
     """
+    return _mix(variance, df, members, sweep, PRIOR).as_scaled_t()
+
+
+def _mix(
+    variance: Floats,
+    df: Floats,
+    members: Integers,
+    sweep: Integers,
+    prior: Sequence[float],
+    past: pd.DataFrame | None = None,
+) -> _Mixture:
+    # As moderate_variances; ``past`` is the ``history`` of moderate.
     codes, places = np.unique(sweep[members], return_inverse=True)
     sample = _Sample(variance=variance[members], df=df[members], sweep=places, sweeps=len(codes))
     whole = sample if past is None else _extend(sample, past, codes)
-    weights, scales = _explain(whole)
-    total = whole.sum(whole.df)
-    mean = np.zeros(len(members))
-    inverse_df = np.zeros(len(members))
-    for prior_df, weight, scale in zip(PRIOR_DF, weights, scales, strict=True):
-        drawn = (prior_df * scale[places] + sample.df * sample.variance) / (prior_df + sample.df)
-        mean += weight[places] * drawn
-        inverse_df += weight[places] / np.minimum(prior_df + sample.df, total[places])
-    return mean, 1.0 / inverse_df
+    weights, scales = _explain(whole, prior)
+    prior_df, total = np.array(PRIOR_DF)[:, None], whole.sum(whole.df)[places]
+    return _Mixture(
+        weight=weights[:, places],
+        variance=(prior_df * scales[:, places] + sample.df * sample.variance)
+        / (prior_df + sample.df),
+        df=np.minimum(prior_df + sample.df, total),
+    )
 
 
 def _extend(sample: _Sample, past: pd.DataFrame, codes: Integers) -> _Sample:
@@ -124,9 +180,9 @@ def _extend(sample: _Sample, past: pd.DataFrame, codes: Integers) -> _Sample:
     )
 
 
-def _explain(sample: _Sample) -> tuple[Floats, Floats]:
-    # For each prior df and sweep: the weight of that df, and the common variance that goes with
-    # it. Observed variances over the common one follow an F distribution (Smyth, section 4).
+def _explain(sample: _Sample, prior: Sequence[float]) -> tuple[Floats, Floats]:
+    # For each prior df and sweep: the probability of that df, and the common variance that goes
+    # with it, shape (prior dfs, sweeps). Observed variances over the common one follow an F distribution (Smyth, section 4).
     number = sample.sum(np.ones_like(sample.df))
     centre = np.log(sample.variance) - special.digamma(sample.df / 2.0) + np.log(sample.df / 2.0)
     scales, logs = [], []
@@ -141,26 +197,29 @@ def _explain(sample: _Sample) -> tuple[Floats, Floats]:
             sample.sum(stats.f.logpdf(sample.variance / at, sample.df, prior_df) - np.log(at))
         )
         scales.append(scale)
-    likelihood = np.exp(np.array(logs) - np.max(logs, axis=0))
-    return likelihood / likelihood.sum(axis=0), np.array(scales)
+    weight = np.array(prior)[:, None] * np.exp(np.array(logs) - np.max(logs, axis=0))
+    return weight / weight.sum(axis=0), np.array(scales)
 
 
 def _with_rounds(
-    estimates: Estimates, members: Integers, sweep: Integers, own: Floats, own_df: Floats
-) -> tuple[Floats, Floats]:
+    estimates: Estimates, members: Integers, sweep: Integers, own: _Mixture
+) -> _Mixture:
     # Pairs spend half of the degrees of freedom on the rounds. Where the rounds do not matter,
     # which all rows of the sweep tell together, sums vary as differences do and give them back.
     both = np.copy(estimates.variance)
     both[members] = (estimates.variance[members] + estimates.sum_variance[members]) / 2.0
-    free, free_df = moderate_variances(both, 2.0 * estimates.inner_df, members, sweep)
+    free = _mix(both, 2.0 * estimates.inner_df, members, sweep, PRIOR_OF_PAIRS)
     codes, places = np.unique(sweep[members], return_inverse=True)
     df, between, within = (
         add_up(values[members], places, len(codes))
         for values in (estimates.inner_df, estimates.sum_variance, estimates.variance)
     )
     weight = _rounds_do_not_matter(between / within, df)[places]
-    variance = weight * free + (1.0 - weight) * own
-    return variance, 1.0 / (weight / free_df + (1.0 - weight) / own_df)
+    return _Mixture(
+        weight=np.concatenate((weight * free.weight, (1.0 - weight) * own.weight)),
+        variance=np.concatenate((free.variance, own.variance)),
+        df=np.concatenate((free.df, own.df)),
+    )
 
 
 def _rounds_do_not_matter(quotient: Floats, df: Floats) -> Floats:

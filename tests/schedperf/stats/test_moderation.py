@@ -6,11 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pytest
-from scipy import stats
+from scipy import special, stats
 
 from schedperf.stats import Result, compare_runs
+from schedperf.stats._correction import false_discovery
+from schedperf.stats._moderation import MATCHED, _Mixture, moderate_variances
 from tests.schedperf.stats.as_dicts import as_dicts, df_rows
 
 MakeRuns = Callable[..., pd.DataFrame]
@@ -58,9 +61,9 @@ class TestSweeps:
     def test_many_alike_rows_approach_the_pooled_variance(
         self, compare_points: ComparePoints
     ) -> None:
-        # Prior degrees of freedom are 12 at most, so that 4 + 12 remain.
+        # Prior degrees of freedom are 24 at most, so that 4 + 24 remain.
         halves = half_widths(compare_points(sweep_of([1.0] * 60)))
-        expected = float(stats.t.ppf(0.975, 16)) * 0.02 * math.sqrt(2.0 / 3.0)
+        expected = float(stats.t.ppf(0.975, 28)) * 0.02 * math.sqrt(2.0 / 3.0)
         assert halves == pytest.approx([expected] * 60, rel=0.03)
 
     def test_rows_that_vary_differently_keep_their_own(self, compare_points: ComparePoints) -> None:
@@ -128,6 +131,69 @@ class TestSweeps:
         # 1350 rows: three standard errors above 5%, and above 1% after the correction.
         assert (rows["p"] < 0.05).mean() < 0.068
         assert rows["verdict"].isin(["regression", "improvement"]).mean() < 0.018
+
+
+class TestUnequalRows:
+    """Sweeps of 9 rows and 3 runs per side, simulated; the seeds are fixed."""
+
+    @staticmethod
+    def share_changed(
+        factors: npt.ArrayLike, effect: float = 0.0, *, trials: int = 6000
+    ) -> tuple[float, float]:
+        """Return the shares of rows and of sweeps that are called changed.
+
+        :param factors: standard deviation of each row over 2%, shape (rows,)
+        """
+        random = np.random.default_rng(20261123)
+        spread = 0.02 * np.asarray(factors)
+        base, new = spread[:, None] * random.standard_normal((2, trials, len(spread), 3))
+        variance = (base.var(axis=2, ddof=1) + new.var(axis=2, ddof=1)).ravel() / 2.0
+        sweep = np.repeat(np.arange(trials), len(spread))
+        moderated, df = moderate_variances(
+            variance, np.full(len(sweep), 4.0), np.arange(len(sweep)), sweep
+        )
+        difference = (new.mean(axis=2) - base.mean(axis=2)).ravel() + math.log1p(effect)
+        p = 2.0 * special.stdtr(df, -np.abs(difference) / np.sqrt(moderated * 2.0 / 3.0))
+        changed = (false_discovery(p, sweep) < 0.05).reshape(trials, -1)
+        return float(changed.mean()), float(changed.any(axis=1).mean())
+
+    @pytest.mark.parametrize(
+        "factors",
+        [
+            np.geomspace(0.5, 2.0, 9),
+            [4.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0],
+            np.geomspace(0.5**0.5, 2.0**0.5, 9),
+            np.ones(9),
+        ],
+        ids=["x4", "one row x4", "x2", "equal"],
+    )
+    def test_false_alarms_of_sweeps_stay_at_their_level(self, factors: npt.ArrayLike) -> None:
+        # The standard error is 0.3%.
+        assert self.share_changed(factors)[1] < 0.055
+
+    def test_equal_rows_lose_no_power(self) -> None:
+        assert self.share_changed(np.ones(9), 0.05)[0] > 0.785
+
+
+class TestScaledT:
+    def test_it_agrees_with_the_mixture_at_two_probabilities(self) -> None:
+        random = np.random.default_rng(3)
+        shape = (5, 400)
+        mixture = _Mixture(
+            weight=random.dirichlet(np.full(5, 0.3), 400).T,
+            variance=np.exp(random.normal(0.0, 1.0, shape)),
+            df=random.uniform(2.5, 40.0, shape),
+        )
+        variance, df = mixture.as_scaled_t()
+        for p in MATCHED:
+            x = special.stdtrit(df, 1.0 - p / 2.0) * np.sqrt(variance)
+            tails = 2.0 * special.stdtr(mixture.df, -x / np.sqrt(mixture.variance))
+            assert (mixture.weight * tails).sum(axis=0) == pytest.approx(p, rel=1e-4)
+
+    def test_a_single_answer_stays_as_it_is(self) -> None:
+        one = np.array([[1.0]])
+        [variance], [df] = _Mixture(weight=one, variance=2.0 * one, df=7.0 * one).as_scaled_t()
+        assert (variance, df) == (pytest.approx(2.0, rel=1e-5), pytest.approx(7.0, rel=1e-4))
 
 
 class TestHistory:
