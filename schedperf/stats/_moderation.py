@@ -78,8 +78,8 @@ class _Mixture:
         return (usual / special.stdtrit(df, 1.0 - MATCHED[0] / 2.0)) ** 2, df
 
     def _quantile(self, p: float) -> Floats:
-        # What is exceeded with a two-sided probability of ``p``: between the smallest and the largest
-        # answer, by Newton's method on logarithms, and by halving where that leads astray.
+        # What is exceeded with a two-sided probability of ``p``: between the smallest and the
+        # largest answer, by Newton's method on logarithms, and by halving where that leads astray.
         scale = np.sqrt(self.variance)
         log_answers = np.log(special.stdtrit(self.df, 1.0 - p / 2.0) * scale)
         low, high = log_answers.min(axis=0), log_answers.max(axis=0)
@@ -121,7 +121,9 @@ def moderate(rows: Rows, estimates: Estimates, history: pd.DataFrame | None = No
         if not len(members):
             continue
         prior = PRIOR_OF_PAIRS if is_paired else PRIOR
-        mixture = _mix(estimates.variance, estimates.inner_df, members, sweep, prior, past)
+        mixture = _mix(
+            estimates.variance, estimates.inner_df, members, sweep, prior=prior, past=past
+        )
         if is_paired:
             mixture = _with_rounds(estimates, members, sweep, mixture)
         variance, estimates.df[members] = mixture.as_scaled_t()
@@ -145,7 +147,7 @@ def moderate_variances(
     :param members: numbers of the rows to moderate, shape (members,)
     :param sweep: rows of one number help each other, shape (rows,)
     """
-    return _mix(variance, df, members, sweep, PRIOR).as_scaled_t()
+    return _mix(variance, df, members, sweep, prior=PRIOR).as_scaled_t()
 
 
 def _mix(
@@ -153,6 +155,7 @@ def _mix(
     df: Floats,
     members: Integers,
     sweep: Integers,
+    *,
     prior: Sequence[float],
     past: pd.DataFrame | None = None,
 ) -> _Mixture:
@@ -182,7 +185,8 @@ def _extend(sample: _Sample, past: pd.DataFrame, codes: Integers) -> _Sample:
 
 def _explain(sample: _Sample, prior: Sequence[float]) -> tuple[Floats, Floats]:
     # For each prior df and sweep: the probability of that df, and the common variance that goes
-    # with it, shape (prior dfs, sweeps). Observed variances over the common one follow an F distribution (Smyth, section 4).
+    # with it, shape (prior dfs, sweeps). Observed variances over the common one follow an F
+    # distribution (Smyth, section 4).
     number = sample.sum(np.ones_like(sample.df))
     centre = np.log(sample.variance) - special.digamma(sample.df / 2.0) + np.log(sample.df / 2.0)
     scales, logs = [], []
@@ -208,7 +212,7 @@ def _with_rounds(
     # which all rows of the sweep tell together, sums vary as differences do and give them back.
     both = np.copy(estimates.variance)
     both[members] = (estimates.variance[members] + estimates.sum_variance[members]) / 2.0
-    free = _mix(both, 2.0 * estimates.inner_df, members, sweep, PRIOR_OF_PAIRS)
+    free = _mix(both, 2.0 * estimates.inner_df, members, sweep, prior=PRIOR_OF_PAIRS)
     codes, places = np.unique(sweep[members], return_inverse=True)
     df, between, within = (
         add_up(values[members], places, len(codes))

@@ -216,12 +216,12 @@ def wait_for_look(monkeypatch: pytest.MonkeyPatch) -> Callable[[ModuleType], Cal
             for _ in range(2):
                 assert made.acquire(timeout=LONGEST_WAIT_S), "it looks no more"
 
-        def repeat(look: Callable[[], None], largest_share: float) -> Any:
+        def repeat(look: Callable[[], None], *arguments: Any) -> Any:
             def look_and_tell() -> None:
                 look()
                 made.release()
 
-            return repeated(look_and_tell, largest_share)
+            return repeated(look_and_tell, *arguments)
 
         monkeypatch.setattr(module, "repeated", repeat)
         return wait

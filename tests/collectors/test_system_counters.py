@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Both looks are complete, what is not there has its reason, and groups are followed as they go."""
 
+import contextlib
 import json
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +18,7 @@ from schedperf.evidence.system.cgroup_cpu import CpuGroup, parse_cgroup_cpu
 from schedperf.evidence.system.sys_tables import parse_cpufreq, parse_cpuidle, parse_power
 from schedperf_collectors import system_counters as module
 from schedperf_collectors.contract import Unavailable
+from schedperf_collectors.machine.sampling import repeated
 from schedperf_collectors.machine.system import System
 from schedperf_collectors.machine.throttled_groups import (
     MOST_GROUPS,
@@ -34,6 +37,9 @@ from schedperf_collectors.system_counters import (
 )
 
 MakeSystem = Callable[..., System]
+
+# Only a limit: a machine that is busy with other things takes its time.
+LONGEST_WAIT_S = 60
 
 CPUS = "sys/devices/system/cpu"
 MOUNTS = "41 31 0:38 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n"
@@ -244,6 +250,64 @@ def test_a_group_that_lives_only_during_the_run_is_seen(groups: Groups) -> None:
     assert read(following.last_look()).keys() == {"/"}
     job = read(following.last_seen())["/job"]
     assert (job.is_new, job.counts["nr_throttled"].value) == (True, 9)
+
+
+def test_a_group_is_read_when_the_kernel_says_that_its_last_task_exited(groups: Groups) -> None:
+    following = groups.follow()
+    following.first_look()
+    assert following.watch_changes()
+    with contextlib.closing(following):
+        groups.write("/job", 5)
+        events = groups.system.path("/sys/fs/cgroup/job/cgroup.events")
+        events.write_text("populated 1\nfrozen 0\n")
+        following.handle()
+        groups.write("/job", 9)
+        events.write_text("populated 0\nfrozen 0\n")
+        following.handle()
+        groups.remove("/job")
+        following.handle()
+    job = read(following.last_seen())["/job"]
+    assert (job.is_new, job.is_empty, job.counts["nr_throttled"].value) == (True, True, 9)
+
+
+CGROUPS = next(
+    (
+        line.split()[1]
+        for line in Path("/proc/mounts").read_text(encoding="utf-8").splitlines()
+        if line.split()[2] == "cgroup2"
+    ),
+    None,
+)
+
+
+@pytest.mark.skipif(
+    CGROUPS is None or not os.access(CGROUPS, os.W_OK), reason="no writable cgroup2 hierarchy"
+)
+def test_a_real_group_that_is_removed_at_once_is_counted_to_its_end() -> None:
+    assert CGROUPS is not None
+    own = Path(CGROUPS, f"schedperf-test-{os.getpid()}")
+    own.mkdir()
+    try:
+        hierarchy = Hierarchy(2, CGROUPS, f"/{own.name}")
+        following = ThrottledGroups(System(), hierarchy)
+        following.first_look()
+        assert following.watch_changes()
+        burn = "import time\nwhile time.process_time() < 0.2: pass"
+        job = f"{own}/job"
+        join = f"mkdir {job} && echo $$ > {job}/cgroup.procs && exec {sys.executable} -c '{burn}'"
+        with contextlib.closing(following), repeated(following.look, 1e-6, following):
+            subprocess.run(["sh", "-c", join], check=True)
+            # Without events the next look would come after minutes.
+            end_s = time.monotonic() + LONGEST_WAIT_S
+            while b"populated 0" not in following.last_seen() and time.monotonic() < end_s:
+                time.sleep(0.001)
+            (own / "job").rmdir()
+        found = read(following.last_seen())[f"/{own.name}/job"]
+        assert found.is_new
+        assert found.is_empty
+        assert found.counts["usage"].value >= 190_000
+    finally:
+        own.rmdir()
 
 
 def test_a_group_that_is_made_again_is_another_one(groups: Groups) -> None:

@@ -1,43 +1,103 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Call a function repeatedly in a thread while the workload runs."""
+"""Call a function repeatedly in a thread while the workload runs, and another one on changes."""
 
 from __future__ import annotations
 
 import contextlib
+import os
+import select
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from threading import Event
-from typing import Callable
+from typing import Callable, Literal, Protocol
 
 # The interval starts short, so that short workloads are read as well, and doubles each time.
 FIRST_LOOK_S = 0.05
 LOOK_EVERY_S = 0.5
+# CPU time for changes that may be spent before the run is long enough for its share.
+FIRST_CHANGES_S = 0.005
+
+Happened = Literal["over", "changed", "waited"]
+
+
+class Changes(Protocol):
+    """Something that can be waited for."""
+
+    def fileno(self) -> int:
+        """Return a descriptor that is readable if there are changes."""
+
+    def handle(self) -> None:
+        """Handle all changes since the last call."""
 
 
 @contextlib.contextmanager
-def repeated(look: Callable[[], None], largest_share: float) -> Iterator[None]:
+def repeated(
+    look: Callable[[], None], largest_share: float, changes: Changes | None = None
+) -> Iterator[None]:
     """Call ``look`` until the block ends: soon at first, then every :data:`LOOK_EVERY_S`.
 
     An exception in ``look`` ends the calls and is raised when the block ends.
 
     :param largest_share: largest share of one CPU's time; slow functions are called less often
+    :param changes: handled at once, with as large a share
     """
-    over = Event()
-    with ThreadPoolExecutor(1) as pool:
-        looks = pool.submit(_look_until, over, look, largest_share)
+    waiting = _Waiting()
+    with contextlib.closing(waiting), ThreadPoolExecutor(1) as pool:
+        looks = pool.submit(_look_until, waiting, look, largest_share, changes)
         try:
             yield
         finally:
-            over.set()
+            waiting.end()
         looks.result()
 
 
-def _look_until(over: Event, look: Callable[[], None], largest_share: float) -> None:
-    pause_s, took_s = FIRST_LOOK_S, 0.0
-    while not over.wait(max(pause_s, took_s / largest_share)):
-        # CPU time, not elapsed time: only CPU time is taken from the workload.
-        began_s = time.thread_time()
-        look()
-        took_s = time.thread_time() - began_s
-        pause_s = min(2 * pause_s, LOOK_EVERY_S)
+class _Waiting:
+    """Waits for the end of a block, for changes, or for some time."""
+
+    def __init__(self) -> None:
+        self._over, self._end = os.pipe()
+
+    def wait(self, timeout_s: float, changes: Changes | None) -> Happened:
+        """Return what came first."""
+        poll = select.poll()
+        for descriptor in (self._over, *([] if changes is None else [changes.fileno()])):
+            poll.register(descriptor, select.POLLIN)
+        ready = [descriptor for descriptor, _ in poll.poll(max(timeout_s, 0.0) * 1e3)]
+        if self._over in ready:
+            return "over"
+        return "changed" if ready else "waited"
+
+    def end(self) -> None:
+        """End all waits."""
+        os.write(self._end, b"\n")
+
+    def close(self) -> None:
+        """Close the descriptors."""
+        os.close(self._end)
+        os.close(self._over)
+
+
+def _look_until(
+    waiting: _Waiting, look: Callable[[], None], largest_share: float, changes: Changes | None
+) -> None:
+    pause_s, spent_s, began_s = FIRST_LOOK_S, 0.0, time.monotonic()
+    due_s = began_s + pause_s
+    while True:
+        now_s = time.monotonic()
+        has_time = spent_s <= FIRST_CHANGES_S + largest_share * (now_s - began_s)
+        happened = waiting.wait(due_s - now_s, changes if has_time else None)
+        if happened == "over":
+            return
+        if happened == "changed" and changes is not None:
+            spent_s += _cpu_time_of(changes.handle)
+        else:
+            took_s = _cpu_time_of(look)
+            pause_s = min(2 * pause_s, LOOK_EVERY_S)
+            due_s = time.monotonic() + max(pause_s, took_s / largest_share)
+
+
+def _cpu_time_of(function: Callable[[], None]) -> float:
+    # CPU time, not elapsed time: only CPU time is taken from the workload.
+    began_s = time.thread_time()
+    function()
+    return time.thread_time() - began_s

@@ -2,8 +2,9 @@
 """Record cpu.stat of the workload's control group and of all groups with a bandwidth limit.
 
 A workload may create groups and remove them before it ends. Groups are therefore also searched
-while it runs, and the last counters of each are kept. Groups of the same name are distinguished by
-inode.
+while it runs, and the last counters of each are kept. The kernel reports new groups, and version 2
+also groups whose last task exited, of which the counters are read at once. Groups of the same name
+are distinguished by inode.
 
 The text has a section for each group::
 
@@ -11,12 +12,14 @@ The text has a section for each group::
     nr_periods 41
     nr_throttled 40
     …
+    populated 1
     --- 25000 100000 0
     +++ 1234 8361123456789 new
 
-The name is followed by cpu.stat as the kernel wrote it, then the limit (quota, period and burst
-in microseconds; ``max``: no limit; ``-``: unknown), then the inode, the monotonic time of the read
-in nanoseconds, and whether the group is ``new`` since the first read or ``old``.
+The name is followed by cpu.stat as the kernel wrote it, then whether a task is in the group
+(``populated`` of cgroup.events, read before cpu.stat; version 2 only), then the limit (quota,
+period and burst in microseconds; ``max``: no limit; ``-``: unknown), then the inode, the monotonic
+time of the read in nanoseconds, and whether the group is ``new`` since the first read or ``old``.
 """
 
 from __future__ import annotations
@@ -26,6 +29,13 @@ import time
 from dataclasses import dataclass
 
 from schedperf_collectors.contract import Unavailable
+from schedperf_collectors.machine.directory_events import (
+    IN_CREATE,
+    IN_ISDIR,
+    IN_MODIFY,
+    IN_ONLYDIR,
+    Inotify,
+)
 from schedperf_collectors.machine.kernel import cgroup_folder, cpu_cgroup
 from schedperf_collectors.machine.system import System
 from schedperf_collectors.machine.value_files import ABSENT, ValueFiles
@@ -38,6 +48,8 @@ MOST_GROUPS = 256
 DEEPEST = 32
 
 NO_LIMIT = "max"
+# The kernel reports a change of this file.
+EVENTS = "cgroup.events"
 # A directory without directories has its own two links; file systems that do not count have one.
 CHILDLESS_LINKS = 2
 TOO_MANY = f"more than {MOST_GROUPS} cgroups with a CPU quota; the others are not recorded"
@@ -86,6 +98,56 @@ class ThrottledGroups:
         # What may be gone at the end: followed before, or new.
         self._watched: set[str] = set()
         self._last: dict[tuple[str, int], bytes] = {}
+        self._changes: Inotify | None = None
+        # Directory and file of each watch: ("/job", "") has new groups, ("/job", EVENTS) tasks.
+        self._watches: dict[int, tuple[str, str]] = {}
+
+    def watch_changes(self) -> bool:
+        """Watch the groups of the first look, and new ones; call :meth:`handle` on changes.
+
+        :return: False if the kernel cannot report changes
+        """
+        try:
+            self._changes = Inotify()
+        except OSError as error:
+            self.notes.add(f"inotify: {error.strerror}; groups of less than 0.5 s may be missed")
+            return False
+        for path in self._known:
+            self._watch(path)
+        return True
+
+    def fileno(self) -> int:
+        """Return the descriptor that is readable after a change."""
+        assert self._changes is not None
+        return self._changes.fileno()
+
+    def handle(self) -> None:
+        """Find groups that were created; keep the counters of those whose tasks changed."""
+        assert self._changes is not None
+        for event in self._changes.events():
+            path, file = self._watches.get(event.watch, ("", None))
+            if file == "" and event.mask & IN_CREATE and event.mask & IN_ISDIR:
+                self._walk(f"{path}/{event.name}")
+            elif file == EVENTS and event.mask & IN_MODIFY and path in self._watched:
+                section = self._section(path)
+                if section is not None:
+                    self._keep(path, section)
+
+    def close(self) -> None:
+        """Stop watching."""
+        if self._changes is not None:
+            self._changes.close()
+            self._changes = None
+
+    def _watch(self, path: str) -> None:
+        # A directory that was removed has lost its watches.
+        assert self._changes is not None
+        for file, mask in (("", IN_CREATE | IN_ONLYDIR), (EVENTS, IN_MODIFY)):
+            if file and path not in self._watched:
+                continue
+            watch = self._changes.watch(f"{self._root}{path}/{file}", mask)
+            if watch is not None:
+                self._watches[watch] = (path, file)
 
     def first_look(self) -> bytes:
         """Find the groups; return the text of those that are recorded."""
@@ -158,6 +220,8 @@ class ThrottledGroups:
         self._known[path] = identity
         if self._old is not None and (path, identity[0]) not in self._old:
             self._watched.add(path)
+        if self._changes is not None:
+            self._watch(path)
         return [] if identity[1] == CHILDLESS_LINKS else self._children(path)
 
     def _children(self, path: str) -> list[str]:
@@ -187,6 +251,7 @@ class ThrottledGroups:
         # Read first: version 2 sums the counters of all CPUs when cpu.stat is read.
         if not self._is_own(path) and quota in {None, NO_LIMIT}:
             return None
+        populated = self._populated(folder)
         counted = self._files.value(f"{folder}/cpu.stat")
         if counted is None:
             return None
@@ -195,10 +260,16 @@ class ThrottledGroups:
         lines = (
             f"=== {path or '/'}",
             counted,
+            *populated,
             "--- " + " ".join(value or ABSENT for value in (quota, period, burst)),
             f"+++ {inode} {time.monotonic_ns()} {'new' if is_new else 'old'}",
         )
         return ("\n".join(lines) + "\n").encode("utf-8", "surrogateescape")
+
+    def _populated(self, folder: str) -> list[str]:
+        """Return the line ``populated`` of cgroup.events; [] in version 1 and for the root."""
+        events = self._files.value(f"{folder}/{EVENTS}") or ""
+        return [line for line in events.splitlines() if line.startswith("populated ")]
 
     def _limit(self, folder: str) -> tuple[str | None, str | None, str | None]:
         """Return quota, period and burst in microseconds."""

@@ -15,10 +15,12 @@ from msgspec import Meta
 
 from schedperf.bundle.json import decode
 from schedperf.bundle.open import Bundle, Run
+from schedperf.evidence.system._counters import parse_count
 from schedperf.evidence.system.cgroup_cpu import CpuGroup, parse_cgroup_cpu
 from schedperf.evidence.system.proc_files import parse_cpu_times, parse_interrupts, parse_pressure
 from schedperf.evidence.system.record import BY_NAME
 from schedperf.evidence.system.sums import (
+    Clock,
     CpuKey,
     SystemKey,
     SystemSums,
@@ -181,7 +183,20 @@ class _Reading:
         path = f"{self._folder}/during/cgroups"
         there = self._bundle.size(path) is not None
         during = self._parse(path, parse_cgroup_cpu) if there else ()
-        add_groups(self.sums, before, after, during=during)
+        add_groups(self.sums, before, after, during=during, clock=self._clock())
+
+    def _clock(self) -> Clock | None:
+        began, ended = (self._monotonic_ns(when) for when in ("before", "after"))
+        return None if began is None or ended is None else Clock(began, ended)
+
+    def _monotonic_ns(self, when: str) -> int | None:
+        path = f"{self._folder}/{when}/clock"
+        if self._bundle.size(path) is None:
+            return None
+        name, _, value = (
+            self._bundle.read_text(path, LARGEST_BYTES).partition("\n")[0].partition(" ")
+        )
+        return parse_count(value, path) if name == "monotonic_ns" else None
 
 
 def _describe_run(sums: SystemSums, facts: _Facts) -> None:

@@ -7,10 +7,12 @@
     nr_periods 41
     nr_throttled 40
     throttled_usec 2817402
+    populated 0
     --- 25000 100000 0
     +++ 1234 8361123456789 new
 
-The name is followed by cpu.stat as the kernel prints it, then quota, period and burst in
+The name is followed by cpu.stat as the kernel prints it, then by ``populated`` of cgroup.events,
+read before cpu.stat (version 2 only, and not in older bundles), then quota, period and burst in
 microseconds, then the group's inode, the monotonic time of the snapshot in ns, and whether the
 group was created during the run. Version 1 counts ``throttled_time`` and ``burst_time`` in
 nanoseconds, version 2 ``throttled_usec`` and ``burst_usec``
@@ -31,6 +33,7 @@ MOST_COUNTS = 64
 LONGEST_PATH = 4096
 # Suffixes of counts that are times, with what makes seconds of them.
 _UNITS = (("_usec", 1e-6), ("_time", 1e-9))
+_POPULATED = "populated"
 
 _STAT = re.compile(r"([a-z][a-z0-9_.]{0,63}) ([0-9]{1,20})", re.ASCII)
 _SEEN = re.compile(r"\+\+\+ ([0-9]{1,20}) ([0-9]{1,20}) (new|old)", re.ASCII)
@@ -53,6 +56,7 @@ class CpuGroup:
     :param inode: distinguishes it from a later group with the same path
     :param seen_ns: time of the snapshot, CLOCK_MONOTONIC
     :param is_new: the group was created during the run
+    :param is_empty: no task was left in it or below it, so its counters had stopped
     :param quota_s: CPU time in a period; None: no limit, or the group cannot have one
     :param period_s: None: the group cannot have a limit
     :param counts: by name: "nr_periods", "throttled", "usage"
@@ -62,6 +66,7 @@ class CpuGroup:
     inode: int
     seen_ns: int
     is_new: bool
+    is_empty: bool
     quota_s: float | None
     period_s: float | None
     counts: Mapping[str, GroupCount]
@@ -101,14 +106,17 @@ def _parse_group(lines: list[str], label: str) -> CpuGroup:
         raise InputError(f"{where}: truncated cgroup section; record again")
     limit = lines[-2][4:].split(" ")
     quota, period = (_seconds(text, where) for text in [*limit, ABSENT, ABSENT][:2])
+    counts = dict(_parse_count(line, where) for line in lines[1:-2])
+    populated = counts.pop(_POPULATED, None)
     return CpuGroup(
         path=path,
         inode=parse_count(seen[1], where),
         seen_ns=parse_count(seen[2], where),
         is_new=seen[3] == "new",
+        is_empty=populated is not None and populated.value == 0,
         quota_s=quota,
         period_s=period,
-        counts=dict(_parse_count(line, where) for line in lines[1:-2]),
+        counts=counts,
     )
 
 

@@ -5,9 +5,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from schedperf.evidence.system.capture import SystemCounts, SystemKey
+from schedperf.evidence.system.capture import SystemCounts, SystemKey, SystemValue
+from schedperf.model.counted import Basis
 from schedperf.model.host import Topology
-from schedperf.model.run import Captured
+from schedperf.model.run import Captured, Operations
 from schedperf.stats.counted.rates import Measure, Measures, divide
 
 # Times that become a share of the run's time, or of the time of all CPUs, have no rate per second.
@@ -64,18 +65,11 @@ def measure(run: Captured[SystemCounts], cpus: Cpus) -> Measures[SystemKey]:
     counts = run.content.counts
     seconds = run.content.seconds or run.wall_s
     grown = {key: value for key, value in counts.items() if value.kind == "count"}
-    divided = divide(
-        {
-            key: Measure(value.value, value.unit)
-            for key, value in grown.items()
-            if key.group not in (STALLS, TASKS)
-        },
-        seconds=seconds,
-        ops=run.ops,
-    )
     measures = {
         identity: quotient._replace(unit="W") if quotient.unit == "J/s" else quotient
-        for identity, quotient in divided
+        for key, value in grown.items()
+        if key.group not in (STALLS, TASKS)
+        for identity, quotient in _divide(key, value, seconds, run.ops)
     }
     for key, value in counts.items():
         if value.kind == "level":
@@ -86,6 +80,17 @@ def measure(run: Captured[SystemCounts], cpus: Cpus) -> Measures[SystemKey]:
         measures.pop((key, "time"), None)
         measures[key._replace(field="share"), "share"] = Measure(share, "")
     return measures
+
+
+def _divide(
+    key: SystemKey, value: SystemValue, seconds: float | None, ops: Operations | None
+) -> Iterator[tuple[tuple[SystemKey, Basis], Measure]]:
+    # What was counted for a part of the run has no share in all of its operations.
+    return divide(
+        {key: Measure(value.value, value.unit)},
+        seconds=seconds if value.seconds is None else value.seconds,
+        ops=None if value.is_partial else ops,
+    )
 
 
 def accounted_share(run: Captured[SystemCounts], cpus: Cpus) -> float | None:

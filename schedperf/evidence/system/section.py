@@ -78,7 +78,11 @@ def _count_by_boot(side: Side) -> Mapping[int, Cpus]:
 def _measure_side(captured: Loaded, tasks: Loaded, cpus: Mapping[int, Cpus]) -> Measured:
     def measured(run: Captured[SystemCounts], *, has_totals: bool) -> Captured[RunMeasures]:
         counts = run.content.counts.items() if has_totals else ()
-        totals = {key: value.value for key, value in counts if value.kind == "count"}
+        totals = {
+            key: value.value
+            for key, value in counts
+            if value.kind == "count" and not value.is_partial
+        }
         measures = measure(run, cpus[run.key.boot])
         return run.having(RunMeasures(measures=measures, totals=totals))
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Sum system counters between two snapshots, by NUMA node and over all CPUs."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -19,6 +19,10 @@ MOST_WATTS = 500.0
 TOTAL = "all limited groups"
 # Counters that are summed over groups. usage is not: a group includes the usage of its children.
 ADDITIVE = ("nr_periods", "nr_throttled", "throttled", "nr_bursts", "burst")
+# The last snapshot of a group that was removed must be in the second half of the run, and where
+# several groups are summed within a tenth of the others' time: what came later is not known.
+LEAST_OF_RUN = 0.5
+LEAST_OF_OTHERS = 0.9
 # Cumulative counters of a task, which can be summed over tasks.
 TASK_SUMS = (
     "sum_exec_runtime", "sum_sleep_runtime", "sum_block_runtime", "wait_sum", "wait_count",
@@ -58,11 +62,15 @@ class SystemValue(NamedTuple):
 
     :ivar unit: "1", "s", "J", "Hz", "W"
     :ivar kind: "count": increase of a counter; "level": a mean
+    :ivar seconds: from the start of the run to the last snapshot of the counter; None: to its end
+    :ivar is_partial: the counter may have increased after its last snapshot
     """
 
     value: float
     unit: str
     kind: Literal["count", "level"]
+    seconds: float | None = None
+    is_partial: bool = False
 
 
 class CpuKey(NamedTuple):
@@ -320,38 +328,107 @@ def add_cpu_times(sums: SystemSums, before: CpuTimes, after: CpuTimes, *, ticks:
         sums.add_growth(SystemKey("cpu", name, "count", None), before.totals.get(name), value)
 
 
+class Clock(NamedTuple):
+    """CLOCK_MONOTONIC at both snapshots of a run, in ns."""
+
+    began_ns: int
+    ended_ns: int
+
+
+class _GroupPart(NamedTuple):
+    # What one group added to a counter, and the last snapshot of the group, which ``is_last`` if
+    # nothing was counted after it. ``seconds``: from the start of the run; None: to its end.
+    value: float
+    seconds: float | None
+    is_last: bool
+
+
 def add_groups(
     sums: SystemSums,
     before: Iterable[CpuGroup],
     after: Iterable[CpuGroup],
     *,
     during: Iterable[CpuGroup],
+    clock: Clock | None,
 ) -> None:
     """Add the counters of control groups, and their limits.
 
     :param during: last snapshot of groups that may be removed before the end of the run
+    :param clock: None: unknown, and groups that were removed have no counts
 
-    The counters of a group created during the run start at 0; for a removed group the last snapshot
-    counts.
+    The counters of a group created during the run start at 0. For a removed group the last snapshot
+    counts, and the time up to it: :attr:`SystemValue.seconds`.
     """
     first = {(cpu_group.path, cpu_group.inode): cpu_group for cpu_group in before}
     at_end = {(cpu_group.path, cpu_group.inode): cpu_group for cpu_group in after}
     last = {**{(cpu_group.path, cpu_group.inode): cpu_group for cpu_group in during}, **at_end}
     for key in first.keys() - last.keys():
         sums.note(f"cgroup: {key[0]} was removed before the second snapshot, so it has no counts")
+    parts: dict[SystemKey, list[_GroupPart]] = {}
     for key, group in last.items():
-        if key not in at_end:
-            sums.note(
-                f"cgroup: {group.path} was removed during the run; its counts are those of the "
-                "last snapshot"
-            )
-        if key in first or group.is_new:
-            _add_group(sums, first.get(key), group)
-        else:
+        if key not in first and not group.is_new:
             sums.note(f"cgroup: {group.path} got its CPU quota during the run, so it has no counts")
+            continue
+        seconds = None if key in at_end else _seconds_until(group, clock)
+        for counter, value in _add_group(sums, first.get(key), group):
+            is_last = key in at_end or group.is_empty
+            parts.setdefault(counter, []).append(_GroupPart(value, seconds, is_last))
+        if key not in at_end:
+            sums.note(_describe_removed(group))
+    _limit_times(sums, parts, clock)
 
 
-def _add_group(sums: SystemSums, earlier: CpuGroup | None, group: CpuGroup) -> None:
+def _seconds_until(group: CpuGroup, clock: Clock | None) -> float:
+    # 0 where it is not known, which is too short for a rate.
+    return 0.0 if clock is None else max(group.seen_ns - clock.began_ns, 0) / 1e9
+
+
+def _describe_removed(group: CpuGroup) -> str:
+    removed = f"cgroup: {group.path} was removed during the run"
+    until = "rates per second are of the time up to its last snapshot"
+    if group.is_empty:
+        return f"{removed}, after its last task had exited; {until}"
+    return (
+        f"{removed}, at an unknown time after its last snapshot; {until}, and there are none per "
+        "operation"
+    )
+
+
+def _limit_times(
+    sums: SystemSums, parts: Mapping[SystemKey, Sequence[_GroupPart]], clock: Clock | None
+) -> None:
+    # The time that each counter of a group was counted for, all groups of the counter together.
+    run_s = 0.0 if clock is None else (clock.ended_ns - clock.began_ns) / 1e9
+    for key, of_groups in parts.items():
+        if all(part.seconds is None for part in of_groups) or key not in sums.counts:
+            continue
+        times = [run_s if part.seconds is None else part.seconds for part in of_groups]
+        longest = max(times)
+        partial = [
+            part_s for part_s, part in zip(times, of_groups, strict=True) if not part.is_last
+        ]
+        least = LEAST_OF_RUN * run_s if len(of_groups) == 1 else LEAST_OF_OTHERS * longest
+        if not longest or (partial and min(partial) < least):
+            del sums.counts[key]
+            sums.note(
+                f"cgroup: {key.subject} has no counts: the last snapshot of a group that was "
+                "removed is too early"
+            )
+            continue
+        rate = sum(
+            part.value / (longest if part.is_last else part_s)
+            for part_s, part in zip(times, of_groups, strict=True)
+        )
+        seconds = sums.counts[key].value / rate if rate else longest
+        sums.counts[key] = sums.counts[key]._replace(
+            seconds=None if seconds == run_s else seconds, is_partial=bool(partial)
+        )
+
+
+def _add_group(
+    sums: SystemSums, earlier: CpuGroup | None, group: CpuGroup
+) -> Iterator[tuple[SystemKey, float]]:
+    # Yields what was added to which counter.
     is_limited = group.quota_s is not None
     for name, count in group.counts.items():
         key = SystemKey("cgroup", group.path, name, None)
@@ -361,6 +438,8 @@ def _add_group(sums: SystemSums, earlier: CpuGroup | None, group: CpuGroup) -> N
         for summed_key in (key, key._replace(subject=TOTAL)):
             if summed_key.subject == group.path or (is_limited and name in ADDITIVE):
                 sums.add_growth(summed_key, start, count.value, unit=count.unit, scale=count.scale)
+                if start is not None and start <= count.value:
+                    yield summed_key, (count.value - start) * count.scale
     if earlier is not None and earlier.quota_s != group.quota_s:
         sums.note(f"cgroup: the CPU quota of {group.path} changed during the run")
     for field, seconds in (("quota", group.quota_s), ("period", group.period_s)):

@@ -192,10 +192,23 @@ def test_cpu_times_are_seconds(read: Read) -> None:
 
 
 def group(
-    path: str, throttled: int, *, inode: int = 7, age: str = "old", quota: str = "25000"
+    path: str,
+    throttled: int,
+    *,
+    inode: int = 7,
+    age: str = "old",
+    quota: str = "25000",
+    at_s: float = 0.0,
+    populated: int | None = None,
 ) -> str:
     stat = f"nr_periods {throttled * 2}\nnr_throttled {throttled}\nthrottled_usec {throttled}000000"
-    return f"=== {path}\n{stat}\n--- {quota} 100000 0\n+++ {inode} 5 {age}\n"
+    events = "" if populated is None else f"populated {populated}\n"
+    seen = f"+++ {inode} {round(at_s * 1e9)} {age}"
+    return f"=== {path}\n{stat}\n{events}--- {quota} 100000 0\n{seen}\n"
+
+
+# The snapshots of a run of 10 s that began 5 s after the boot.
+CLOCK = ("monotonic_ns 5000000000\nrealtime_ns 1\n", "monotonic_ns 15000000000\nrealtime_ns 2\n")
 
 
 def test_groups_with_a_limit_have_counts_and_a_sum(read: Read) -> None:
@@ -209,21 +222,98 @@ def test_groups_with_a_limit_have_counts_and_a_sum(read: Read) -> None:
 
 
 def test_groups_that_come_and_go_are_counted_as_far_as_they_were_seen(read: Read) -> None:
-    during = group("/gone", 9) + group("/job", 4, inode=20, age="new")
+    during = group("/gone", 9, at_s=14.0) + group("/job", 4, inode=20, age="new", at_s=14.5)
     after = group("/job", 2, inode=30, age="new") + group("/limited-now", 8, inode=40)
     before = group("/gone", 5) + group("/never", 1, inode=9)
-    looks = {"cgroups": (before, after)}
+    looks = {"clock": CLOCK, "cgroups": (before, after)}
     found = read(looks, {"system_counters/during/cgroups": during})
-    assert value(found, "cgroup", "/gone", "nr_throttled") == count(4)
-    # Two groups of one name, one after the other.
-    assert value(found, "cgroup", "/job", "nr_throttled") == count(6)
+    assert value(found, "cgroup", "/gone", "nr_throttled") == SystemValue(
+        4.0, "1", "count", seconds=9.0, is_partial=True
+    )
+    # Two groups of one name, one after the other: 4 in 9.5 s and 2 in 10 s.
+    assert value(found, "cgroup", "/job", "nr_throttled") == SystemValue(
+        6.0,
+        "1",
+        "count",
+        seconds=pytest.approx(6.0 / (4.0 / 9.5 + 2.0 / 10.0)),  # type: ignore[arg-type] # compares as one
+        is_partial=True,
+    )
     assert {key.subject for key in found.counts} == {"/gone", "/job", "all limited groups"}
+    until = (
+        "rates per second are of the time up to its last snapshot, and there are none per operation"
+    )
     assert sorted(found.notes) == [
-        "cgroup: /gone was removed during the run; its counts are those of the last snapshot",
-        "cgroup: /job was removed during the run; its counts are those of the last snapshot",
+        *(
+            f"cgroup: {path} was removed during the run, at an unknown time after its last "
+            f"snapshot; {until}"
+            for path in ("/gone", "/job")
+        ),
         "cgroup: /limited-now got its CPU quota during the run, so it has no counts",
         "cgroup: /never was removed before the second snapshot, so it has no counts",
     ]
+
+
+def removed(read: Read, *, at_s: float, populated: int | None, throttled: int = 9) -> SystemCounts:
+    """Read a run of 10 s during which /job was made, last seen after ``at_s`` and removed."""
+    during = group("/job", throttled, age="new", at_s=5.0 + at_s, populated=populated)
+    looks = {"clock": CLOCK, "cgroups": (group("/", 0, quota="max"), group("/", 0, quota="max"))}
+    return read(looks, {"system_counters/during/cgroups": during})
+
+
+def test_a_removed_group_is_measured_by_the_time_until_its_last_snapshot(read: Read) -> None:
+    # Without this 9 periods seen in 6 s were 0.9 per second and counted as the whole run's.
+    found = removed(read, at_s=6.0, populated=1)
+    for subject in ("/job", "all limited groups"):
+        counted = value(found, "cgroup", subject, "nr_throttled")
+        assert (counted.value, counted.seconds, counted.is_partial) == (9.0, 6.0, True)
+    [note] = found.notes
+    assert note == (
+        "cgroup: /job was removed during the run, at an unknown time after its last snapshot; "
+        "rates per second are of the time up to its last snapshot, and there are none per operation"
+    )
+
+
+def test_a_group_that_was_empty_at_its_last_snapshot_is_counted_whole(read: Read) -> None:
+    found = removed(read, at_s=6.0, populated=0)
+    counted = value(found, "cgroup", "/job", "nr_throttled")
+    assert (counted.value, counted.seconds, counted.is_partial) == (9.0, 6.0, False)
+    [note] = found.notes
+    assert note == (
+        "cgroup: /job was removed during the run, after its last task had exited; rates per second "
+        "are of the time up to its last snapshot"
+    )
+
+
+def test_a_group_whose_last_snapshot_is_early_has_no_counts(read: Read) -> None:
+    found = removed(read, at_s=4.9, populated=1)
+    assert {(key.subject, key.field) for key in found.counts if key.field != "populated"} == {
+        ("/", "nr_periods"), ("/", "nr_throttled"), ("/", "throttled"),
+        ("/job", "quota"), ("/job", "period"),
+    }  # fmt: skip
+    assert (
+        "cgroup: /job has no counts: the last snapshot of a group that was removed is too early"
+        in found.notes
+    )
+
+
+def test_without_a_clock_a_removed_group_has_no_counts(read: Read) -> None:
+    looks = {"cgroups": (group("/", 0, quota="max"), group("/", 0, quota="max"))}
+    during = group("/job", 9, age="new", at_s=9.0)
+    found = read(looks, {"system_counters/during/cgroups": during})
+    assert SystemKey("cgroup", "/job", "nr_throttled", None) not in found.counts
+
+
+def test_the_sum_of_groups_that_ended_one_after_the_other_is_of_their_whole_time(
+    read: Read,
+) -> None:
+    during = "".join(
+        group(f"/job{index}", 30, inode=20 + index, age="new", at_s=5.0 + end_s, populated=0)
+        for index, end_s in enumerate((3.0, 6.0, 9.0))
+    )
+    looks = {"clock": CLOCK, "cgroups": (group("/", 0, quota="max"), group("/", 0, quota="max"))}
+    found = read(looks, {"system_counters/during/cgroups": during})
+    total = value(found, "cgroup", "all limited groups", "nr_throttled")
+    assert (total.value, total.seconds, total.is_partial) == (90.0, pytest.approx(9.0), False)
 
 
 def test_a_limit_that_changed_is_said(read: Read) -> None:
