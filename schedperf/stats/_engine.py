@@ -12,9 +12,19 @@ from schedperf.stats._correction import false_discovery, holm
 from schedperf.stats._estimates import Estimates, estimate
 from schedperf.stats._moderation import moderate, past_variances, sweeps_of
 from schedperf.stats._ranks import rank
-from schedperf.stats._rows import QUESTION, Block, Floats, Rows, blocks_of, count_units, number_of
+from schedperf.stats._rows import (
+    QUESTION,
+    Block,
+    Floats,
+    Integers,
+    Rows,
+    blocks_of,
+    count_units,
+    number_of,
+)
 from schedperf.stats._spread import Modes, boot_shares, compare_spread, find_modes
 from schedperf.stats._time_order import Drift, find_drift, widen
+from schedperf.stats._twins import find_twins
 from schedperf.stats.sequential import equality_level, nominal_level
 
 # Two one-sided tests at 5% each are one 90% interval: Schuirmann, "A comparison of the two
@@ -36,6 +46,7 @@ class Findings:
     :param p: what each row is judged by, before the correction for all rows
     :param equality_level: of each one-sided test against the margin
     :param q: ``p`` after the correction
+    :param twins: number of the first row of the same measurement, whose q is the row's, too
     :param ranks: the fields of :class:`schedperf.stats._ranks.Ranks` as columns, and
         ``is_confirmed``: was the p of the ranks the one that counts?
     :param modes: of each row that has two: its block's modes and its place there
@@ -51,6 +62,7 @@ class Findings:
     p: Floats
     equality_level: Floats
     q: Floats
+    twins: Integers
     ranks: Mapping[str, Floats]
     modes: Mapping[int, tuple[Modes, int]]
     drift: Drift
@@ -83,6 +95,7 @@ def analyse(rows: Rows, *, looks: Mapping[str, int], history: Sequence[pd.DataFr
     p = np.minimum(p * _by_side(rows, looks, _price_of_looks, 1.0), 1.0)
     p_spread, spread_ratio = compare_spread(len(rows), blocks)
     icc, design_effect = boot_shares(rows)
+    twins = find_twins(rows, blocks)
     return Findings(
         numbers=count_units(rows),
         whole=whole,
@@ -90,7 +103,8 @@ def analyse(rows: Rows, *, looks: Mapping[str, int], history: Sequence[pd.DataFr
         p_mean=whole.p,
         p=p,
         equality_level=_by_side(rows, looks, equality_level, EQUALITY_LEVEL),
-        q=_correct(p, rows),
+        q=_correct(p, rows, twins),
+        twins=twins,
         ranks=ranks,
         modes=modes,
         drift=drift,
@@ -149,8 +163,11 @@ def _by_side(
     return np.array([values.get(side, default) for side in rows.table["side"]], dtype=np.float64)
 
 
-def _correct(p: Floats, rows: Rows) -> Floats:
+def _correct(p: Floats, rows: Rows, twins: Integers) -> Floats:
     table = rows.table
     # With one new side a question is asked once, and Holm's correction changes nothing.
     p = holm(p, number_of(table, QUESTION))
-    return false_discovery(p, number_of(table, ["comparison", "side", "family"]))
+    is_first = twins == np.arange(len(p))
+    once = np.where(is_first, p, np.nan)
+    q = false_discovery(once, number_of(table, ["comparison", "side", "family"]))
+    return np.where(is_first, q, q[twins])

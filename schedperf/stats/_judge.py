@@ -263,7 +263,10 @@ def _method(case: _Case, index: int) -> str:
         confirmed = (
             ", and permutation" if analysis.ranks["is_tied"][index] == 1.0 else ", and ranks"
         )
-    return f"{name} t on {scale}{confirmed}"
+    first = int(analysis.twins[index])
+    metric = rows.table["metric"].iloc[first]
+    same = "" if first == index else f"; same measurement as {metric}, tested once"
+    return f"{name} t on {scale}{confirmed}{same}"
 
 
 def _caveats(case: _Case, index: int, question: _Question) -> list[Caveat]:

@@ -18,6 +18,22 @@ CPU_TIMES = ("idle", "cpu")
 # valid.
 TASKS = "tasks"
 GUESTS = ("guest", "guest_nice")
+# Counters that a clock drives: ticks, the softirqs that a tick raises, polls of machine checks, and
+# quota periods. Names of interrupts: x86, powerpc and s390; arm64 and RISC-V.
+_CLOCKED = (
+    ("softirqs", "TIMER"),
+    ("softirqs", "SCHED"),
+    ("softirqs", "HRTIMER"),
+    ("interrupts", "LOC"),
+    ("interrupts", "CLK"),
+    ("interrupts", "MCP"),
+    ("interrupts", "timer"),
+    ("interrupts", "hpet0"),
+    ("interrupts", "arch_timer"),
+    ("interrupts", "riscv-timer"),
+    ("interrupts", "Timer broadcast interrupts"),
+)
+_CLOCKED_FIELDS = (("cgroup", "nr_periods"),)
 
 Cpus = Mapping[int | None, int]
 
@@ -59,8 +75,9 @@ def measure(run: Captured[SystemCounts], cpus: Cpus) -> Measures[SystemKey]:
     """Return the rates, levels and shares of a run.
 
     Counts are divided by the time between both looks (the run's wall time where that is
-    unknown) and by the operations. Stalls are a share of that time, times of CPUs one of the
-    time of all CPUs, periods with throttling one of all periods. A J/s is a W.
+    unknown) and by the operations, unless a clock drives them. Stalls are a share of that time,
+    times of CPUs one of the time of all CPUs, periods with throttling one of all periods. A J/s is
+    a W.
     """
     counts = run.content.counts
     seconds = run.content.seconds or run.wall_s
@@ -86,11 +103,21 @@ def _divide(
     key: SystemKey, value: SystemValue, seconds: float | None, ops: Operations | None
 ) -> Iterator[tuple[tuple[SystemKey, Basis], Measure]]:
     # What was counted for a part of the run has no share in all of its operations.
+    has_ops = not (value.is_partial or is_clocked(key))
     return divide(
         {key: Measure(value.value, value.unit)},
         seconds=seconds if value.seconds is None else value.seconds,
-        ops=None if value.is_partial else ops,
+        ops=ops if has_ops else None,
     )
+
+
+def is_clocked(key: SystemKey) -> bool:
+    """Return whether a clock drives a counter, so that per operation it is the length of the run.
+
+    >>> is_clocked(SystemKey("softirqs", "TIMER", "count", None))
+    True
+    """
+    return (key.group, key.subject) in _CLOCKED or (key.group, key.field) in _CLOCKED_FIELDS
 
 
 def accounted_share(run: Captured[SystemCounts], cpus: Cpus) -> float | None:

@@ -79,6 +79,16 @@ def test_a_benchmark_that_says_what_it_did_has_rates_an_operation(analyse: Analy
     assert per_operation.ratio == pytest.approx(1.5)
 
 
+def test_a_clock_of_all_cpus_has_no_rate_an_operation(analyse: Analyse) -> None:
+    def clock(values: Sequence[float]) -> list[dict[str, object]]:
+        lines = [f"N0,2,{value},msec,cpu-clock,{value * 1e6:.0f},100.00,,\n" for value in values]
+        return [run(line) for line in lines]
+
+    rows = by_basis(analyse(clock([2000.0, 2010.0, 1990.0]), clock([2000.0, 2020.0, 1980.0])))
+    assert set(rows) == {"time"}
+    assert rows["time"].unit == "s/s"
+
+
 def test_boots_are_what_is_independent(analyse: Analyse) -> None:
     # Runs of one boot are alike and boots are not, so that runs alone would show a change.
     def of_boots(*values: float) -> list[dict[str, object]]:

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Find rows that are one measurement: a time and its reciprocal, a value and its percentage.
+
+The runs of such rows deviate alike, or exactly opposite. They are shown in several rows and tested
+once, so that a measurement does not count more often because a benchmark prints it more often.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from schedperf.stats._rows import KEY, Block, Floats, Integers, Rows, number_of
+
+# Deviations of the runs agree to this part of the largest one; printed digits explain so much.
+ROUNDING = 0.01
+# Two runs deviate alike by chance.
+FEWEST_VALUES = 4
+
+WHERE = ["comparison", "side", *(name for name in KEY if name in {"workload", "point"})]
+
+
+def find_twins(rows: Rows, blocks: Iterable[Block]) -> Integers:
+    """Return for each row the number of the first row of the same measurement, often its own.
+
+    :return: shape (rows,)
+    """
+    first: Integers = np.arange(len(rows), dtype=np.intp)
+    where = number_of(rows.table, WHERE)
+    is_alone = np.bincount(where, minlength=len(rows))[where] == 1
+    for block in blocks:
+        members = np.flatnonzero(~is_alone[block.rows])
+        values = np.hstack((block.base, block.new))[members]
+        if len(members) and values.shape[1] >= FEWEST_VALUES:
+            _mark(first, block.rows[members], where, _deviations(values))
+    return first
+
+
+def _deviations(values: Floats) -> Floats:
+    # From the mean of each row, the largest of them positive.
+    apart = values - values.mean(axis=1, keepdims=True)
+    at = np.abs(apart).argmax(axis=1)[:, None]
+    deviations: Floats = apart * np.sign(np.take_along_axis(apart, at, axis=1))
+    return deviations
+
+
+def _mark(first: Integers, members: Integers, where: Integers, deviations: Floats) -> None:
+    largest = np.abs(deviations).max(axis=1)
+    for place in np.unique(where[members]):
+        group = np.flatnonzero((where[members] == place) & (largest > 0.0))
+        for position, index in enumerate(group):
+            for earlier in group[:position]:
+                gap = np.abs(deviations[index] - deviations[earlier]).max()
+                if gap <= ROUNDING * largest[earlier]:
+                    first[members[index]] = first[members[earlier]]
+                    break
