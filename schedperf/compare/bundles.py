@@ -316,7 +316,7 @@ def to_families(rows: Sequence[Row]) -> Iterator[FamilySummary]:
             family=family,
             side=side,
             rows=len(members),
-            tested=sum(row.p is not None for row in members),
+            tested=sum(row.p is not None and row.same_as is None for row in members),
             expected_false=FALSE_DISCOVERY_RATE * sum(row.verdict in CHANGED for row in members),
             verdicts=verdicts,
         )

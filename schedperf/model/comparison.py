@@ -227,8 +227,13 @@ class RowNumbers:
     :param replication: unit of replication: what ``n_base`` and ``n_new`` count
     :param icc: share of the variance that is between boots; None with one boot
     :param design_effect: variance inflation from runs of one boot being alike; 1 for none
-    :param p_rank: p of the exact Mann-Whitney test; None with fewer than five runs per side
+    :param p_rank: p of the exact rank test; None with fewer than five runs per side or six pairs
     :param rank_ratio: Hodges-Lehmann shift as a ratio, with its exact 95% CI
+    :param p_t: p of the t test of the means; ``p`` is the larger of ``p_t`` and ``p_rank`` where
+        ``method`` names both
+    :param p_rank_min: the smallest p that the rank test can have with so few values
+    :param same_as: metric of the same runs whose measurement this row repeats, e.g. as its
+        reciprocal; it is tested once, and both rows have its ``q``
     """
 
     side: str
@@ -258,6 +263,9 @@ class RowNumbers:
     rank_ratio: float | None
     rank_low: float | None
     rank_high: float | None
+    p_t: float | None = None
+    p_rank_min: float | None = None
+    same_as: str | None = None
     caveats: tuple[Caveat, ...]
 
     @property

@@ -31,7 +31,7 @@ from schedperf.stats.sequential import equality_level, nominal_level
 # one-sided tests procedure and the power approach", J. Pharmacokin. Biopharm. 15 (1987).
 EQUALITY_LEVEL = 0.05
 
-RANKS = ("p", "shift", "low", "high", "is_tied", "is_outlying")
+RANKS = ("p", "floor", "shift", "low", "high", "is_tied", "is_outlying")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -160,9 +160,17 @@ def _row(
         rank_ratio=_ratio(ranks["shift"], has_ratio=has_ratio),
         rank_low=_ratio(ranks["low"], has_ratio=has_ratio),
         rank_high=_ratio(ranks["high"], has_ratio=has_ratio),
+        p_t=_known(analysis.p_mean[index]),
+        p_rank_min=ranks["floor"],
+        same_as=_same_as(case, index),
     )
     contradicted = contradictions.get((row.comparison, row.side, *row.question), ())
     return replace(row, caveats=(*row.caveats, *contradicted))
+
+
+def _same_as(case: _Case, index: int) -> str | None:
+    first = int(case.analysis.twins[index])
+    return None if first == index else str(case.rows.table["metric"].iloc[first])
 
 
 def _known(value: float) -> float | None:
@@ -263,10 +271,7 @@ def _method(case: _Case, index: int) -> str:
         confirmed = (
             ", and permutation" if analysis.ranks["is_tied"][index] == 1.0 else ", and ranks"
         )
-    first = int(analysis.twins[index])
-    metric = rows.table["metric"].iloc[first]
-    same = "" if first == index else f"; same measurement as {metric}, tested once"
-    return f"{name} t on {scale}{confirmed}{same}"
+    return f"{name} t on {scale}{confirmed}"
 
 
 def _caveats(case: _Case, index: int, question: _Question) -> list[Caveat]:

@@ -38,12 +38,14 @@ class Ranks:
     """Results of the rank tests of some rows; arrays of shape (rows,).
 
     :param p: two-sided and exact
+    :param floor: the smallest ``p`` that is possible with as many values
     :param shift: Hodges and Lehmann's estimate of new - base, with its exact 95% CI
     :param is_tied: was it by permutation of the values, since some are equal?
     :param is_outlying: is a value far from the others of its side?
     """
 
     p: Floats
+    floor: Floats
     shift: Floats
     low: Floats
     high: Floats
@@ -92,8 +94,12 @@ def _ranks(p: Floats, shifts: Floats, null: Floats, is_tied: Flags, residuals: F
     ordered = np.sort(shifts, axis=1)
     cut = max(int(np.searchsorted(np.cumsum(null), (1.0 - CONFIDENCE) / 2.0, side="right")), 1)
     spread = MAD_TO_SD * np.median(np.abs(residuals), axis=1)
+    # Ranks and arrangements of the values have the same extremes, unless only some are tried.
+    some = 1.0 / (MOST_ARRANGEMENTS + 1.0)
+    smallest = min(2.0 * float(null[0]), 1.0)
     return Ranks(
         p=p,
+        floor=np.where(is_tied, max(smallest, some), smallest),
         shift=np.median(shifts, axis=1),
         low=ordered[:, cut - 1],
         high=ordered[:, -cut],

@@ -9,26 +9,30 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from schedperf.stats._rows import KEY, Block, Floats, Integers, Rows, number_of
+from schedperf.stats._rows import FAMILY_ORDER, Block, Floats, Integers, Rows, number_of
 
 # Deviations of the runs agree to this part of the largest one; printed digits explain so much.
 ROUNDING = 0.01
 # Two runs deviate alike by chance.
 FEWEST_VALUES = 4
 
-WHERE = ["comparison", "side", *(name for name in KEY if name in {"workload", "point"})]
+WHERE = ["comparison", "side", "workload", "point"]
 
 
 def find_twins(rows: Rows, blocks: Iterable[Block]) -> Integers:
-    """Return for each row the number of the first row of the same measurement, often its own.
+    """Return for each row the number of the row that is tested for it, often its own.
+
+    It is the first row of the same measurement in the family that decides the most.
 
     :return: shape (rows,)
     """
     first: Integers = np.arange(len(rows), dtype=np.intp)
+    family = rows.table["family"].map(FAMILY_ORDER.index).to_numpy(dtype=np.intp)
     where = number_of(rows.table, WHERE)
     is_alone = np.bincount(where, minlength=len(rows))[where] == 1
     for block in blocks:
         members = np.flatnonzero(~is_alone[block.rows])
+        members = members[np.argsort(family[block.rows[members]], kind="stable")]
         values = np.hstack((block.base, block.new))[members]
         if len(members) and values.shape[1] >= FEWEST_VALUES:
             _mark(first, block.rows[members], where, _deviations(values))

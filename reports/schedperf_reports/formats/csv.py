@@ -24,7 +24,7 @@ FIELDS = (
     "side", "workload", "point", "metric", "unit", "better", "family", "n_base", "n_new", "base",
     "new", "ratio", "ci_low", "ci_high", "p", "q", "margin", "verdict", "mde", "more_runs",
     "reason", "method", "replication", "icc", "design_effect", "p_rank", "rank_ratio", "rank_low",
-    "rank_high", "definition",
+    "rank_high", "definition", "p_t", "p_rank_min", "same_as",
 )  # fmt: skip
 
 # Fields that hold more than one value.

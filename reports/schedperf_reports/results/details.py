@@ -40,6 +40,14 @@ def _describe_p(row: Row) -> str:
     return MISSING if row.p is None else f"{format_p(row.p)}{corrected}"
 
 
+def _describe_t(row: Row) -> str:
+    return MISSING if row.p_t is None else f"p = {format_p(row.p_t)}"
+
+
+def _describe_same(row: Row) -> str:
+    return MISSING if row.same_as is None else f"{row.same_as}: tested once"
+
+
 def _describe_more_runs(row: Row) -> str:
     if row.more_runs is None:
         return MISSING
@@ -52,7 +60,8 @@ def _describe_ranks(row: Row) -> str:
     if row.p_rank is None:
         return MISSING
     interval = format_interval(row.rank_low, row.rank_high)
-    return f"p = {format_p(row.p_rank)}, {format_change(row.rank_ratio)} {interval}"
+    floor = "" if row.p_rank_min is None else f" (smallest possible: {format_p(row.p_rank_min)})"
+    return f"p = {format_p(row.p_rank)}{floor}, {format_change(row.rank_ratio)} {interval}"
 
 
 def _describe_boots(row: Row) -> str:
@@ -69,7 +78,9 @@ FIGURES: Mapping[str, Callable[[Row], str]] = {
     "equivalence margin": lambda row: f"+-{format_share(row.margin)}",
     "smallest detectable change (80% power)": lambda row: format_share(row.mde),
     "additional sample size for a verdict": _describe_more_runs,
+    "t test": _describe_t,
     "rank test": _describe_ranks,
+    "same measurement as": _describe_same,
     "boots": _describe_boots,
 }
 

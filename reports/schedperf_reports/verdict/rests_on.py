@@ -11,14 +11,17 @@ from schedperf.model.verdict import FALSE_DISCOVERY_RATE, name_units
 from schedperf_reports.blocks import Item
 from schedperf_reports.results.run_figures import name_halves, sides_of, trend_of
 from schedperf_reports.words.instruments import list_costs, list_doubts
-from schedperf_reports.words.rows import count_of, merge_sides
-from schedperf_reports.words.units import format_change
+from schedperf_reports.words.rows import count_of, count_units, merge_sides
+from schedperf_reports.words.units import format_change, format_p
 
 # Caveats that the first screen lists; the section "Caveats and methods" lists all.
 MOST_WEAKNESSES = 3
 
 # Caveats that other items state.
 TOLD = ("one-boot", "blocks", "looks", "history")
+
+# Results of which both p values are listed; the details of a result have them all.
+MOST_TESTS = 3
 
 # Separates a method from the test that confirmed its result.
 CONFIRMED = ", and "
@@ -191,6 +194,24 @@ def _tests(comparison: Comparison, rows: list[Row]) -> Iterator[Item]:
     if false and tested > 1:
         text += f"; at most {false:.2g} false positives expected (FDR {rate})"
     yield Item(text=text, evidence=("caveats",))
+    yield from _two_tests(rows)
+
+
+def _two_tests(rows: Sequence[Row]) -> Iterator[Item]:
+    # Both p values where the larger one decides: with few runs the rank test has a smallest p.
+    confirmed = [
+        row for row in rows if CONFIRMED in row.method and None not in (row.p_t, row.p_rank)
+    ]
+    for row in confirmed[:MOST_TESTS]:
+        floor = ""
+        if row.p_rank_min is not None:
+            floor = f" (smallest possible with {count_units(row)}: {format_p(row.p_rank_min)})"
+        where = f" at {row.point}" if row.point else ""
+        yield Item(
+            text=f"{row.metric}{where}: t test p = {format_p(row.p_t)}, rank test "
+            f"p = {format_p(row.p_rank)}{floor}; the larger p is used",
+            evidence=("benchmarks",),
+        )
 
 
 def _join_methods(methods: Iterable[str]) -> str:

@@ -51,9 +51,15 @@ def test_a_reciprocal_and_a_percentage_leave_the_correction_as_it_is(
         assert found[metric]["q"] == pytest.approx(alone[metric]["q"], rel=1e-12)
     for metric in ("operations", "percent"):
         assert found[metric]["q"] == found["time"]["q"]
-        assert found[metric]["method"].endswith("; same measurement as time, tested once")
+        assert found[metric]["same_as"] == "time"
         assert found[metric]["verdict"] == found["time"]["verdict"]
-    assert "same measurement" not in found["time"]["method"] + found["other"]["method"]
+    assert found["time"]["same_as"] is found["other"]["same_as"] is None
+
+
+def test_the_row_that_decides_is_the_one_that_is_tested(tables: dict[str, pd.DataFrame]) -> None:
+    found = rows_of(tables["operations"].assign(family="secondary"), tables["time"])
+    assert (found["time"]["same_as"], found["operations"]["same_as"]) == (None, "time")
+    assert found["time"]["q"] == found["time"]["p"]
 
 
 def test_another_point_is_another_measurement(make_runs: MakeRuns) -> None:
@@ -63,7 +69,7 @@ def test_another_point_is_another_measurement(make_runs: MakeRuns) -> None:
         )
         for count in (1, 2)
     ]
-    assert not any("same measurement" in row["method"] for row in rows_of(*points).values())
+    assert not any(row["same_as"] for row in rows_of(*points).values())
 
 
 def test_two_runs_may_deviate_alike_by_chance(make_runs: MakeRuns) -> None:
@@ -71,4 +77,4 @@ def test_two_runs_may_deviate_alike_by_chance(make_runs: MakeRuns) -> None:
         make_runs({"base": [1.0, 1.1], "new": [1.2]}, metric="a"),
         make_runs({"base": [2.0, 2.2], "new": [2.4]}, metric="b"),
     )
-    assert not any("same measurement" in row["method"] for row in found.values())
+    assert not any(row["same_as"] for row in found.values())
