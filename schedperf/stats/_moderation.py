@@ -30,7 +30,7 @@ from schedperf.stats.verdicts import FEWEST_POINTS
 # of up to 4 (`bench/verdicts`), so that 5% of the sweeps without a change have a false alarm, and
 # equal rows lose no power. Pairs have half of the degrees of freedom to show that rows vary alike.
 PRIOR_DF = (1.5, 3.0, 6.0, 12.0, 24.0)
-PRIOR = (0.85, 0.02, 0.02, 0.02, 0.09)
+PRIOR = (0.90, 0.01, 0.01, 0.01, 0.07)
 PRIOR_OF_PAIRS = (0.70, 0.02, 0.02, 0.02, 0.24)
 
 # Two-sided p at which the scaled t agrees with the average, and steps of Newton's method to get

@@ -81,7 +81,10 @@ def decide_look(rows: Sequence[Row]) -> Decision:
     points = Counter((row.workload, row.metric) for row in primary)
     if not any(_can_be_decided(row, points[row.workload, row.metric]) for row in still):
         return Decision(is_over=True, text=f"more runs cannot decide: {_name(still, len(primary))}")
-    return Decision(is_over=False, text=f"undecided: {_name(still, len(primary))}")
+    needed = [_runs_needed(row, points[row.workload, row.metric]) for row in still]
+    known = [runs for runs in needed if runs is not None]
+    more = f"; about {_count_more(max(known))} may still be needed" if known else ""
+    return Decision(is_over=False, text=f"open: {_name(still, len(primary))}{more}")
 
 
 def warn_of_blocks(n_base: int, max_runs: int, points: int) -> str | None:
@@ -111,6 +114,17 @@ def _can_be_decided(row: Row, points: int) -> bool:
     if row.verdict == "invalid":
         return n_base > 0 and not row.n_new
     return _is_enough(n_base, points)
+
+
+def _runs_needed(row: Row, points: int) -> int | None:
+    # More runs of new: as many as separate a change from drift, and as many as settle the row.
+    n_new = row.n_new or 0
+    of_blocks = None if _is_enough(n_new, points) else FEWEST_IN_BLOCKS - n_new
+    return max((runs for runs in (of_blocks, row.more_runs) if runs is not None), default=None)
+
+
+def _count_more(number: int) -> str:
+    return f"{number} more run{'' if number == 1 else 's'}"
 
 
 def _describe_decided(primary: Sequence[Row]) -> str:

@@ -123,7 +123,8 @@ def test_a_slower_workload_stops_early_with_a_regression(
     assert made == 10
     assert new.sequential.looks == tuple(range(3, made + 1))
     assert f"interim test after {made} runs: decided: rate at x=1: regression, worse: -29.9%" in err
-    assert "interim test after 9 runs: undecided: rate at x=1 (1 of 1 rows)\n" in err
+    needed = "about 1 more run may still be needed"
+    assert f"interim test after 9 runs: open: rate at x=1 (1 of 1 rows); {needed}\n" in err
     assert new.complete
     assert list((tmp_path / "tmp").iterdir()) == []
     # Whoever compares later finds what the look found.
@@ -150,7 +151,7 @@ def test_what_varies_too_much_ends_with_the_budget(
     assert until_decided("-n", "10", "--max-runs", "12") == 0
     text = (
         "interim test after 12 runs: reached the budget of 12 runs; "
-        "undecided: rate at x=1 (1 of 1 rows)"
+        "open: rate at x=1 (1 of 1 rows)"
     )
     assert text in capfd.readouterr().err
     assert len(open_bundle(Path("new.tar")).runs) == 12
@@ -273,7 +274,7 @@ def test_a_base_that_breaks_meanwhile_ends_the_looks_and_not_the_recording(
     assert main(arguments("-q", "-o", "base.tar", "-n", "10", script=script)) == 0
     assert until_decided("--max-runs", "6", script=script) == 0
     err = capfd.readouterr().err
-    assert "interim test after 3 runs: undecided" in err
+    assert "interim test after 3 runs: open" in err
     assert "schedperf: warning: no further interim tests: base.tar: " in err
     assert "recording all 6 runs\n" in err
     new = open_bundle(Path("new.tar"))
@@ -289,7 +290,7 @@ def test_an_interrupt_keeps_every_finished_run(prepare: Prepare) -> None:
     ours, theirs = os.pipe()
     with start_until_decided(theirs) as process:
         os.close(theirs)
-        said = read_until(ours, "interim test after 4 runs: undecided")
+        said = read_until(ours, "interim test after 4 runs: open")
         process.send_signal(signal.SIGINT)
         said += read_rest(ours)
     os.close(ours)
@@ -309,7 +310,7 @@ def test_the_recorder_outlives_a_killed_parent(prepare: Prepare) -> None:
     ours, theirs = os.pipe()
     with start_until_decided(theirs) as process:
         os.close(theirs)
-        read_until(ours, "interim test after 4 runs: undecided")
+        read_until(ours, "interim test after 4 runs: open")
         process.kill()
         process.wait(LONGEST_WAIT_S)
         Path("hold").write_text("none\n")
@@ -337,7 +338,7 @@ def test_a_terminal_shows_how_many_runs_there_can_be(prepare: Prepare) -> None:
     assert process.returncode == 0
     assert " of at most 12 " in drawn
     assert "at most " in drawn
-    assert "interim test after 3 runs: undecided: rate at x=1" in drawn
+    assert "interim test after 3 runs: open: rate at x=1" in drawn
     assert "interim test after 10 runs: decided: rate at x=1: regression" in drawn
 
 
@@ -354,5 +355,5 @@ def test_hackbench_against_itself_ends_and_says_why(prepare: Prepare) -> None:
     last = max(new.sequential.looks or ())
     assert sum(not run.warmup for run in new.runs) == last >= 10
     assert str(new.sequential.stopped).startswith(
-        "decided: " if last < 14 else ("decided: ", "reached the budget of 14 runs; undecided:")
+        "decided: " if last < 14 else ("decided: ", "reached the budget of 14 runs; open:")
     )

@@ -93,14 +93,35 @@ def test_a_sweep_is_over_when_every_primary_row_is_decided() -> None:
     assert decision.text == "all 3 rows decided: 1 regression, 1 improvement, 1 no-change"
     still = decide_look([*rows, make_row("inconclusive", point="groups=4")])
     assert not still.is_over
-    assert still.text == "undecided: rate at groups=4 (1 of 4 rows)"
+    assert still.text.startswith("open: rate at groups=4 (1 of 4 rows)")
 
 
 def test_a_line_names_three_open_rows_at_most() -> None:
     rows = [make_row("inconclusive", point=f"groups={number}") for number in range(9)]
     text = decide_look(rows).text
     names = "rate at groups=0, rate at groups=1, rate at groups=2 and 6 more"
-    assert text == f"undecided: {names} (9 of 9 rows)"
+    assert text.startswith(f"open: {names} (9 of 9 rows)")
+
+
+@pytest.mark.parametrize(
+    ("n_new", "more_runs", "needed"),
+    [
+        # Sides recorded one after the other need 10 runs each, whatever the row itself needs.
+        (4, None, "; about 6 more runs may still be needed"),
+        (4, 2, "; about 6 more runs may still be needed"),
+        (4, 25, "; about 25 more runs may still be needed"),
+        (9, None, "; about 1 more run may still be needed"),
+        (12, 3, "; about 3 more runs may still be needed"),
+        (12, None, ""),
+    ],
+)
+def test_an_open_row_says_how_many_runs_it_may_still_need(
+    n_new: int, more_runs: int | None, needed: str
+) -> None:
+    row = make_row("inconclusive", n_base=12, n_new=n_new, more_runs=more_runs)
+    decision = decide_look([row])
+    assert not decision.is_over
+    assert decision.text == f"open: rate (1 of 1 rows){needed}"
 
 
 def test_what_can_never_be_decided_ends_it() -> None:
