@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from schedperf_reports.blocks import Block
 from schedperf_reports.formats import Options
-from schedperf_reports.page.page import Described, Head, PageSource, render_sections
+from schedperf_reports.page.head import Head, PageSource
 from schedperf_reports.text.terminal import NARROWEST, draw_section, write_text
 
 __all__ = ["Head", "PageSource", "draw_page", "draw_text"]
@@ -26,4 +26,7 @@ def draw_page(name: str, title: str, blocks: Iterable[Block], head: Head) -> str
 
     :param name: of the section, to which evidence links: "layout"
     """
+    # Imported here because templates load slowly, and text needs none.
+    from schedperf_reports.page.page import Described, render_sections  # noqa: PLC0415
+
     return render_sections(head, [Described(name=name, title=title, blocks=tuple(blocks))])

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol
 
-from schedperf.kernel.kallsyms import LONGEST_NAME
+from schedperf.kernel.symbol_lines import LONGEST_NAME
 from schedperf.model.errors import InputError
 
 # BTF_MAX_TYPE of include/uapi/linux/btf.h: the kernel does not load more types.
@@ -200,29 +200,41 @@ def _lengths(header: _Header) -> dict[int, tuple[int, int]]:
 def _walk(
     words: "array[int]", lengths: dict[int, tuple[int, int]], label: str, first_id: int
 ) -> tuple["array[int]", bytes]:
-    # This loop takes most of the reading time: a kernel has 126,000 types.
-    starts, kinds, total, position = array("I"), bytearray(), len(words), 0
-    while position < total:
-        # The last type may be truncated; kind 0 is invalid.
-        info = words[position + 1] if position + 1 < total else 0
+    # This loop takes most of the reading time: a kernel has 126,000 types, so each step does as
+    # little as possible. An unknown kind has length 0, where the walk stays and ends.
+    fixed, per_member = [0] * (KIND_MASK + 1), [0] * (KIND_MASK + 1)
+    for kind, (always, each) in lengths.items():
+        fixed[kind], per_member[kind] = TYPE_WORDS + always, each
+    starts, total, position = array("I"), len(words), 0
+    add, end = starts.append, total - 1
+    kinds = bytearray()
+    add_kind = kinds.append
+    while position < end:
+        info = words[position + 1]
         kind = info >> 24 & KIND_MASK
-        if kind not in lengths:
-            raise InputError(
-                f"{label}: type {first_id + len(kinds)} has unknown kind {kind}; "
-                "copy the file again, or use a newer schedperf"
-            )
-        starts.append(position)
-        kinds.append(kind)
-        always, per_member = lengths[kind]
-        position += TYPE_WORDS + always + per_member * (info & COUNT_MASK)
+        step = fixed[kind]
+        if not step:
+            break
+        add(position)
+        add_kind(kind)
+        position += step
+        if each := per_member[kind]:
+            position += each * (info & COUNT_MASK)
+    next_id = first_id + len(kinds)
+    if position < total:
+        # The last type may be truncated; kind 0 is invalid.
+        kind = words[position + 1] >> 24 & KIND_MASK if position < end else 0
+        raise InputError(
+            f"{label}: type {next_id} has unknown kind {kind}; "
+            "copy the file again, or use a newer schedperf"
+        )
     if position > total:
         raise InputError(
-            f"{label}: type {first_id + len(kinds) - 1} ends after the type section; "
-            "copy the file again"
+            f"{label}: type {next_id - 1} ends after the type section; copy the file again"
         )
-    if first_id + len(kinds) > MOST_TYPES:
+    if next_id > MOST_TYPES:
         raise InputError(
-            f"{label}: {first_id + len(kinds) - 1} types (expected at most {MOST_TYPES}); "
+            f"{label}: {next_id - 1} types (expected at most {MOST_TYPES}); "
             "use the BTF of a real kernel"
         )
     return starts, bytes(kinds)
@@ -233,6 +245,11 @@ def text_at(strings: bytes, offset: int, label: str) -> str:
 
     :raises InputError: the name begins or ends outside of the section
     """
+    return bytes_at(strings, offset, label).decode("utf-8", "replace")
+
+
+def bytes_at(strings: bytes, offset: int, label: str) -> bytes:
+    """Return the bytes of a name; parameters and errors as in :func:`text_at`."""
     if offset >= len(strings):
         raise InputError(
             f"{label}: invalid name offset {offset} (expected less than {len(strings)}); "
@@ -244,7 +261,7 @@ def text_at(strings: bytes, offset: int, label: str) -> str:
             f"{label}: name at offset {offset} is longer than {LONGEST_NAME} bytes; "
             "copy the file again"
         )
-    return strings[offset:end].decode("utf-8", "replace")
+    return strings[offset:end]
 
 
 # Parameters of a function that are printed; the kernel's functions have up to a dozen.

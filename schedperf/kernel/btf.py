@@ -27,6 +27,7 @@ from schedperf.kernel._btf_types import (
     Kind,
     index_btf,
     is_split,
+    bytes_at,
     spell_type,
     text_at,
 )
@@ -129,12 +130,13 @@ class Btf:
         self.label = index.label
         self.base = base
         self._index = index
-        self._by_name: dict[Kind, Mapping[str, list[int]]] = {}
+        self._by_name: dict[Kind, Mapping[bytes, list[int]]] = {}
         # Caches, because members of structs refer to the same types many times.
         self._resolved: dict[int, int] = {}
         self._sizes: dict[int, int] = {}
         self._spelled: dict[int, str] = {}
         self._first_id = 1 if base is None else base.end_id
+        self._end_id = self._first_id + len(index.kinds)
         self._first_string = 0 if base is None else base.end_string
 
     def __len__(self) -> int:
@@ -143,7 +145,7 @@ class Btf:
     @property
     def end_id(self) -> int:
         """One more than the last type id; type 0 is void."""
-        return self._first_id + len(self._index.kinds)
+        return self._end_id
 
     @property
     def end_string(self) -> int:
@@ -176,7 +178,7 @@ class Btf:
             return 0
         if type_id < self._first_id and self.base is not None:
             return self.base.kind(type_id)
-        if not self._first_id <= type_id < self.end_id:
+        if not self._first_id <= type_id < self._end_id:
             raise InputError(
                 f"{self.label}: unknown type id {type_id} (expected at most {self.end_id - 1}); "
                 "copy the file again, or give the BTF of the module's kernel too"
@@ -196,25 +198,26 @@ class Btf:
     def find(self, name: str, kind: Kind) -> list[int]:
         """Return the types of that kind and name, in file order."""
         of_base = [] if self.base is None else self.base.find(name, kind)
-        return of_base + self._named(kind).get(name, [])
+        return of_base + self._named(kind).get(name.encode(), [])
 
-    def _named(self, kind: Kind) -> Mapping[str, list[int]]:
+    def _named(self, kind: Kind) -> Mapping[bytes, list[int]]:
         # Built once per kind: a kernel has 10,000 structs, of which callers need a dozen.
         if kind not in self._by_name:
-            by_name: dict[str, list[int]] = defaultdict(list)
+            words, starts, first_id = self._index.words, self._index.starts, self._first_id
+            by_name: dict[bytes, list[int]] = defaultdict(list)
             for type_id in self.of_kind(kind):
-                by_name[self.name(type_id)].append(type_id)
+                by_name[self._bytes(words[starts[type_id - first_id]])].append(type_id)
             self._by_name[kind] = by_name
         return self._by_name[kind]
 
     def of_kind(self, kind: Kind) -> list[int]:
         """Return the types of a kind, without those of the base."""
-        number = int(kind)
-        return [
-            type_id
-            for type_id, kind_number in enumerate(self._index.kinds, start=self._first_id)
-            if kind_number == number
-        ]
+        kinds, number, first_id = self._index.kinds, int(kind), self._first_id
+        type_ids, index = [], kinds.find(number)
+        while index >= 0:
+            type_ids.append(first_id + index)
+            index = kinds.find(number, index + 1)
+        return type_ids
 
     def reference(self, type_id: int) -> int:
         """Return the type that a pointer, typedef, qualifier, variable or function refers to."""
@@ -368,7 +371,8 @@ class Btf:
     def _read(self, type_id: int, first: int, count: int) -> "list[int]":
         if type_id < self._first_id and self.base is not None and type_id:
             return self.base._read(type_id, first, count)  # noqa: SLF001 # of its own class
-        self.kind(type_id)
+        if not self._first_id <= type_id < self._end_id:
+            self.kind(type_id)
         start = self._index.starts[type_id - self._first_id] + first
         return self._index.words[start : start + count].tolist()
 
@@ -376,6 +380,12 @@ class Btf:
         if offset < self._first_string and self.base is not None:
             return self.base._text(offset)  # noqa: SLF001 # of its own class
         return text_at(self._index.strings, offset - self._first_string, self.label)
+
+    def _bytes(self, offset: int) -> bytes:
+        # As _text, but without decoding: 10,000 names are looked through for a dozen.
+        if offset < self._first_string and self.base is not None:
+            return self.base._bytes(offset)  # noqa: SLF001 # of its own class
+        return bytes_at(self._index.strings, offset - self._first_string, self.label)
 
 
 def needs_base(data: bytes) -> bool:

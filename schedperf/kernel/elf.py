@@ -23,7 +23,7 @@ from elftools.elf.notes import iter_notes
 
 from schedperf.kernel._btf_types import text_at
 from schedperf.kernel.btf import PERCPU_SECTION
-from schedperf.kernel.kallsyms import MOST_LINES
+from schedperf.kernel.symbol_lines import MOST_LINES
 from schedperf.kernel.system_map import (
     GlobalSymbols,
     PercpuSymbols,

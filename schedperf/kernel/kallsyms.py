@@ -13,18 +13,14 @@ all of them by the same offset, the *slide*.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import AnyStr
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+from schedperf.kernel.symbol_lines import LONGEST_NAME, check_lines
 from schedperf.model.errors import InputError
 
-# KSYM_NAME_LEN of include/linux/kallsyms.h.
-LONGEST_NAME = 512
-# A distribution's kernel with its modules has 200,000, one with all drivers built in 500,000.
-MOST_LINES = 2_000_000
 # Text and data, as in perf (symbol_type__filter of tools/perf/util/symbol.c): a data symbol ends
 # the text symbol before it. Absolute and read-only symbols are omitted.
 _LETTERS = b"TtWwDdBb"
@@ -189,7 +185,7 @@ def parse_kernel_symbols(text: str, label: str, *, slide: int = 0) -> KernelSymb
     :param label: name of the source in messages: "kallsyms of base.tar"
     :raises InputError: it is not a symbol table, or has no usable addresses
     """
-    table = _read_table(text, label) if _check_lines(text, "\n", label) else None
+    table = _read_table(text, label) if check_lines(text, "\n", label) else None
     if table is None or not len(table.address):
         raise InputError(f"{label}: no function symbols; use the complete file")
     if not table.address.any():
@@ -292,25 +288,3 @@ def _rank(entry: _Entry) -> tuple[bool, bool, bool, int, int, str]:
     underscores = len(name) - len(name.lstrip("_"))
     is_early = name.startswith(_EARLY_PREFIX)
     return is_early, letter in "Ww", not letter.isupper(), underscores, -len(name), name
-
-
-def _check_lines(text: AnyStr, end: AnyStr, label: str) -> int:
-    """Return the number of lines of a table.
-
-    :param end: line terminator
-    :param label: name of the source in messages
-    :raises InputError: the table has more than ``MOST_LINES`` lines
-    """
-    count = text.count(end) + (not text.endswith(end) if text else 0)
-    if count > MOST_LINES:
-        raise InputError(
-            f"{label}: {count} lines (expected at most {MOST_LINES}); "
-            "use the symbol table of a real kernel"
-        )
-    return count
-
-
-def split_lines(text: AnyStr, end: AnyStr, label: str) -> list[AnyStr]:
-    """Return the lines of a table; parameters and errors as in :func:`_check_lines`."""
-    _check_lines(text, end, label)
-    return text.removesuffix(end).split(end) if text else []

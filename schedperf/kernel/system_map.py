@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import NamedTuple
 
-from schedperf.kernel.kallsyms import LONGEST_NAME, split_lines
+from schedperf.kernel.symbol_lines import LONGEST_NAME, split_lines
 from schedperf.model.errors import InputError
 
 # Real kernels have 200 to 700 variables, and up to some 8,000 with allocation tags.

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from schedperf.bundle.files import read_regular
 from schedperf.bundle.json import Count, decode
-from schedperf.kernel.kallsyms import LONGEST_NAME, NO_SYMBOL, split_lines
+from schedperf.kernel.kallsyms import NO_SYMBOL
+from schedperf.kernel.symbol_lines import LONGEST_NAME, split_lines
 from schedperf.model.errors import InputError
 from schedperf_collectors.contract import MOST_SYMBOLS_BYTES, SYMBOLS_FORMAT, Function
 

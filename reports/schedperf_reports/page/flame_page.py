@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from schedperf.evidence.profile.record import FlameTree
 from schedperf_reports.blocks import Block, Text
 from schedperf_reports.graphics.flames import Flames, caption_of, describe_flames
-from schedperf_reports.page.page import Described, Head, render_sections
+from schedperf_reports.page.head import Head
+from schedperf_reports.page.page import Described, render_sections
 
 # The section about what the samples rest on.
 BASIS = "samples"

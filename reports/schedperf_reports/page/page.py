@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from schedperf.model.comparison import Comparison
 from schedperf_reports.blocks import Block, Figure
+from schedperf_reports.page.head import Head, PageSource
 from schedperf_reports.page.plotly_library import Plotly, load_plotly
 from schedperf_reports.page.views import (
     Anchors,
@@ -47,40 +48,6 @@ class Described:
     blocks: tuple[Block, ...]
     chapter: str = ""
     is_absent: bool = False
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PageSource:
-    """One of what a page compares.
-
-    :param name: "base", "new": its colour and shape are drawn beside its label
-    :param digest: of the file, ``created`` when it was recorded; "" where there is none
-    :param as_base: the command for a shell that makes this side base; "" where there is none
-    """
-
-    name: str
-    label: str
-    path: str
-    digest: str = ""
-    created: str = ""
-    as_base: str = ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Head:
-    """What stands above and below the sections.
-
-    :param title: of the browser's window
-    :param sides: base first
-    :param schema: of the data that the page shows
-    :param brief: the first screen as Markdown, to be copied; "" where the page has none
-    """
-
-    title: str
-    sides: tuple[PageSource, ...]
-    tool_version: str
-    schema: str
-    brief: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

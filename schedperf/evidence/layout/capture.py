@@ -10,14 +10,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from schedperf.bundle.json import decode
 from schedperf.bundle.open import Boot, Bundle, open_bundle
 from schedperf.evidence.layout.model import LARGEST_LINE_BYTES, SMALLEST_LINE_BYTES
 from schedperf.evidence.layout.record import LineBytes
 from schedperf.kernel.btf import Btf, needs_base, parse_btf
-from schedperf.kernel.elf import ELF_MAGIC, ElfKernel, encode_btf, read_elf
 from schedperf.kernel.system_map import (
     GlobalSymbols,
     PercpuSymbols,
@@ -32,6 +31,9 @@ from schedperf_collectors.contract import (
     SHIFT_OPTION,
     SYMBOLS_LIMIT_BYTES,
 )
+
+if TYPE_CHECKING:
+    from schedperf.kernel.elf import ElfKernel
 
 # File names in a directory and in a bundle. A distribution adds the release: config-6.1.0.
 VMLINUX, SYSTEM_MAP, KALLSYMS = "vmlinux", "System.map", "kallsyms"
@@ -48,6 +50,7 @@ LIMITS_BYTES = {
 # Bytes read to detect the format of a file.
 HEAD_BYTES = 4096
 
+_ELF_MAGIC = b"\x7fELF"
 _BTF_MAGICS = (b"\x9f\xeb", b"\xeb\x9f")
 _COMPRESSED = (b"\x1f\x8b", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd")
 _TAR_MAGIC, _TAR_AT = b"ustar", 257
@@ -127,7 +130,7 @@ class SymbolTable:
 class ElfTable(SymbolTable):
     """The symbols of vmlinux or a module, which have sizes."""
 
-    def __init__(self, name: str, elf: ElfKernel) -> None:
+    def __init__(self, name: str, elf: "ElfKernel") -> None:
         super().__init__(name, b"", name)
         self._elf = elf
 
@@ -191,8 +194,10 @@ class Material:
 
         :raises InputError: it is damaged
         """
-        with _opened(path) as stream:
-            elf = read_elf(stream, label)
+        # Imported here because pyelftools loads slowly, and most kernels come as text and BTF.
+        from schedperf.kernel.elf import encode_btf  # noqa: PLC0415
+
+        elf = _read_elf(path, label)
         self.tables.append(ElfTable(path.name if elf.is_module else VMLINUX, elf))
         self.machine, self.pointer_bytes = elf.machine, elf.pointer_bytes
         self.is_big_endian = elf.is_big_endian
@@ -260,7 +265,7 @@ def _only(load: Callable[[], Material]) -> Candidate:
 
 
 def _reader_of(head: bytes) -> Callable[[Path, str], Material] | None:
-    if head.startswith(ELF_MAGIC):
+    if head.startswith(_ELF_MAGIC):
         return _from_elf
     if head.startswith(_BTF_MAGICS):
         return _from_btf
@@ -291,7 +296,7 @@ def _from_table(path: Path, label: str) -> Material:
     return material
 
 
-def _base_of(elf: ElfKernel, path: Path, label: str) -> Btf | None:
+def _base_of(elf: "ElfKernel", path: Path, label: str) -> Btf | None:
     # A module brings the kernel's types in a short form, or it needs the kernel's own.
     if elf.btf_base is not None:
         return parse_btf(elf.btf_base, f"{label}, .BTF.base")
@@ -306,11 +311,17 @@ def _beside(path: Path) -> Btf | None:
             data = _read(kernel_path, HEAD_BYTES, is_whole=False)
             if data.startswith(_BTF_MAGICS):
                 return parse_btf(_read(kernel_path, BTF_LIMIT_BYTES), str(kernel_path))
-            if data.startswith(ELF_MAGIC):
-                with _opened(kernel_path) as stream:
-                    elf = read_elf(stream, str(kernel_path))
+            if data.startswith(_ELF_MAGIC):
+                elf = _read_elf(kernel_path, str(kernel_path))
                 return None if elf.btf is None else parse_btf(elf.btf, str(kernel_path))
     return None
+
+
+def _read_elf(path: Path, label: str) -> "ElfKernel":
+    from schedperf.kernel.elf import read_elf  # noqa: PLC0415 # as above
+
+    with _opened(path) as stream:
+        return read_elf(stream, label)
 
 
 def _from_folder(folder: Path, label: str) -> Material:
@@ -329,7 +340,7 @@ def _from_folder(folder: Path, label: str) -> Material:
     # The first word has BTF as it is loaded; that of vmlinux is of the same build.
     _add_files(material, readers, f" of {label}")
     vmlinux = paths.get(VMLINUX)
-    if vmlinux is not None and _read(vmlinux, HEAD_BYTES, is_whole=False).startswith(ELF_MAGIC):
+    if vmlinux is not None and _read(vmlinux, HEAD_BYTES, is_whole=False).startswith(_ELF_MAGIC):
         material.attempt(partial(material.add_elf, vmlinux, f"vmlinux of {label}"))
         material.tables.sort(key=lambda table: not isinstance(table, ElfTable))
     elif vmlinux is not None:

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from schedperf.evidence.layout.advice import advise_alarm, advise_hot, count_hot, find_hot
-from schedperf.evidence.layout.cotenancy import check_line_bytes
+from schedperf.evidence.layout.cotenancy import MOST_STRUCT_PAIRS, PairBudget, check_line_bytes
 from schedperf.evidence.layout.model import Kernel
 from schedperf.evidence.layout.ranking import rank_of
 from schedperf.evidence.layout.record import (
@@ -212,6 +212,7 @@ def _compare(
     side, new = named
     prefix = "" if side == FIRST_NEW else f"{side}/"
     pairs, missing = [], list[LayoutMissingUnit]()
+    budget = PairBudget(MOST_STRUCT_PAIRS)
     for name in unit_names:
         base_unit, new_unit = base.units.get(name), new.units.get(name)
         if base_unit is None or new_unit is None:
@@ -219,7 +220,8 @@ def _compare(
             missing.append(LayoutMissingUnit(unit=name, reason=reason))
             continue
         samples = None if hitm is None else hitm.get(name, {})
-        pairs.append(compare_pair(base_unit, new_unit, line_bytes, samples, prefix))
+        shared = budget if base_unit.kind == "struct" else None
+        pairs.append(compare_pair(base_unit, new_unit, line_bytes, samples, prefix, shared))
     return _Compared(side, new.label, pairs, missing)
 
 

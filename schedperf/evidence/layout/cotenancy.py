@@ -11,7 +11,7 @@ another one in new, and what only new has is called as new does.
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from schedperf.evidence.layout.matching import Matching
@@ -35,6 +35,38 @@ from schedperf.model.errors import InputError
 # Pairs on common lines in one unit: the per-CPU section of a real kernel has less than 1,000, its
 # globals 40,000, and task_struct 2,000.
 MOST_PAIRS = 500_000
+# The same of all structs that are compared, of both sides and for both lengths of a line; fields of
+# unions overlap, so that a file of 15 kB could have millions. Those of the scheduler have 40,000.
+MOST_STRUCT_PAIRS = 200_000
+
+
+@dataclass(slots=True)
+class PairBudget:
+    """Pairs of entries on one line that may still be built.
+
+    :param most: how many, for the message
+    """
+
+    most: int
+    left: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Start with all of them."""
+        self.left = self.most
+
+    def spend(self, pairs: int, label: str) -> None:
+        """Take pairs.
+
+        :param label: names the unit in messages
+        :raises InputError: none are left
+        """
+        self.left -= pairs
+        if self.left < 0:
+            raise InputError(
+                f"{label}: more than {self.most} pairs of entries on one line; "
+                "check that the kernel files are undamaged"
+            )
+
 
 PairSet = AbstractSet[frozenset[str]]
 Lines = tuple[int, int]
@@ -139,13 +171,18 @@ def _span(entry: Entry, limit: int | None, sized: AbstractSet[str] | None) -> Sp
 
 
 def sharing_pairs(
-    spans: Mapping[str, Span], names: AbstractSet[str] | None, line_bytes: int, label: str
+    spans: Mapping[str, Span],
+    names: AbstractSet[str] | None,
+    line_bytes: int,
+    label: str,
+    budget: PairBudget | None = None,
 ) -> set[frozenset[str]]:
     """Return the unordered pairs of these names that share at least one line.
 
     An entry known to have no bytes shares nothing.
 
     :param names: None: all
+    :param budget: None: that of this call alone
     :raises InputError: more pairs than a unit of a kernel can have
     """
     rows = [
@@ -155,18 +192,13 @@ def sharing_pairs(
     ]
     rows.sort()
     pairs: set[frozenset[str]] = set()
-    count = 0
+    budget = budget or PairBudget(MOST_PAIRS)
     open_rows: list[tuple[int, str]] = []
     for first, last, name in rows:
         if open_rows:
             open_rows = [row for row in open_rows if row[0] >= first]
-            count += len(open_rows)
+            budget.spend(len(open_rows), label)
             pairs.update([frozenset((name, open_name)) for _, open_name in open_rows])
-        if count > MOST_PAIRS:
-            raise InputError(
-                f"{label}: more than {MOST_PAIRS} pairs of entries on one line; "
-                "check that the kernel files are undamaged"
-            )
         open_rows.append((last, name))
     return pairs
 
@@ -192,17 +224,22 @@ def comparable_spans(matching: Matching, base: Unit, new: Unit) -> Spans:
 
 
 def compare_tenants(
-    matching: Matching, spans: Spans, line_bytes: int, label: str
+    matching: Matching,
+    spans: Spans,
+    line_bytes: int,
+    label: str,
+    budget: PairBudget | None = None,
 ) -> tuple[CoTenancy, PairSet, PairSet]:
     """Compare which entries share lines of ``line_bytes`` bytes.
 
     :param label: names the unit in messages
+    :param budget: of all units that share it; None: of each side of this one
     :return: the comparison, and its separated and joined pairs unordered
     :raises InputError: more pairs on common lines than a unit of a kernel can have
     """
     shown = None if matching.is_coverage_equal else matching.common
-    base_pairs = sharing_pairs(spans.base, shown, line_bytes, label)
-    new_pairs = sharing_pairs(spans.new, shown, line_bytes, label)
+    base_pairs = sharing_pairs(spans.base, shown, line_bytes, label, budget)
+    new_pairs = sharing_pairs(spans.new, shown, line_bytes, label, budget)
     separated = {pair for pair in base_pairs - new_pairs if pair <= matching.common}
     joined = {pair for pair in new_pairs - base_pairs if pair <= matching.common}
     names = [entry.name for entry in matching.base if entry.name in matching.common]

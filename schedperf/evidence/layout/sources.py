@@ -31,7 +31,7 @@ from schedperf.evidence.layout.capture import (
 )
 from schedperf.evidence.layout.model import Entry, Kernel, Unit
 from schedperf.evidence.layout.record import LineBytes
-from schedperf.evidence.layout.structs import struct_unit
+from schedperf.evidence.layout.structs import FieldBudget, struct_unit
 from schedperf.kernel.btf import PERCPU_SECTION, Btf, BtfSection, BtfVariable
 from schedperf.kernel.system_map import PAGE_BYTES, GlobalSymbols, PercpuSymbols
 from schedperf.model.errors import InputError
@@ -186,15 +186,19 @@ class _Reader:
         )
 
     def read_structs(self, structs: Sequence[str]) -> None:
+        budget = FieldBudget()
         for name in dict.fromkeys(structs):
             called = name if " " in name else f"struct {name}"
             if self._material.btf is None:
                 self.unknown[called] = self._material.why_no_types
                 continue
             try:
-                unit = struct_unit(self._material.btf, name)
+                unit = struct_unit(self._material.btf, name, budget)
             except InputError as error:
                 self.unknown[called] = str(error)
+                if budget.left < 0:
+                    # None of the others can be taken apart either.
+                    self.problems.append(str(error))
             else:
                 self.units[unit.name] = unit
 

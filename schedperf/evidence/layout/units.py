@@ -9,6 +9,7 @@ from functools import cached_property
 from schedperf.evidence.layout.causes import explain
 from schedperf.evidence.layout.cotenancy import (
     CoTenancy,
+    PairBudget,
     Spans,
     UnitChange,
     check_line_bytes,
@@ -33,16 +34,19 @@ from schedperf.evidence.layout.sheets import Sheet
 from schedperf.model.comparison import BaseNew
 
 
-def compare_units(base: Unit, new: Unit, line_bytes: int) -> UnitChange:
+def compare_units(
+    base: Unit, new: Unit, line_bytes: int, budget: PairBudget | None = None
+) -> UnitChange:
     """Compare two layouts at cache lines of ``line_bytes`` bytes.
 
+    :param budget: of all units that share it
     :raises InputError: a line size that no cache has, or units beyond what kernels have
     """
     check_line_bytes(line_bytes)
     matching = match_entries(base, new)
     spans = comparable_spans(matching, base, new)
-    lines, separated, joined = compare_tenants(matching, spans, line_bytes, base.name)
-    line_pairs, _, _ = compare_tenants(matching, spans, 2 * line_bytes, base.name)
+    lines, separated, joined = compare_tenants(matching, spans, line_bytes, base.name, budget)
+    line_pairs, _, _ = compare_tenants(matching, spans, 2 * line_bytes, base.name, budget)
     return UnitChange(
         name=base.name,
         kind=base.kind,
@@ -120,11 +124,17 @@ class UnitPair:
 
 
 def compare_pair(
-    base: Unit, new: Unit, line_bytes: int, hitm: Mapping[str, int] | None, prefix: str
+    base: Unit,
+    new: Unit,
+    line_bytes: int,
+    hitm: Mapping[str, int] | None,
+    prefix: str,
+    budget: PairBudget | None = None,
 ) -> UnitPair:
     """Compare and rank one unit.
 
     :param hitm: memory samples of new by entry; None: not sampled
+    :param budget: of all units that share it
     :raises InputError: units beyond what kernels have
     """
     if _is_equal(base, new):
@@ -134,7 +144,7 @@ def compare_pair(
             unit=base.name, alarms=(), regained=(), only_read=(), unknown_heat=(), quiet=()
         )
     else:
-        change = compare_units(base, new, line_bytes)
+        change = compare_units(base, new, line_bytes, budget)
         ranking = rank_change(change, base, new, hitm=hitm, prefix=prefix)
     return UnitPair(units=(base, new), change=change, ranking=ranking, prefix=prefix)
 

@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schedperf.kernel.kallsyms import (
-    MOST_LINES,
     NO_SYMBOL,
     address_of,
     parse_kernel_symbols,
     without_modules,
 )
+from schedperf.kernel.symbol_lines import MOST_LINES
 from schedperf.model.errors import InputError
 
 KALLSYMS = """\

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedperf.kernel.kallsyms import MOST_LINES
+from schedperf.kernel.symbol_lines import MOST_LINES
 from schedperf.kernel.system_map import (
     PercpuSymbol,
     is_symbol_table,

@@ -17,7 +17,8 @@ from schedperf_reports.graphics.cache_lines import (
     LineRow,
     Occupant,
 )
-from schedperf_reports.page.page import Described, Head, PageSource, render_sections
+from schedperf_reports.page.head import Head, PageSource
+from schedperf_reports.page.page import Described, render_sections
 from tests.chromium import Tab
 from tests.reports.visits import Visit
 

@@ -15,7 +15,8 @@ from schedperf_reports.graphics.cache_lines import (
     LineGroup,
     LineRow,
 )
-from schedperf_reports.page.page import Described, Head, PageSource, render_sections
+from schedperf_reports.page.head import Head, PageSource
+from schedperf_reports.page.page import Described, render_sections
 from tests.schedperf.evidence.layout.records import (
     make_column,
     make_entry,

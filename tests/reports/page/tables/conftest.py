@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from schedperf_reports.blocks import Cell, Column, Item, Items, Table, Text
-from schedperf_reports.page.page import Described, Head, PageSource, render_sections
+from schedperf_reports.page.head import Head, PageSource
+from schedperf_reports.page.page import Described, render_sections
 from tests.chromium import Tab
 from tests.reports.visits import Visit
 

@@ -2,14 +2,23 @@
 """Struct layouts: leaves, holes, groups and alignment."""
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schedperf.evidence.layout.compare import analyse_kernels
 from schedperf.evidence.layout.model import Unit
-from schedperf.evidence.layout.structs import MOST_NESTED, holes, padding, struct_unit
+from schedperf.evidence.layout.sources import SCHEDULER_STRUCTS, load_kernel
+from schedperf.evidence.layout.structs import (
+    MOST_FIELDS,
+    MOST_NESTED,
+    holes,
+    padding,
+    struct_unit,
+)
 from schedperf.kernel.btf import Btf, parse_btf
 from schedperf.model.errors import InputError
 from tests.shared_data import shared
@@ -210,11 +219,62 @@ def test_endless_nesting_is_refused(writer: Writer) -> None:
         struct_unit(writer.parse(), f"s{MOST_NESTED + 1}")
 
 
+def test_members_without_entries_are_counted_too(writer: Writer) -> None:
+    # 2**28 empty structs in 700 bytes.
+    inner = writer.struct("empty", 0)
+    for number in range(28):
+        inner = writer.struct(f"s{number}", 8, ("a", inner, 0), ("b", inner, 0))
+    with pytest.raises(InputError, match="more than 20000 fields"):
+        struct_unit(writer.parse(), "s27")
+
+
+def nested_unions(writer: Writer, structs: Sequence[str], depth: int, start: int = 8) -> bytes:
+    """Return BTF whose structs have 13**depth fields each, all on the same 8 bytes."""
+    inner = 1
+    for number in range(depth):
+        members = [(f"m{index}", inner, 0) for index in range(13)]
+        inner = writer.struct(f"u{number}", 8, *members, union=True)
+    for name in structs:
+        writer.struct(name, 256, ("first", 2, 0), ("x", inner, start))
+    return writer.blob()
+
+
+def test_the_structs_of_a_kernel_share_their_limit(writer: Writer, tmp_path: Path) -> None:
+    # 27 structs of 13**3 = 2197 fields in 3 kB.
+    (tmp_path / "btf").write_bytes(nested_unions(writer, SCHEDULER_STRUCTS, 3))
+
+    kernel = load_kernel(tmp_path / "btf")
+
+    assert 1 < sum(len(unit.entries) for unit in kernel.units.values()) <= MOST_FIELDS
+    assert "more than 20000 fields" in kernel.unknown["struct task_struct"]
+
+
+def test_structs_that_are_too_large_are_the_reason_of_an_empty_kernel(
+    writer: Writer, tmp_path: Path
+) -> None:
+    (tmp_path / "btf").write_bytes(nested_unions(writer, SCHEDULER_STRUCTS, 5))
+    with pytest.raises(InputError, match="struct rq contain more than 20000 fields"):
+        load_kernel(tmp_path / "btf")
+
+
+def test_the_structs_of_two_kernels_share_their_pairs(tmp_path: Path) -> None:
+    kernels = []
+    for start in (8, 56):
+        path = tmp_path / f"{start}.btf"
+        writer = Writer()
+        writer.integer("int", 4)
+        writer.integer("long unsigned int", 8)
+        path.write_bytes(nested_unions(writer, SCHEDULER_STRUCTS, 2, start))
+        kernels.append(load_kernel(path))
+    with pytest.raises(InputError, match="more than 200000 pairs of entries on one line"):
+        analyse_kernels(kernels)
+
+
 def test_more_fields_than_a_struct_can_have_are_refused_at_once(writer: Writer) -> None:
     inner = writer.struct("s0", 0, ("f", writer.array(1, 0), 0), ("g", writer.array(1, 0), 0))
     for number in range(1, 24):
         inner = writer.struct(f"s{number}", 0, ("a", inner, 0), ("b", inner, 0))
-    with pytest.raises(InputError, match="more than 50000 fields"):
+    with pytest.raises(InputError, match="more than 20000 fields"):
         struct_unit(writer.parse(), "s23")
 
 
