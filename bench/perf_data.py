@@ -234,8 +234,8 @@ def main(given: Sequence[str]) -> None:
             costs, failed = measure(programs(path, collapse, folder))
             print(
                 f"{path.name}, {path.stat().st_size / 1e6:.0f} MB; median of {ROUNDS} runs in "
-                f"turn, of perf's programs with call chains {SLOW_ROUNDS}; x: of {FLAT}; load of the "
-                f"machine {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs"
+                f"turn, of perf's programs with call chains {SLOW_ROUNDS}; x: of {FLAT}; load of "
+                f"the machine {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs"
             )
             print_costs(costs, failed)
             if collapse is None:

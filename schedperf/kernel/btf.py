@@ -25,9 +25,9 @@ from schedperf.kernel._btf_types import (
     TYPE_WORDS,
     BtfIndex,
     Kind,
+    bytes_at,
     index_btf,
     is_split,
-    bytes_at,
     spell_type,
     text_at,
 )

@@ -8,7 +8,7 @@
 
 A rule raises an alarm if, by the table of hot variables, a change may affect performance. Alarms do
 not predict the cost: the same separation cost 27% on one CPU and nothing on two others. Entries
-that moved and are not in the table have unknown heat and raise no alarm, and neither do entries that
+that moved and are not in the table have unknown heat and raise no alarm. Neither do entries that
 parted and that nobody writes.
 """
 

@@ -4,8 +4,8 @@
 The units are the per-CPU section, structs and the kernel's global variables; their entries are
 variables and fields. Offsets and addresses are in bytes from the start of the unit, which for the
 per-CPU section of x86-64 up to 6.14 is address 0 of ``System.map``. Entries have their name in
-base. The record of ``schedperf layout`` has every entry; that of ``schedperf compare`` lists at most
-``MOST_LISTED`` of a kind, and its counts include everything.
+base. The record of ``schedperf layout`` has every entry; that of ``schedperf compare`` lists at
+most ``MOST_LISTED`` of a kind, and its counts include everything.
 """
 
 from dataclasses import dataclass

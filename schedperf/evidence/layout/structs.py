@@ -16,8 +16,8 @@ from schedperf.evidence.layout.model import Entry, Unit
 from schedperf.kernel.btf import Btf, BtfMember, Kind
 from schedperf.model.errors import InputError
 
-# Fields of all structs of a kernel that are taken apart: the scheduler's have 2,000 together, and the
-# largest type of a kernel as many. A file of 15 kB can nest structs that have millions.
+# Fields of all structs of a kernel that are taken apart: the scheduler's have 2,000 together, and
+# the largest type of a kernel as many. A file of 15 kB can nest structs that have millions.
 MOST_FIELDS = 20_000
 # What `--struct` of the kernel's own marks looks like: __cacheline_group_begin__NAME.
 GROUP_BEGIN = "__cacheline_group_begin__"
@@ -74,9 +74,7 @@ def struct_unit(btf: Btf, name: str, budget: FieldBudget | None = None) -> Unit:
     :raises InputError: there is no such struct, or the BTF is damaged
     """
     type_id, called, notes = _find(btf, name)
-    leaves = _Leaves(
-        btf=btf, budget=budget or FieldBudget(), name=called, size=btf.size(type_id)
-    )
+    leaves = _Leaves(btf=btf, budget=budget or FieldBudget(), name=called, size=btf.size(type_id))
     _take_apart(leaves, type_id, "", 0, (type_id,))
     return Unit(
         name=called,

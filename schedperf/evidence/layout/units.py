@@ -270,8 +270,7 @@ def _pair_rows(
 
 def _tenants(entries: Sequence[Entry]) -> tuple[LayoutTenant, ...]:
     return tuple(
-        LayoutTenant(name=entry.name, offset=entry.offset, size=entry.size)
-        for entry in entries
+        LayoutTenant(name=entry.name, offset=entry.offset, size=entry.size) for entry in entries
     )
 
 

@@ -73,7 +73,9 @@ def test_json_holds_every_entry_however_many(tmp_path: Path, capsys: Capture) ->
     assert len(unit["joined"]) == counts["joined"] > 1000
     assert len(unit["entries"]) >= counts["mates_changed"] > 400
     assert len(unit["unknown_heat"]) == counts["unknown_heat"] > 100
-    explained = [pair for cause in unit["causes"] for pair in (*cause["separated"], *cause["joined"])]
+    explained = [
+        pair for cause in unit["causes"] for pair in (*cause["separated"], *cause["joined"])
+    ]
     assert len(explained) == counts["separated"] + counts["joined"]
     parted = sum(len(entry["lost"]) for entry in unit["entries"])
     assert parted == 2 * counts["separated"]

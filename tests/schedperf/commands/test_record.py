@@ -150,8 +150,7 @@ def test_what_varies_too_much_ends_with_the_budget(
     record_base(10)
     assert until_decided("-n", "10", "--max-runs", "12") == 0
     text = (
-        "interim test after 12 runs: reached the budget of 12 runs; "
-        "open: rate at x=1 (1 of 1 rows)"
+        "interim test after 12 runs: reached the budget of 12 runs; open: rate at x=1 (1 of 1 rows)"
     )
     assert text in capfd.readouterr().err
     assert len(open_bundle(Path("new.tar")).runs) == 12
