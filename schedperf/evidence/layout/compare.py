@@ -221,7 +221,7 @@ def _compare(
             continue
         samples = None if hitm is None else hitm.get(name, {})
         shared = budget if base_unit.kind == "struct" else None
-        pairs.append(compare_pair(base_unit, new_unit, line_bytes, samples, prefix, shared))
+        pairs.append(compare_pair(base_unit, new_unit, line_bytes, samples, prefix, budget=shared))
     return _Compared(side, new.label, pairs, missing)
 
 

@@ -129,6 +129,7 @@ def compare_pair(
     line_bytes: int,
     hitm: Mapping[str, int] | None,
     prefix: str,
+    *,
     budget: PairBudget | None = None,
 ) -> UnitPair:
     """Compare and rank one unit.
