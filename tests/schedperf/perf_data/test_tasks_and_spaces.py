@@ -211,7 +211,7 @@ def test_build_ids_come_with_the_mapping(order: Any) -> None:
 def test_a_compiler_at_run_time_is_one_space_and_is_resolved_in_linear_time() -> None:
     count = 30_000
     records = [
-        Mmap(pid=7, time=i, start=CODE + 0x1000 * i, length=0x1000, path=f"//anon{i % 3}")
+        Mmap(pid=7, time=i, start=CODE + 0x1000 * i, length=0x1000, path=f"/tmp/code{i % 3}")
         for i in range(count)
     ]
     recording = read(*records, user(7, 5), user(7, count))
@@ -223,6 +223,18 @@ def test_a_compiler_at_run_time_is_one_space_and_is_resolved_in_linear_time() ->
     assert files.tolist() == [i % 3 for i in range(count)]
     # Trying each mapping for each address would take minutes.
     assert time.process_time() - started < 1
+
+
+@pytest.mark.parametrize("path", ["//anon", "/dev/zero", "/anon_hugepage", "[heap]", "[stack]"])
+def test_memory_without_a_file_is_generated_code_of_its_process(path: str) -> None:
+    maps = [Mmap(pid=pid, start=CODE, length=0x1000, path=path, page_offset=9) for pid in (7, 8)]
+    recording = read(*maps, user(7, 5), user(8, 5))
+    spaces = recording.samples.space
+    files, offsets = recording.spaces.find(spaces, np.full(len(spaces), CODE + 8, np.uint64))
+    assert {recording.files[file].path for file in files} == {
+        "/tmp/perf-7.map", "/tmp/perf-8.map"
+    }  # fmt: skip
+    assert set(offsets.tolist()) == {CODE + 8}
 
 
 def test_what_is_mapped_over_and_over_is_resolved_as_of_each_time() -> None:

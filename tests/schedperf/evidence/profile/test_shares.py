@@ -27,7 +27,7 @@ from schedperf.evidence.profile.shares import (
 from schedperf.kernel.kallsyms import parse_kernel_symbols
 from schedperf.perf_data import read_perf_data
 from schedperf.symbols.functions import SharedNames
-from schedperf.symbols.place import KERNEL, Place
+from schedperf.symbols.place import KERNEL, Place, is_kernel_dso
 from schedperf.symbols.places import Symbols, place_samples
 from schedperf_generators.events import PLAIN, Event, SampleType
 from schedperf_generators.perf_data import PerfData, write_perf_data
@@ -209,7 +209,7 @@ def test_shares_of_a_real_recording_equal_those_of_perf_report(recorded: Any) ->
             user.append(share)
     expected: defaultdict[str, float] = defaultdict(float)
     for place, share in own.items():
-        if place.dso.startswith("[") and place.dso != "[vdso]":
+        if is_kernel_dso(place.dso):
             expected[address_of.get(place.symbol, "unresolved")] += share
     assert len(expected) > 10
     for address in expected.keys() | reported.keys():
