@@ -250,7 +250,7 @@ def _origin(tree: FlameTree, frame: int) -> str:
     index = tree.name[frame]
     if index == _REMAINDER:
         return "rest"
-    return "kernel" if index >= 0 and tree.names[index].dso.startswith("[") else ""
+    return "kernel" if index >= 0 and tree.names[index].kernel else ""
 
 
 def _say(drawn: _Drawn, frame: int) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from schedperf.evidence.profile.family import is_kernel_code
 from schedperf.evidence.profile.flame import (
     LEAST_SHARE,
     Flame,
@@ -179,7 +180,10 @@ def _number_names(flame: Flame) -> tuple[Integers, list[int]]:
 
 def _name(location: Place) -> FlameName:
     return FlameName(
-        symbol=clean_line(location.symbol), dso=clean_line(location.dso), class_=class_of(location)
+        symbol=clean_line(location.symbol),
+        dso=clean_line(location.dso),
+        class_=class_of(location),
+        kernel=is_kernel_code(location),
     )
 
 

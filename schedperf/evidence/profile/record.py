@@ -467,6 +467,7 @@ class FlameName:
     symbol: str
     dso: str
     class_: str | None
+    kernel: Annotated[bool, "true if it is code of the kernel, a module or a BPF program"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -15,7 +15,7 @@ const FlameReduce = (() => {
     const tree = { to: [0], parent: [-1], name: [ROOT], hidden: [0], members: [[0]], partial: new Set() };
     const known = new Map();
     const kind = (frame) => data.names[data.name[frame]];
-    const isUser = (frame) => !(kind(frame)?.dso ?? "").startsWith("[");
+    const isUser = (frame) => !kind(frame)?.kernel;
     const isGone = (frame) => (wish.busy && kind(frame)?.class === "idle")
       // It is unknown which of the merged frames below user code belong to the kernel.
       || (wish.kernel && data.name[frame] === REMAINDER && isUser(data.parent[frame]));

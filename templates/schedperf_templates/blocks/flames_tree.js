@@ -130,7 +130,7 @@ const FlameTree = (() => {
     }
 
     isKernel(frame) {
-      return this.dso(frame).startsWith("[");
+      return this.data.names[this.data.name[frame]]?.kernel ?? false;
     }
 
     name(frame) {
