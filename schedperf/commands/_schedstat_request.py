@@ -39,8 +39,8 @@ from schedperf.model.errors import InputError
 from schedperf.model.host import Topology
 from schedperf.model.run import Captured, RunKey, SideOf
 from schedperf.runs.captured import why_nothing
-from schedperf.runs.function_names import FunctionNames, KernelNames, read_kernel_names
 from schedperf.runs.side import Side, side_name
+from schedperf.symbols.function_names import FunctionNames, KernelNames, read_kernel_names
 
 HEAD_BYTES = 64
 MOMENTS = ("before", "after")

@@ -16,8 +16,8 @@ from schedperf.evidence.layout.shorten import shorten
 from schedperf.evidence.layout.sources import load_kernel
 from schedperf.model.comparison import MissingSide
 from schedperf.model.errors import InputError
-from schedperf.runs.function_names import FunctionNames, function_names
 from schedperf.runs.side import Side
+from schedperf.symbols.function_names import FunctionNames, function_names
 
 # Measures the heat of the entries on the lines of these sides.
 MeasureHeat = Callable[[Iterable[Side]], Hitm]

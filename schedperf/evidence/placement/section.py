@@ -41,8 +41,8 @@ from schedperf.evidence.placement.record import (
 )
 from schedperf.model.run import SideOf
 from schedperf.runs.captured import load_captured, why_nothing
-from schedperf.runs.function_names import function_names
 from schedperf.runs.side import Side
+from schedperf.symbols.function_names import function_names
 
 FOLDER = "bpf_placement"
 # A machine with 64 nodes has 4096 pairs of them, each of 100 bytes and for each event and cause.

@@ -29,8 +29,8 @@ from schedperf.kernel.sched_debug import read_sched_debug
 from schedperf.model.errors import InputError
 from schedperf.model.run import Captured, SideOf
 from schedperf.runs.captured import load_captured, why_nothing
-from schedperf.runs.function_names import FunctionNames, function_names
 from schedperf.runs.side import Side
+from schedperf.symbols.function_names import FunctionNames, function_names
 
 FOLDER = "schedstat"
 # 8192 CPUs with four levels have 85 MB, half of it masks of CPUs.

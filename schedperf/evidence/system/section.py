@@ -31,8 +31,8 @@ from schedperf.evidence.system.measure import Cpus, accounted_share, count_cpus,
 from schedperf.evidence.system.record import SystemCounters, SystemMissing, SystemSide
 from schedperf.model.run import Captured, SideOf
 from schedperf.runs.captured import load_captured, why_nothing
-from schedperf.runs.function_names import function_names
 from schedperf.runs.side import Side
+from schedperf.symbols.function_names import function_names
 
 # Reading task statistics disturbs the tasks, so only instrumented runs have them.
 TASKS_FOLDER = "task_sched"

@@ -9,8 +9,8 @@ from schedperf.bundle.open import open_bundle
 from schedperf.kernel.renames import newest_function, renamed_functions
 from schedperf.model.comparison import Comparison
 from schedperf.model.schema import to_plain
-from schedperf.runs.function_names import FunctionNames, KernelNames, read_kernel_names
 from schedperf.runs.side import Side
+from schedperf.symbols.function_names import FunctionNames, KernelNames, read_kernel_names
 
 OLD, NEW = KernelNames(release="6.1.0"), KernelNames(release="6.12.0")
 BACKPORTED = KernelNames(release="5.14.0", symbols="ffffffff81000000 t sched_balance_rq\n")
