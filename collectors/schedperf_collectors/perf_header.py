@@ -13,7 +13,8 @@ from __future__ import annotations
 import mmap
 import re
 import struct
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Union
@@ -57,6 +58,8 @@ RECORD_SAMPLE = 9
 RECORD_LOST_SAMPLES = 13
 RECORD_TRACING_DATA = 66
 RECORD_AUXTRACE = 71
+# PERF_FORMAT_LOST: the READ field has the number of lost samples.
+FORMAT_LOST = 1 << 4
 # PERF_RECORD_MISC_LOST_SAMPLES_BPF: a BPF filter dropped them on purpose.
 MISC_LOST_SAMPLES_BPF = 1 << 15
 
@@ -351,6 +354,19 @@ def lost_records(kind: int, misc: int, body: Cursor) -> int:
     return 0
 
 
+def total_lost(lost: Mapping[int, int], events: Sequence[Event]) -> int:
+    """Return how many records were lost.
+
+    With PERF_FORMAT_LOST perf reads the number of lost samples of each event at the end and writes
+    it, in addition to the kernel's records.
+
+    :param lost: sums of :func:`lost_records` by type of record
+    """
+    records, samples = lost.get(RECORD_LOST, 0), lost.get(RECORD_LOST_SAMPLES, 0)
+    counted_twice = any(event.read_format & FORMAT_LOST for event in events)
+    return max(records, samples) if counted_twice else records + samples
+
+
 def payload_bytes(kind: int, body: Cursor) -> int:
     """Return how many bytes follow a record that its size field does not include.
 
@@ -460,14 +476,16 @@ def records(data: Buffer, header: Header, label: str) -> Iterator[tuple[int, int
 
 
 def _count_records(data: Buffer, header: Header, label: str) -> tuple[int, int]:
-    samples, lost = 0, 0
+    samples = 0
+    lost: Counter[int] = Counter()
     for kind, misc, offset, stop in records(data, header, label):
         if kind == RECORD_SAMPLE:
             samples += 1
         else:
             start = offset + RECORD_HEADER_BYTES
-            lost += lost_records(kind, misc, Cursor(data, header.order, start, stop, label))
-    return samples, lost
+            body = Cursor(data, header.order, start, stop, label)
+            lost[kind] += lost_records(kind, misc, body)
+    return samples, total_lost(lost, header.events)
 
 
 def read_attr(raw: bytes, order: str, *, name: str = "", ids: tuple[int, ...] = ()) -> Event:

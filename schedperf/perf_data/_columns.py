@@ -22,7 +22,6 @@ from schedperf.perf_data._layout import (
     DATA_SRC,
     FORMAT_GROUP,
     FORMAT_ID,
-    FORMAT_LOST,
     FORMAT_TIMES,
     IP,
     PERIOD,
@@ -41,7 +40,7 @@ from schedperf.perf_data._layout import (
     Layout,
 )
 from schedperf.perf_data._walk import Window
-from schedperf_collectors.perf_header import Event
+from schedperf_collectors.perf_header import FORMAT_LOST, Event
 
 _MODE_MASK = 7
 # A record's size is a 16-bit number.

@@ -26,7 +26,7 @@ from schedperf.perf_data._columns import (
 )
 from schedperf.perf_data._count import Hasher, Rows, concatenate, count, merge
 from schedperf.perf_data._forms import Opened, open_perf_data
-from schedperf.perf_data._layout import CPU, FORMAT_LOST, TIME, Layout
+from schedperf.perf_data._layout import CPU, TIME, Layout
 from schedperf.perf_data._sideband import UNKNOWN_COMM, read_side_band
 from schedperf.perf_data._spaces import UNKNOWN_LINE
 from schedperf.perf_data._walk import Stream, Window
@@ -46,7 +46,14 @@ from schedperf.perf_data.recording import (
     Samples,
     Task,
 )
-from schedperf_collectors.perf_header import RECORD_LOST, RECORD_LOST_SAMPLES, BadPerfData, Event
+from schedperf_collectors.perf_header import (
+    FORMAT_LOST,
+    RECORD_LOST,
+    RECORD_LOST_SAMPLES,
+    BadPerfData,
+    Event,
+    total_lost,
+)
 
 # In a row's task: the thread's name is unknown, and the lower bits are its tid.
 _NAMELESS = 1 << 31
@@ -186,14 +193,12 @@ class _Reader:
         skipped: Counter[int] = Counter()
         for _, walked in self.opened.streams:
             skipped += walked.skipped
-        records, samples = self.side.lost[RECORD_LOST], self.side.lost[RECORD_LOST_SAMPLES]
+        lost = self.side.lost
+        records, samples = lost[RECORD_LOST], lost[RECORD_LOST_SAMPLES]
         # perf writes them at the end: if there are none but records were lost, it was stopped.
         are_counted = bool(samples or not records)
-        # With PERF_FORMAT_LOST perf reads the number of lost samples of each event at the end and
-        # writes it, in addition to the kernel's records.
-        counted_twice = any(event.read_format & FORMAT_LOST for event in self.opened.events)
         return Losses(
-            records=max(records, samples) if counted_twice else records + samples,
+            records=total_lost(lost, self.opened.events),
             samples=samples,
             samples_of_event=tuple(
                 self.side.lost_samples[number]

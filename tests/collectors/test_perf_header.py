@@ -13,12 +13,16 @@ from hypothesis import strategies as st
 
 from schedperf_collectors.perf_header import (
     EVENT_DESC,
+    FORMAT_LOST,
     HEADER_BYTES,
+    RECORD_LOST,
+    RECORD_LOST_SAMPLES,
     TYPE_SOFTWARE,
     BadPerfData,
     read_header,
     summarise,
     summarise_perf_data,
+    total_lost,
 )
 from tests.shared_data import shared
 
@@ -105,6 +109,14 @@ def test_either_byte_order_is_read(order: str) -> None:
     assert (event.plain_name, event.rate, event.by_frequency) == ("cpu-clock", 999, True)
     assert (event.precise_ip, event.clockid, len(event.ids)) == (2, 1, 4)
     assert (found.samples, found.lost) == (1, 42)
+
+
+def test_samples_that_perf_counts_once_more_at_the_end_are_not_lost_twice() -> None:
+    lost = {RECORD_LOST: 30_048, RECORD_LOST_SAMPLES: 30_040}
+    one = record("<", 9, bytes(8))
+    (event,) = summarise(build("<", flags=0, records=one), "x").events
+    assert total_lost(lost, [event]) == 60_088
+    assert total_lost(lost, [replace(event, read_format=FORMAT_LOST)]) == 30_048
 
 
 def test_the_payload_of_tracing_data_is_stepped_over() -> None:

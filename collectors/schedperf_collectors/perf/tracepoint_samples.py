@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -33,6 +34,7 @@ from schedperf_collectors.perf_header import (
     Header,
     lost_records,
     records,
+    total_lost,
 )
 
 TRACEFS = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
@@ -114,7 +116,7 @@ class Samples:
     def __init__(
         self, data: Buffer, header: Header, label: str, tracepoints: Sequence[Tracepoint]
     ) -> None:
-        self.lost = 0
+        self._lost: Counter[int] = Counter()
         self._data = data
         self._header = header
         self._label = label
@@ -123,6 +125,11 @@ class Samples:
             for tracepoint in tracepoints
         }
         self._prefix = _prefix(header, label)
+
+    @property
+    def lost(self) -> int:
+        """Number of lost records so far."""
+        return total_lost(self._lost, self._header.events)
 
     def __iter__(self) -> Iterator[Sample]:
         """Yield the samples.
@@ -146,7 +153,7 @@ class Samples:
             else:
                 start = offset + RECORD_HEADER_BYTES
                 body = Cursor(self._data, self._header.order, start, stop, self._label)
-                self.lost += lost_records(kind, misc, body)
+                self._lost[kind] += lost_records(kind, misc, body)
         yield from sorted(waiting, key=_time)
 
     def _read(self, start: int, stop: int) -> Sample | None:
