@@ -33,11 +33,12 @@ def _folded_text(events: Sequence[Stacks]) -> Iterator[str]:
     for stacks in events:
         prefix = (_frame_text(stacks.runs.event),) if len(events) > 1 else ()
         lines, sums = _sums(stacks, prefix)
-        texts = [""] * len(lines)
-        counts = np.rint(sums).astype(np.int64)
-        for number in np.flatnonzero(counts.any(axis=0)).tolist():
-            texts[number] = f"{lines[number]} {' '.join(map(str, counts[:, number].tolist()))}\n"
-        texts.sort()
+        counts = np.rint(sums).astype(np.int64).T.tolist()
+        texts = sorted(
+            f"{line} {' '.join(map(str, count))}\n"
+            for line, count in zip(lines, counts, strict=True)
+            if any(count)
+        )
         for start in range(0, len(texts), _LINES):
             yield "".join(texts[start : start + _LINES])
 
