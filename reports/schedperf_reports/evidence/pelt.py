@@ -46,7 +46,12 @@ MOST_DRAWN = 2
 _MOST_ROWS = 12
 # Best first; nodes and contexts are shown for the best one available.
 _PER = ("wakeup", "operation", "second")
-_DURATIONS = {"mean": "mean", "p50": "median", "p99": "p99"}
+_DURATIONS = {
+    "mean": "mean",
+    "trimmed": "mean without the slowest 1%",
+    "p50": "median",
+    "p99": "p99",
+}
 # A smaller share needs more than two decimals.
 _SMALLEST_SHARE = 0.001
 

@@ -17,7 +17,10 @@ from schedperf.evidence.pelt.comparability import (
     judge,
 )
 from schedperf.evidence.pelt.measure import (
+    NET,
     NS_PER_S,
+    QUANTILES,
+    TRIMMED,
     Found,
     Histogram,
     Key,
@@ -25,17 +28,23 @@ from schedperf.evidence.pelt.measure import (
     call_measures,
     duration_measures,
     merge,
+    quantile,
     shown_beside,
+    slowest_share,
 )
 from schedperf.evidence.pelt.record import PeltBinsRow, PeltRow, Per, What
 from schedperf.model.counted import Basis, CpuRow, Rate
 from schedperf.model.run import Captured, SideOf
+from schedperf.model.units import percent
 from schedperf.stats.counted.distributions import CpuMeasure, CpuValues, compare_bins, compare_cpus
 from schedperf.stats.counted.rates import Measures, Question, compare_rates
 
 # What calls are divided by; a share of wakeups is a quotient of two counts of the run.
 PER: Mapping[Basis, Per] = {"share": "wakeup", "operation": "operation", "time": "second"}
 
+# Of the time, in the slowest 1% of the calls, above which few calls carry the mean.
+LEAST_OF_FEW = 0.5
+FEW_CALLS = "{side}: the slowest {few} of the calls take {part} of the time (see the trimmed mean)"
 EMULATED = "timings come from an emulator and do not predict real hardware"
 # By workload, point, key and name of the additional number.
 _Means = Mapping[tuple[str, str, Key, str], float]
@@ -74,7 +83,7 @@ def rows_of(base: SideOf[Traced], new: SideOf[Traced]) -> list[PeltRow]:
     answers.sort(key=lambda answer: _order(answer.question, rank))
     beside = (_means(base), _means(new))
     is_emulated = any(run.content.emulated for side in sides for run in side.runs)
-    return [
+    rows = [
         _row(
             f"{new.name}-{index}",
             new.name,
@@ -83,6 +92,11 @@ def rows_of(base: SideOf[Traced], new: SideOf[Traced]) -> list[PeltRow]:
             beside,
         )
         for index, answer in enumerate(answers)
+    ]
+    few = [(row, tuple(_few_calls(row, sides))) for row in rows]
+    return [
+        replace(row, remarks=(*row.remarks, *remarks), few_calls=True) if remarks else row
+        for row, remarks in few
     ]
 
 
@@ -169,11 +183,33 @@ def _remarks(
 ) -> tuple[str, ...]:
     comparability = judged[key.function]
     remarks = [*comparability.remarks]
-    if key.what in {"mean", "share"} and comparability.as_read is not None:
+    if key.what in NET and comparability.as_read is not None:
         remarks.append(comparability.as_read)
     if key.what != "calls" and is_emulated:
         remarks.append(EMULATED)
     return tuple(remarks)
+
+
+def _few_calls(row: PeltRow, sides: Sequence[SideOf[Traced]]) -> Iterator[str]:
+    # A mean above the p99, and the share of CPU time that follows from it, are those of few calls.
+    if row.what not in {"mean", "share"}:
+        return
+    for side in sides:
+        timed = [
+            seen.durations
+            for run in side.by_point().get((row.workload, row.point), [])
+            if (seen := run.content.capture.functions.get(row.function)) is not None
+            and seen.durations is not None
+        ]
+        histogram = merge(timed)
+        if histogram is None:
+            continue
+        sum_ns = float(sum(sum(durations.sum_ns.values()) for durations in timed))
+        p99, part = quantile(histogram, QUANTILES["p99"]), slowest_share(histogram, sum_ns)
+        is_above = p99 is not None and sum_ns / histogram.timed / NS_PER_S > p99.value
+        if part is not None and (is_above or part >= LEAST_OF_FEW):
+            few, most = percent(1.0 - TRIMMED), percent(part)
+            yield FEW_CALLS.format(side=side.name, few=few, part=most)
 
 
 def _row(

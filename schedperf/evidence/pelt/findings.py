@@ -64,7 +64,8 @@ def _changed_calls(rows: Sequence[PeltRow]) -> PeltRow | None:
 
 def _changed_duration(rows: Sequence[PeltRow]) -> PeltRow | None:
     totals = [row for row in _whole(rows, "calls") if _is_frequent(row)]
-    durations = [*_whole(rows, "mean"), *_whole(rows, "p99")]
+    means = [row for row in _whole(rows, "mean") if not row.few_calls]
+    durations = [*means, *_whole(rows, "trimmed"), *_whole(rows, "p99")]
     return next((row for row in durations if row.changed and totals), None)
 
 

@@ -9,6 +9,7 @@ as they must. Both hold the same calls, so together they are one cumulative dist
 are the edges of the linear bins, and beyond their end those of the log2 bins.
 """
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -20,6 +21,11 @@ from schedperf.model.run import Captured
 from schedperf.stats.counted.rates import Measure, divide
 
 NS_PER_S = 1e9
+# Share of the calls in a trimmed mean: the slowest are left out. A call that is interrupted or
+# whose virtual CPU is stalled takes milliseconds, and a few of them carry the mean.
+TRIMMED = 0.99
+# Statistics of which probe overhead may be subtracted.
+NET: frozenset[What] = frozenset({"mean", "trimmed", "share"})
 QUANTILES: Mapping[What, float] = {"p50": 0.5, "p99": 0.99}
 
 
@@ -90,6 +96,41 @@ def quantile(histogram: Histogram, share: float) -> Quantile | None:
             return Quantile(value=inside / NS_PER_S, resolution=(high - low) / NS_PER_S)
         before += count
     return None
+
+
+def trimmed_mean_ns(histogram: Histogram) -> float | None:
+    """Return the mean duration of the calls without the slowest 1%, in ns.
+
+    Calls are assumed to be spread within bins as by :func:`quantile`.
+
+    :return: None if one of them is in the open-ended last bin
+    """
+    kept, total = TRIMMED * histogram.timed, 0.0
+    left = kept
+    for low, high, count in _bins(histogram):
+        taken = min(float(count), left)
+        if taken <= 0.0:
+            continue
+        part = taken / count
+        if high <= _linear_end(histogram):
+            mean = low + part * (high - low) / 2.0
+        else:
+            top = low * (high / low) ** part
+            mean = (top - low) / math.log(top / low)
+        total += taken * mean
+        left -= taken
+    return total / kept if left <= 0.5 else None
+
+
+def slowest_share(histogram: Histogram, sum_ns: float) -> float | None:
+    """Return the share of the measured time that the slowest 1% of the calls took.
+
+    :param sum_ns: of all timed calls
+    """
+    mean = trimmed_mean_ns(histogram)
+    if mean is None or not sum_ns:
+        return None
+    return max(1.0 - TRIMMED * histogram.timed * mean / sum_ns, 0.0)
 
 
 def _linear_end(histogram: Histogram) -> int:
@@ -209,6 +250,10 @@ def _durations_of(
         if spent is not None and (count := _count_cpus(run, cpus)):
             share = spent / NS_PER_S / (run.content.capture.seconds * count)
             yield (Key(function, "share", node), "share"), Measure(share, "")
+    histogram = merge([durations])
+    trimmed = None if histogram is None else trimmed_mean_ns(histogram)
+    if trimmed is not None:
+        yield (Key(function, "trimmed"), "share"), Measure((trimmed - own_ns) / NS_PER_S, "s")
     for what, read in _quantiles(durations):
         yield (Key(function, what), "share"), Measure(read.value, "s")
 
@@ -222,7 +267,7 @@ def shown_beside(run: Captured[Traced]) -> Iterator[tuple[Key, str, float]]:
     for key, count in call_counts(run).items():
         yield key, "total", float(count)
     for (key, _), measure in duration_measures(run, ()).items():
-        if key.what in {"mean", "share"}:
+        if key.what in NET:
             yield key, "read", measure.value
     for function, seen in run.content.capture.functions.items():
         for what, read in _quantiles(seen.durations):

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from schedperf.model.comparison import MissingSide, SectionData
 from schedperf.model.counted import BinsRow, CpuRow, RateRow
 
-What = Literal["calls", "mean", "p50", "p99", "share"]
+What = Literal["calls", "mean", "trimmed", "p50", "p99", "share"]
 Per = Literal["wakeup", "operation", "second", ""]
 Interval = tuple[float, float]
 
@@ -64,7 +64,8 @@ class PeltRow(RateRow):
     function: Annotated[str, "kernel function or tracepoint"]
     what: Annotated[
         What,
-        "calls (count); mean, p50 or p99 (call duration); share (of total CPU time)",
+        "calls (count); mean, trimmed (mean of the calls without the slowest 1%), p50 or p99 (call "
+        "duration); share (of total CPU time)",
     ]
     per: Annotated[Per, "denominator of the rate of calls; empty for durations and shares"]
     node: Annotated[int | None, "NUMA node; null for all CPUs"]
@@ -78,7 +79,8 @@ class PeltRow(RateRow):
     total_new: float | None
     read_base: Annotated[
         float | None,
-        "value before probe overhead was subtracted; null unless the row is a mean or a share",
+        "value before probe overhead was subtracted; null unless the row is a mean, a trimmed "
+        "mean or a share",
     ]
     read_new: float | None
     resolution_base: Annotated[
@@ -87,6 +89,10 @@ class PeltRow(RateRow):
         "null unless the row is a p50 or p99",
     ]
     resolution_new: float | None
+    few_calls: Annotated[
+        bool,
+        "a mean or share of which the slowest 1% of the calls are most; `remarks` says how much",
+    ] = False
 
     @property
     def identity(self) -> tuple[Hashable, ...]:
