@@ -119,7 +119,7 @@ def trimmed_mean_ns(histogram: Histogram) -> float | None:
             mean = (top - low) / math.log(top / low)
         total += taken * mean
         left -= taken
-    return total / kept if left <= 0.5 else None
+    return total / kept if left < 1.0 else None
 
 
 def slowest_share(histogram: Histogram, sum_ns: float) -> float | None:

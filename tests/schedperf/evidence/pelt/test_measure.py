@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schedperf.evidence.pelt.capture import Durations
-from schedperf.evidence.pelt.measure import Histogram, merge, quantile
+from schedperf.evidence.pelt.measure import (
+    TRIMMED,
+    Histogram,
+    merge,
+    quantile,
+    slowest_share,
+    trimmed_mean_ns,
+)
 
 STEP, LINEAR, LOG2 = 50, 64, 32
 
@@ -83,3 +90,26 @@ def test_histograms_of_other_bins_are_not_added(other: Durations) -> None:
 def test_no_calls_are_no_histogram() -> None:
     assert merge([]) is None
     assert merge([durations((0, 0), (0, 0))]) is None
+
+
+@given(st.lists(st.integers(0, 2**24), min_size=100, max_size=400))
+def test_the_trimmed_mean_is_that_of_the_fast_calls(durations: list[int]) -> None:
+    found = trimmed_mean_ns(histogram_of(durations))
+    fast = np.sort(durations)[: round(TRIMMED * len(durations))]
+    assert found is not None
+    # Each call is within its bin: 50 ns, or a factor of 2; and one call more or less may count.
+    assert found <= 2.1 * fast.mean() + STEP + max(durations) / len(fast)
+    assert found >= fast.mean() / 2.1 - STEP - max(durations) / len(fast)
+
+
+def test_rare_calls_of_milliseconds_carry_the_sum_and_not_the_trimmed_mean() -> None:
+    durations = [225] * 995 + [3_000_000] * 5
+    histogram = histogram_of(durations)
+    assert sum(durations) / len(durations) > 15_000
+    # 990 of the 995 calls between 200 and 250 ns.
+    assert trimmed_mean_ns(histogram) == pytest.approx(200 + 50 * 990 / 995 / 2)
+    assert slowest_share(histogram, sum(durations)) == pytest.approx(0.985, abs=0.001)
+
+
+def test_calls_that_take_alike_have_no_slow_ones() -> None:
+    assert slowest_share(histogram_of([225] * 1000), 225_000.0) == pytest.approx(0.01, abs=0.002)

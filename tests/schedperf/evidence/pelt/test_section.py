@@ -133,6 +133,44 @@ def test_a_reading_longer_than_all_that_the_probe_adds_is_not_taken_off(
         assert row_of(data, what="mean").remarks == ()
 
 
+def stalled(runs: list[Json], calls: int) -> list[Json]:
+    """Let so many timed calls of each CPU take 4 ms, as those of a stalled virtual CPU do."""
+    for run in runs:
+        capture = json.loads(run["files"]["bpf_pelt/pelt.json"])
+        durations = capture["functions"]["update_cfs_group"]["durations"]
+        for cpu, log2 in durations["log2_ns"].items():
+            linear = durations["linear_ns"][cpu]
+            at = max(range(len(log2)), key=log2.__getitem__)
+            log2[at] -= calls
+            log2[21] += calls
+            linear[max(range(len(linear)), key=linear.__getitem__)] -= calls
+            linear[-1] += calls
+            durations["sum_ns"][cpu] += calls * (4_000_000 - 200)
+        run["files"]["bpf_pelt/pelt.json"] = json.dumps(capture)
+    return runs
+
+
+def test_a_mean_that_few_calls_carry_says_so_and_has_a_trimmed_one_beside_it(
+    analyse: Analyse, traced_runs: Runs
+) -> None:
+    data = analyse(traced_runs(BASE), stalled(traced_runs(BASE), 2))
+    mean, trimmed, p99 = (row_of(data, what=what) for what in ("mean", "trimmed", "p99"))
+    assert mean.new > p99.new
+    assert mean.ratio > 10.0
+    assert trimmed.ratio == pytest.approx(1.0, abs=0.01)
+    text = "new: the slowest 1% of the calls take 97.9% of the time (see the trimmed mean)"
+    assert mean.remarks[-1] == row_of(data, what="share").remarks[-1] == text
+    assert (mean.few_calls, trimmed.few_calls) == (True, False)
+
+
+def test_a_mean_of_calls_that_take_alike_has_no_such_remark(
+    analyse: Analyse, traced_runs: Runs
+) -> None:
+    mean = row_of(analyse(traced_runs(BASE), traced_runs(NEW)), what="mean")
+    assert not mean.few_calls
+    assert not any("slowest" in remark for remark in mean.remarks)
+
+
 def test_sampled_calls_stand_for_the_others(analyse: Analyse, traced: Make, function: Make) -> None:
     one = function({0: 1000}, 240)
     sampled = function({0: 100}, 240)["durations"]
