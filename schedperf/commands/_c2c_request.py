@@ -7,10 +7,11 @@ from pathlib import Path
 
 from schedperf.bundle.files import read_head, read_regular
 from schedperf.bundle.open import open_bundle
+from schedperf.commands._examples import lacks
 from schedperf.commands._sources import Source, is_perf_data, source_of_file, tell_apart
 from schedperf.evidence.c2c.analysis import analyse_memory
 from schedperf.evidence.c2c.merge import MemorySamples, SeenLine, see_lines
-from schedperf.evidence.c2c.namer import file_namer
+from schedperf.evidence.c2c.namer import COLLECTOR, file_namer
 from schedperf.evidence.c2c.perf_text import (
     LARGEST_BYTES,
     is_c2c_text,
@@ -183,7 +184,7 @@ def _load_bundle(path: Path, number: int, options: Wanted) -> Memory:
     bundle = open_bundle(path)
     memory = load_memory(Side(name=side_name(number), bundle=bundle))
     if not memory.runs:
-        raise InputError(f"{path}: no memory samples: {memory.notes[0]}")
+        raise lacks(path, f"no memory samples: {memory.notes[0]}", COLLECTOR)
     points = memory.by_point()
     chosen = [key for key in points if options.point in (None, key[1])]
     if not chosen:

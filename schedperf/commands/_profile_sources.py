@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from schedperf.bundle.open import Bundle, Run
+from schedperf.commands._examples import lacks
 from schedperf.commands._sources import (
     Source,
     is_perf_data,
@@ -192,8 +193,7 @@ def _points_of(bundle: Bundle) -> dict[Point, None]:
     points = {Point.of(run): None for _, run, _ in recorded_runs(bundle, FOLDER)}
     if points:
         return points
-    why = why_not_recorded(bundle, FOLDER)
-    raise InputError(f"{bundle.path}: {why}; record with --with {FOLDER}")
+    raise lacks(bundle.path, why_not_recorded(bundle, FOLDER), FOLDER)
 
 
 def _why_none(

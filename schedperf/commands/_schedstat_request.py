@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from schedperf.bundle.open import open_bundle
+from schedperf.commands._examples import lacks
 from schedperf.evidence.schedstat.capture import (
     MOST_CPUS,
     Change,
@@ -143,7 +144,8 @@ def _load(
     for number, side in opened.items():
         runs = loaded[side.name]
         if not runs.runs:
-            raise InputError(f"{sources[number]}: {(*runs.notes, why_nothing(side, FOLDER))[0]}")
+            why = (*runs.notes, why_nothing(side, FOLDER))[0]
+            raise lacks(sources[number], why, FOLDER)
         sides[number] = _at_point(runs, options.point, sources[number])
     ready = [side for side in sides if side is not None]
     if opened and len(opened) < len(ready):

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Name the example of the source tree that contains what an input lacks."""
+
+from collections.abc import Mapping
+
+from schedperf.model.errors import InputError
+
+# By collector: see the table in examples/README.md.
+_EXAMPLES: Mapping[str, str] = {
+    "perf_profile": "examples/deep-cgroup",
+    "schedstat": "examples/deep-cgroup-arm64",
+    "perf_c2c": "examples/contended-lines",
+}
+
+
+def lacks(path: object, why: str, collector: str) -> InputError:
+    """Return the error for an input without the data of a collector.
+
+    :param why: why the data are missing
+    """
+    return InputError(
+        f"{path}: {why}; record with --with {collector}, or try {_EXAMPLES[collector]} of the "
+        "source tree"
+    )
