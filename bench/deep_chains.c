@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Calls one of 16 functions at random, 20 to 119 levels deep, without end: deep call chains of
 // which nearly all are different.
