@@ -116,6 +116,8 @@ def parse_user_symbols(content: bytes, label: str) -> FileSymbols:
         )
     if facts.reason is not None:
         raise InputError(f"{label}: {facts.reason}")
+    if body and not body.endswith(b"\n"):
+        raise InputError(f"{label}: truncated last line; copy the file again")
     lines = split_lines(body.decode("utf-8", "replace"), "\n", label)
     functions = [_parse_line(line, f"{label}:{at}") for at, line in enumerate(lines, start=2)]
     if len(functions) != facts.functions:
