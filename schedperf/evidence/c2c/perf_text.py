@@ -228,15 +228,17 @@ def parse_c2c_text(text: str, label: str) -> C2cText:
         damage=(
             *reader.damage(),
             *_missing_parts(parts, [key for key, _ in info], lines.values()),
+            *_cut_line(text),
         ),
     )
 
 
 def _missing_parts(
-    parts: Collection[str], details: Collection[str], lines: Iterable[C2cTextLine]
+    parts: Mapping[str, Sequence[str]], details: Collection[str], lines: Iterable[C2cTextLine]
 ) -> Iterator[str]:
     # perf prints the parts in this order, and with --stats only as far as the details.
-    is_stats = any(key.startswith(_LAST_DETAIL) for key in details)
+    begins_next = any({*line.strip()} == {"="} for line in parts.get(DETAILS_TITLE, ()))
+    is_stats = any(key.startswith(_LAST_DETAIL) for key in details) and not begins_next
     contended = [line for line in lines if any(map(line.counts.get, _CONTENDED_COUNTS))]
     cut = sum(not line.has_all_offsets for line in contended)
     if LINES_TITLE not in parts and not is_stats:
@@ -245,6 +247,11 @@ def _missing_parts(
         yield "the text ends before the table of offsets"
     elif cut:
         yield f"offsets are missing for {cut} of {len(contended)} contended lines"
+
+
+def _cut_line(text: str) -> Iterator[str]:
+    if not text.endswith("\n"):
+        yield "the last line has no line end, so the text may be cut there"
 
 
 def _split(text: str) -> dict[str, list[str]]:
