@@ -3,11 +3,14 @@
 
 The input is the BTF of the running kernel, and a symbol table of its size that is written
 here where the machine has no readable System.map; directories with real ones may be
-given instead: `bench/layout.py BASE NEW`. Each program is a process of its own. Of ours
-the wall time of a Python that only imports the reader is taken off, and shown.
+given instead: `bench/layout.py BASE NEW`. Each program is a process of its own. Of our reader
+the time of a Python that only imports it is taken off, and shown; the command `schedperf layout` is
+measured whole, with its imports, also on a file of 16 kB whose structs are hostile.
 """
 
+import os
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -43,13 +46,46 @@ def write_symbols(path: Path) -> None:
     path.write_text("".join(f"{at:016x} {letter} {name}\n" for at, letter, name in sorted(rows)))
 
 
-def wall_s(command: list[str]) -> tuple[float, str]:
-    """Return how long a command takes in seconds, and what it prints."""
-    start = time.perf_counter()
+def write_hostile(path: Path, offset: int) -> None:
+    """Write BTF of a struct rq in which 990 fields of a union are the same bytes.
+
+    :param offset: of the union, in bytes
+    """
+    strings = b"\0int\0rq\0u\0x\0" + b"".join(b"m%d\0" % number for number in range(990))
+    fields, at = [], len(b"\0int\0rq\0u\0x\0")
+    for number in range(990):
+        fields += [at, 1, 0]
+        at += len(b"m%d\0" % number)
+    words = [
+        1,
+        1 << 24,
+        4,
+        32,
+        8,
+        5 << 24 | 990,
+        8,
+        *fields,
+        5,
+        4 << 24 | 1,
+        256,
+        10,
+        2,
+        8 * offset,
+    ]
+    types = struct.pack(f"<{len(words)}I", *words)
+    header = struct.pack("<HBBIIIII", 0xEB9F, 1, 0, 24, 0, len(types), len(types), len(strings))
+    path.write_bytes(header + types + strings)
+
+
+def measure(command: list[str]) -> tuple[float, float, str]:
+    """Return wall and CPU seconds of a command, and what it prints."""
+    start, before = time.perf_counter(), os.times()
     done = subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False
     )
-    return time.perf_counter() - start, done.stdout
+    wall, after = time.perf_counter() - start, os.times()
+    cpu = after.children_user + after.children_system
+    return wall, cpu - before.children_user - before.children_system, done.stdout
 
 
 def inputs(folder: Path) -> dict[str, list[str]]:
@@ -78,24 +114,32 @@ def main() -> None:
             for name, paths in files.items()
         }
         base, new = files["btf"]
+        hostile = []
+        for number, offset in enumerate((0, 64)):
+            hostile.append(str(Path(folder) / f"hostile{number}.btf"))
+            write_hostile(Path(hostile[-1]), offset)
+        layout = [sys.executable, "-m", "schedperf", "layout"]
+        commands["schedperf layout, two BTFs, whole"] = [*layout, base, new]
+        commands["schedperf layout, two hostile BTFs, whole"] = [*layout, *hostile]
         if shutil.which("pahole"):
             commands["pahole, both as text"] = ["sh", "-c", 'pahole "$1"; pahole "$2"', "sh",
                                                 base, new]  # fmt: skip
         if shutil.which("codiff"):
             commands["codiff (compares DWARF only)"] = ["codiff", base, new]
-        times: dict[str, list[float]] = {name: [] for name in commands}
+        times: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
         printed = dict.fromkeys(commands, "")
         for _ in range(ROUNDS):
             for name, command in commands.items():
-                taken, printed[name] = wall_s(command)
-                times[name].append(taken)
+                *taken, printed[name] = measure(command)
+                times[name].append((taken[0], taken[1]))
     print(f"two kernels' layouts, median of {ROUNDS} runs in turn")
-    imports = median(times["python and imports alone"])
+    imports = median(cpu for _, cpu in times["python and imports alone"])
     for name, values in times.items():
-        line = f"  {name:<40} {median(values):6.2f} s wall"
-        if name.startswith("schedperf"):
+        wall, cpu = (median(column) for column in zip(*values, strict=True))
+        line = f"  {name:<42} {wall:6.2f} s wall {cpu:6.2f} s CPU"
+        if name.startswith("schedperf, "):
             peak = int(printed[name]) / 1024
-            line += f"   {median(values) - imports:6.2f} s beyond imports   {peak:4.0f} MiB"
+            line += f"   {cpu - imports:6.2f} s CPU beyond imports   {peak:4.0f} MiB"
         print(line)
 
 
