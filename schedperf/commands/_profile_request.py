@@ -355,7 +355,7 @@ def _choose_events(
     labels = ", ".join(event.label for event in sampled)
     # As perf prints the event; as perf list writes it; and without PMU and modifiers if only one
     # event has this name.
-    for spelling in ("label", "spelled", "name"):
+    for spelling in ("label", "printed", "spelled", "name"):
         chosen = tuple(event for event in sampled if getattr(event, spelling) == requested)
         if len(chosen) == 1:
             return chosen

@@ -25,8 +25,9 @@ class EventIdentity:
     Samples of different events of one recording are never added up, and those of two sides are
     compared only if the identities are equal.
 
-    :param label: as perf prints the event (``cycles:P``), unique in its recording; not compared,
-        because versions of perf print one event differently
+    :param printed: the event as perf prints it (``cycles:P``); not compared, because versions of
+        perf print one event differently
+    :param label: the same, unless perf prints something untrue; unique in its recording
     :param name: without PMU and modifiers
     :param modifiers: from the event's attribute: ``uppp``
     :param host: whether the host is counted
@@ -35,6 +36,7 @@ class EventIdentity:
         e.g. one per cgroup
     """
 
+    printed: str = field(compare=False)
     label: str = field(compare=False)
     name: str
     pmu: str | None
@@ -100,6 +102,7 @@ def _identify(event: Event, pmus: Mapping[int, str] | None) -> EventIdentity:
     if pmu is None and not is_named and event.type != TYPE_HARDWARE:
         pmu = f"type {event.type}"
     identity = EventIdentity(
+        printed=event.name,
         label=event.name,
         name=named.name,
         pmu=pmu,
@@ -107,10 +110,11 @@ def _identify(event: Event, pmus: Mapping[int, str] | None) -> EventIdentity:
         host="host" not in event.excluded,
         config=() if is_named else (event.config & _config_bits(event), *event.more_config),
     )
-    # Old perf excludes the kernel without printing it.
-    printed = set(parse_event(event.name).modifiers) & set(LEVELS)
-    is_true = printed == set(_printed_levels(event)) and not event.is_misnamed
-    return identity if is_true else replace(identity, label=identity.spelled)
+    # Old perf excludes the kernel without printing it; timers have no precise level.
+    printed = set(parse_event(event.name).modifiers)
+    is_true = printed & set(LEVELS) == set(_printed_levels(event)) and not event.is_misnamed
+    is_timer = is_named and printed & set(PRECISE)
+    return identity if is_true and not is_timer else replace(identity, label=identity.spelled)
 
 
 def _config_bits(event: Event) -> int:

@@ -115,6 +115,12 @@ def test_an_event_that_perf_replaced_is_called_what_it_is() -> None:
     assert identities(make_event("mine", TYPE_SOFTWARE))[0].label == "mine"
 
 
+def test_a_timer_has_no_precise_level() -> None:
+    (found,) = identities(make_event("cpu-clock:ppp", TYPE_SOFTWARE, precise_ip=3))
+    assert (found.label, found.printed) == ("cpu-clock", "cpu-clock:ppp")
+    assert found == identities(make_event("cpu-clock", TYPE_SOFTWARE))[0]
+
+
 def test_numbers_of_tracepoints_differ_between_kernels() -> None:
     (base,) = identities(make_event("sched:sched_switch", TYPE_TRACEPOINT, 300))
     (new,) = identities(make_event("sched:sched_switch", TYPE_TRACEPOINT, 317))
