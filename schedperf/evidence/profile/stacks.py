@@ -137,7 +137,7 @@ class _Sampled:
     :param leaf: number of the sampled place
     :param has_leaf: whether the stack does not end with it; with precise sampling the sampled
         address may differ from the last of the chain, but is mostly in the same function
-    :param command: number of the command's frame, ``_NO_FRAME`` if commands are not told apart
+    :param command: number of the command's frame, ``_NO_FRAME`` if commands are not distinguished
     """
 
     placed: Placed

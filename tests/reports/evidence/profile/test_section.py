@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.evidence.profile.record import Profile
+from schedperf.evidence.profile.record import Level, Profile
 from schedperf.model.comparison import BaseNew, Comparison, MissingSide, Section
 from schedperf_reports.blocks import Block, Item, Items, Table, Text
 from schedperf_reports.evidence.profile.section import profile
@@ -139,6 +139,15 @@ def test_a_side_that_is_or_may_be_blind_is_named_in_a_warning(
     assert sight_of(blocks).tone == "warning"
     assert sight_of(blocks).text.startswith(start)
     assert [row[1].text for row in basis_of(blocks).rows] == sides
+
+
+def test_an_event_without_the_kernel_is_a_warning_that_says_so(describe: Describe) -> None:
+    levels: BaseNew[tuple[Level, ...]] = BaseNew(base=("kernel", "hv"), new=("kernel", "hv"))
+    blocks = describe(with_event(event="cycles:u", excluded=levels))
+    assert sight_of(blocks).tone == "warning"
+    assert sight_of(blocks).text.startswith(
+        "recorded with cycles:u, which does not count the kernel"
+    )
 
 
 def test_an_event_that_sees_everything_is_no_warning(
