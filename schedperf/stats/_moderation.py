@@ -32,6 +32,8 @@ from schedperf.stats.verdicts import FEWEST_POINTS
 PRIOR_DF = (1.5, 3.0, 6.0, 12.0, 24.0)
 PRIOR = (0.90, 0.01, 0.01, 0.01, 0.07)
 PRIOR_OF_PAIRS = (0.70, 0.02, 0.02, 0.02, 0.24)
+# Earlier runs of the same rows on the same machine are as likely to vary alike as not.
+PRIOR_WITH_HISTORY = (0.20, 0.20, 0.20, 0.20, 0.20)
 
 # Two-sided p at which the scaled t agrees with the average, and steps of Newton's method to get
 # there. Ratios of the two quantiles are tabulated by 1 / df.
@@ -120,7 +122,10 @@ def moderate(rows: Rows, estimates: Estimates, history: pd.DataFrame | None = No
         members = members[size[sweep[members]] >= FEWEST_POINTS]
         if not len(members):
             continue
-        prior = PRIOR_OF_PAIRS if is_paired else PRIOR
+        if past is not None:
+            prior = PRIOR_WITH_HISTORY
+        else:
+            prior = PRIOR_OF_PAIRS if is_paired else PRIOR
         mixture = _mix(
             estimates.variance, estimates.inner_df, members, sweep, prior=prior, past=past
         )
