@@ -122,10 +122,8 @@ def moderate(rows: Rows, estimates: Estimates, history: pd.DataFrame | None = No
         members = members[size[sweep[members]] >= FEWEST_POINTS]
         if not len(members):
             continue
-        if past is not None:
-            prior = PRIOR_WITH_HISTORY
-        else:
-            prior = PRIOR_OF_PAIRS if is_paired else PRIOR
+        usual = PRIOR_OF_PAIRS if is_paired else PRIOR
+        prior = usual if past is None else PRIOR_WITH_HISTORY
         mixture = _mix(
             estimates.variance, estimates.inner_df, members, sweep, prior=prior, past=past
         )
