@@ -10,6 +10,7 @@ existing bundle are checked before runs are added.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import gzip
 import hashlib
 import io
@@ -27,7 +28,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
 from schedperf_collectors.contract import BUNDLE_FORMAT, BUNDLE_SUFFIXES, BUNDLE_VERSION, MANIFEST
-from schedperf_collectors.machine.errors import OUT_OF_SPACE, RecordError
+from schedperf_collectors.machine.errors import OUT_OF_SPACE, RecordError, explain
 from schedperf_collectors.recorder.captures import Captured
 from schedperf_collectors.recorder.isolate import OK, Result
 
@@ -110,8 +111,24 @@ def check_output(path: Path, *, force: bool) -> None:
     if not path.parent.is_dir():
         raise RecordError(f"{path.parent}: no such directory; create it first")
     if force:
-        Names(path).partial.unlink(missing_ok=True)
+        _remove_abandoned(Names(path).partial)
     check_no_partial(path)
+
+
+def _remove_abandoned(partial: Path) -> None:
+    """Remove the file of a killed recording; one that is being written is locked."""
+    try:
+        with partial.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            partial.unlink()
+    except FileNotFoundError:
+        pass
+    except BlockingIOError as error:
+        raise RecordError(
+            f"{partial}: another recording is writing to it; wait for its end or give another -o"
+        ) from error
+    except OSError as error:
+        raise RecordError(f"{partial}: {explain(error)}; choose a path that is writable") from error
 
 
 def check_no_partial(path: Path) -> None:
@@ -142,9 +159,14 @@ class BundleWriter:
         try:
             self._grow_reserve()
             self._file = self._open(existing)
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._end = self._file.seek(0, os.SEEK_END)
         except OSError as error:
-            self.names.reserve.unlink(missing_ok=True)
+            # A read-only file system refuses to remove even what is not there.
+            # If the bundle is another recording's, so is the reserve.
+            if not isinstance(error, FileExistsError):
+                with contextlib.suppress(OSError):
+                    self.names.reserve.unlink(missing_ok=True)
             text = (error.strerror or str(error)).lower()
             raise RecordError(
                 f"{path}: {text}; choose a path that is writable and has space"

@@ -155,6 +155,37 @@ def test_a_bundle_that_finds_no_room_to_be_compressed_stays_plain(
     assert [item.name for item in small_disk.iterdir()] == ["b.tar"]
 
 
+def test_a_read_only_file_system_is_one_clear_line(small_disk: Path) -> None:
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    path = small_disk / "b.tar"
+    with pytest.raises(RecordError, match="b.tar: read-only file system; choose a path"):
+        BundleWriter(path)
+    # Whether a missing file may be removed there depends on the kernel; the writer is refused.
+    with pytest.raises(RecordError, match="read-only file system; choose a path"):
+        check_output(path, force=True)
+        BundleWriter(path)
+
+
+def test_force_takes_no_file_from_a_recording_that_runs(tmp_path: Path) -> None:
+    path = tmp_path / "b.tar"
+    writer = BundleWriter(path)
+    with pytest.raises(RecordError, match="another recording is writing to it; wait"):
+        check_output(path, force=True)
+    with pytest.raises(RecordError, match="file exists"):
+        BundleWriter(path)
+    assert writer.names.partial.exists()
+    assert writer.names.reserve.exists()
+    writer.discard()
+
+
+def test_force_removes_the_file_of_a_killed_recording(tmp_path: Path) -> None:
+    path = tmp_path / "b.tar"
+    partial = tmp_path / "b.tar.partial"
+    partial.touch()
+    check_output(path, force=True)
+    assert not partial.exists()
+
+
 def test_a_disk_that_is_full_from_the_start_is_one_clear_line(small_disk: Path) -> None:
     (small_disk / "filler").write_bytes(bytes(6_000_000))
     with pytest.raises(RecordError, match="no space left on device"):
