@@ -30,6 +30,7 @@ class Outcome:
     :param rusage: of the command and its waited-for children, in s, B and counts; includes the
         setup, which runs in the same process
     :param cgroup: lines of /proc/PID/cgroup at its start
+    :param left_behind: names of processes that it left running; they were killed
     """
 
     start: str
@@ -40,6 +41,7 @@ class Outcome:
     wall_s: float | None
     rusage: Mapping[str, float] | None
     cgroup: tuple[str, ...] | None
+    left_behind: tuple[str, ...] = ()
 
     @property
     def succeeded(self) -> bool:
@@ -95,6 +97,7 @@ def _outcome(began: str, running: Running, ended: Ended) -> Outcome:
         wall_s=ended.wall_s,
         rusage=_rusage(ended.usage),
         cgroup=running.cgroup,
+        left_behind=ended.left_behind,
     )
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Callable
 
 from schedperf_collectors.machine.errors import Interrupted, RecordError
+from schedperf_collectors.machine.orphans import Moment, end_orphans
 from schedperf_collectors.machine.signals import signals
 from schedperf_collectors.machine.system import last_line
 
@@ -55,11 +56,13 @@ class Running:
 
     :param began_s: on the monotonic clock: at the fork, or when the setup was allowed to continue
     :param cgroup: lines of its /proc/PID/cgroup then; None where the kernel has none
+    :param moment: right before it ran
     """
 
     process: subprocess.Popen[bytes]
     began_s: float
     cgroup: tuple[str, ...] | None
+    moment: Moment
 
     @property
     def pid(self) -> int:
@@ -74,12 +77,14 @@ class Ended:
     :param status: as wait4(2) returns it
     :param usage: of the command and those of its children that it waited for, a struct_rusage
     :param timed_out: it was killed at its time limit
+    :param left_behind: names of processes that it left running in other groups; they were killed
     """
 
     status: int
     usage: Any
     wall_s: float
     timed_out: bool
+    left_behind: tuple[str, ...]
 
 
 def start(
@@ -106,12 +111,13 @@ def start(
         # A child starts in its parent's cgroup, and may end before its cgroup can be read.
         cgroup = read_cgroup(os.getpid())
         begin()
+        moment = Moment.now()
         began_s = time.monotonic()
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
         )
     on_start(cgroup or ())
-    return Running(process, began_s, cgroup)
+    return Running(process, began_s, cgroup, moment)
 
 
 def _start_after(
@@ -132,6 +138,7 @@ def _start_after(
                 stderr=err,
                 start_new_session=True,
             )
+        moment = Moment.now()
         problem = _await_setup(process, ours)
         cgroup = read_cgroup(process.pid)
         on_start(cgroup or ())
@@ -139,13 +146,14 @@ def _start_after(
             try:
                 begin()
             except BaseException:
-                reap(Running(process, time.monotonic(), cgroup))
+                reap(Running(process, time.monotonic(), cgroup, moment))
                 raise
-            running = Running(process, time.monotonic(), cgroup)
+            moment = Moment.now()
+            running = Running(process, time.monotonic(), cgroup, moment)
             with contextlib.suppress(BrokenPipeError):
                 ours.sendall(b"\n")
             return running
-    status = reap(Running(process, time.monotonic(), cgroup)).status
+    status = reap(Running(process, time.monotonic(), cgroup, moment)).status
     signals.check()
     raise SetupFailed(problem or say_status(status) + last_words(Path(err.name)))
 
@@ -197,7 +205,8 @@ def reap(running: Running, *, timed_out: bool = False) -> Ended:
     _, status, usage = os.wait4(running.pid, 0)
     # Popen does not know that the child was reaped, and would warn that it is still running.
     running.process.returncode = os.waitstatus_to_exitcode(status)
-    return Ended(status, usage, wall_s, timed_out)
+    left_behind = end_orphans(running.moment, running.pid)
+    return Ended(status, usage, wall_s, timed_out, left_behind)
 
 
 def read_cgroup(pid: int) -> tuple[str, ...] | None:

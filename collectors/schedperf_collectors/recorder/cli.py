@@ -16,6 +16,7 @@ from typing import Any
 from schedperf_collectors import __version__
 from schedperf_collectors.contract import MOST_BUDGETED
 from schedperf_collectors.machine.errors import RecordError
+from schedperf_collectors.machine.orphans import adopt_orphans
 from schedperf_collectors.recorder.ab import Setting, ab
 from schedperf_collectors.recorder.captures import check_options
 from schedperf_collectors.recorder.doctor import examine_all, format_text, to_json
@@ -63,6 +64,7 @@ def _run(arguments: Sequence[str]) -> None:
     if name == "doctor":
         _run_doctor(options)
         return
+    adopt_orphans()
     progress = Progress(options.events, quiet=options.quiet)
     collectors = tuple(options.collectors)
     if name == "record":

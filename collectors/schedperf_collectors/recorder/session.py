@@ -232,6 +232,8 @@ class Session:
             except SetupFailed as error:
                 raise SetupFailed(f"setup of {side.name} failed: {error}") from error
             captured = captures.stop()
+        if outcome.left_behind:
+            self.progress.warn(say_left_behind(outcome.left_behind))
         hung = {each.collector.name for each in captured if each.result.timed_out}
         self.chosen = self.chosen.without(hung)
         later = self._capture_after(side, staging, captured)
@@ -382,6 +384,15 @@ class Session:
 
 class _Refused(RecordError):
     """An error of the system, e.g. a full disk."""
+
+
+def say_left_behind(names: Sequence[str]) -> str:
+    """Return the warning about processes that a run left running."""
+    shown = ", ".join(dict.fromkeys(names))
+    return (
+        f"the workload left {len(names)} process(es) running, which were ended: {shown}; make it "
+        "wait for them, because they are not measured"
+    )
 
 
 def read_boot_id() -> str:
