@@ -21,6 +21,7 @@ from types import FrameType
 import click
 
 from schedperf.commands._zipapp import write_zipapp
+from schedperf_collectors.machine.orphans import end_with_parent
 from schedperf_collectors.machine.process import signal_name
 from schedperf_collectors.recorder.bundle import Names
 from schedperf_collectors.recorder.cli import side_path
@@ -150,7 +151,17 @@ def _wait(
         signal.signal(signal_number, pass_on)
     try:
         passed = lent if tell is None else (*lent, tell)
-        running.append(subprocess.Popen(command, stdout=stdout, stderr=stderr, pass_fds=passed))
+        parent = os.getpid()
+        running.append(
+            subprocess.Popen(
+                command,
+                stdout=stdout,
+                stderr=stderr,
+                pass_fds=passed,
+                # A killed parent would leave it recording.
+                preexec_fn=lambda: end_with_parent(parent),
+            )
+        )
         for signum in early:
             running[0].send_signal(signum)
         if tell is not None:
