@@ -159,7 +159,7 @@ def _wait(
                 stderr=stderr,
                 pass_fds=passed,
                 # A killed parent would leave it recording.
-                preexec_fn=lambda: end_with_parent(parent),
+                preexec_fn=lambda: end_with_parent(parent),  # noqa: PLW1509 # prctl(2) only
             )
         )
         for signum in early:
