@@ -21,7 +21,8 @@ RUN_KEYS = {
     "boot", "run", "boot_id", "workload", "command", "label", "setup", "treatment", "tool_version",
     "point", "point_key", "kind", "warmup", "block", "round", "side", "order", "session", "seed",
     "sequential",
-    "start", "start_monotonic_s", "exit_status", "signal", "failure", "wall_s", "rusage", "cgroup",
+    "start", "start_monotonic_s", "exit_status", "signal", "failure", "wall_s", "rusage",
+    "left_behind", "cgroup",
     "metric", "captures",
 }  # fmt: skip
 
@@ -57,6 +58,7 @@ def test_a_bundle_holds_every_run_and_describes_it(recorder: Any, read_bundle: A
     assert (run["kind"], run["block"], run["side"], run["seed"]) == ("clean", 0, None, 7)
     assert 0 < run["wall_s"] < 10
     assert run["rusage"]["maxrss_bytes"] > 100_000
+    assert run["left_behind"] == []
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", run["start"])
     assert run["cgroup"] == Path("/proc/self/cgroup").read_text().splitlines()
     assert written.members["boots/0/runs/001/stdout"] == b"out\n"
