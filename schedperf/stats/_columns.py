@@ -18,7 +18,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import optimize
 
 from schedperf.model.verdict import CONFIDENCE, FEWEST_RUNS
 from schedperf.stats._correction import false_discovery
@@ -168,6 +167,8 @@ def _trend_of(variance: Floats, size: Floats) -> Floats:
     # Counts vary in proportion to their mean (Poisson), and what runs differ in by a fraction of
     # itself in proportion to its square. Both parts together, by weighted least squares: the
     # standard error of a variance is in proportion to it.
+    from scipy import optimize  # noqa: PLC0415 # its import takes time
+
     parts = np.column_stack((size, size**2)) / [size.mean(), (size**2).mean()]
     trend: Floats = parts[:, 0]
     for _ in range(TREND_STEPS):

@@ -19,9 +19,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy import optimize, special, stats
+from scipy import special
 
 from schedperf.stats._correction import false_discovery
+from schedperf.stats._densities import log_chi_squared, log_f
 from schedperf.stats._power import LEVEL, POWER
 from schedperf.stats._rows import Floats
 
@@ -172,6 +173,8 @@ def _overdispersion(sides: tuple[_Counts, _Counts]) -> float:
         return 0.0
     if excess(LARGEST_PHI) > 0.0:
         return LARGEST_PHI
+    from scipy import optimize  # noqa: PLC0415 # its import takes time
+
     return float(optimize.brentq(excess, 0.0, LARGEST_PHI))
 
 
@@ -209,8 +212,8 @@ def _drawn_to_one(seen: Floats, df: float, most_df: float) -> tuple[Floats, floa
 
 def _explain(seen: Floats, df: float, prior_df: float) -> float:
     if np.isinf(prior_df):
-        return float((stats.chi2.logpdf(seen * df, df) + np.log(df)).sum())
-    return float(stats.f.logpdf(seen, df, prior_df).sum())
+        return float((log_chi_squared(seen * df, df) + np.log(df)).sum())
+    return float(log_f(seen, df, prior_df).sum())
 
 
 def _independent_lines(sides: tuple[_Counts, _Counts], phi: float) -> float:

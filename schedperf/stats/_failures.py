@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy import special
 
 from schedperf.model.comparison import Verdict
 from schedperf.model.verdict import FALSE_DISCOVERY_RATE, reason_of
+from schedperf.stats._densities import fisher_p
 from schedperf.stats.verdicts import JudgedRow
 
 METRIC = "failed runs"
@@ -63,11 +64,9 @@ def _count(runs: pd.DataFrame) -> pd.DataFrame:
 def _row(key: tuple[Any, ...], side: str, base: tuple[int, int], new: tuple[int, int]) -> JudgedRow:
     # The pairs are failed runs and all runs.
     failed, n = zip(base, new, strict=True)
-    table = np.array([[failed[0], n[0] - failed[0]], [failed[1], n[1] - failed[1]]])
     test = "Boschloo" if max(n) <= MOST_BOSCHLOO else "Fisher"
-    exact = stats.boschloo_exact if test == "Boschloo" else stats.fisher_exact
     # Where every run failed there is nothing to tell the sides apart.
-    p = 1.0 if failed == n else float(exact(table).pvalue)
+    p = 1.0 if failed == n else _exact_p(failed, n, test)
     is_sure = p < FALSE_DISCOVERY_RATE
     # A side without any success has no results, which the comparison says by itself.
     has_results = failed[0] < n[0] and failed[1] < n[1]
@@ -108,6 +107,15 @@ def _row(key: tuple[Any, ...], side: str, base: tuple[int, int], new: tuple[int,
     )
 
 
+def _exact_p(failed: tuple[int, int], n: tuple[int, int], test: str) -> float:
+    if test == "Fisher":
+        return fisher_p(failed, n)
+    from scipy import stats  # noqa: PLC0415 # its import takes time
+
+    table = np.array([[failed[0], n[0] - failed[0]], [failed[1], n[1] - failed[1]]])
+    return float(stats.boschloo_exact(table).pvalue)
+
+
 def _advice(failed: tuple[int, int], n: tuple[int, int], side: str) -> str:
     # The number of runs without a failure that a later kernel, or this one, needs.
     proof = _runs_to_prove(failed[1] or failed[0], n[1] if failed[1] else n[0])
@@ -124,6 +132,13 @@ def _runs_to_prove(failed: int, n: int) -> int | None:
     if not failed:
         return None
     clean = np.arange(1, MOST_PROOF)
-    luck = np.asarray(stats.hypergeom.pmf(0, n + clean, failed, clean))
-    proof = clean[luck < FALSE_DISCOVERY_RATE]
+    # Hypergeometric: C(n + clean - failed, clean) / C(n + clean, clean).
+    luck = np.exp(
+        special.gammaln(n + clean - failed + 1)
+        - special.gammaln(n - failed + 1)
+        - special.gammaln(n + clean + 1)
+        + special.gammaln(n + 1)
+    )
+    # Rounding must not turn an exact 5% (1 of 180) into less.
+    proof = clean[luck < FALSE_DISCOVERY_RATE * (1.0 - 1e-9)]
     return int(proof[0]) if len(proof) else None

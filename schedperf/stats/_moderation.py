@@ -19,8 +19,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy import special, stats
+from scipy import special
 
+from schedperf.stats._densities import log_f
 from schedperf.stats._estimates import Estimates
 from schedperf.stats._rows import QUESTION, Floats, Integers, Rows, add_up, number_of
 from schedperf.stats.verdicts import FEWEST_POINTS
@@ -200,9 +201,7 @@ def _explain(sample: _Sample, prior: Sequence[float]) -> tuple[Floats, Floats]:
             spread = prior_df * scale[sample.sweep] + sample.df * sample.variance
             scale = number / sample.sum((prior_df + sample.df) / spread)
         at = scale[sample.sweep]
-        logs.append(
-            sample.sum(stats.f.logpdf(sample.variance / at, sample.df, prior_df) - np.log(at))
-        )
+        logs.append(sample.sum(log_f(sample.variance / at, sample.df, prior_df) - np.log(at)))
         scales.append(scale)
     weight = np.array(prior)[:, None] * np.exp(np.array(logs) - np.max(logs, axis=0))
     return weight / weight.sum(axis=0), np.array(scales)
@@ -233,9 +232,9 @@ def _rounds_do_not_matter(quotient: Floats, df: Floats) -> Floats:
     # Bayes' rule with a log-normal prior of the quotient of the two variances.
     prior = np.exp(-(ROUND_LOGS**2) / 2.0)
     prior /= prior.sum()
-    alike = stats.f.pdf(quotient, df, df)
+    alike = np.exp(log_f(quotient, df, df))
     factors = np.exp(ROUND_LOGS)[:, None]
-    different = (prior[:, None] * stats.f.pdf(quotient / factors, df, df) / factors).sum(axis=0)
+    different = (prior[:, None] * np.exp(log_f(quotient / factors, df, df)) / factors).sum(axis=0)
     weight: Floats = np.asarray((1.0 - ROUNDS_MATTER) * alike)
     share: Floats = weight / (weight + ROUNDS_MATTER * different)
     return share

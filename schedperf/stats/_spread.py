@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
+from schedperf.stats._densities import fisher_p
 from schedperf.stats._estimates import variances_of
 from schedperf.stats._rows import REPLICATIONS, Block, Flags, Floats, Integers, Rows
 
@@ -147,7 +148,9 @@ def find_modes(block: Block) -> Modes | None:
         rows=block.rows[chosen],
         high=counts,
         n=(n_base, n_new),
-        p_occupancy=np.array([_fisher(table, (n_base, n_new)) for table in counts]),
+        p_occupancy=np.array(
+            [fisher_p((base, new), (n_base, n_new)) for base, new in counts.tolist()]
+        ),
         effect=effect,
         se=se,
         df=df,
@@ -215,8 +218,3 @@ def _cell(values: Floats, is_member: Flags) -> tuple[Floats, Floats, Integers]:
     mean = np.where(is_member, values, 0.0).sum(axis=1) / np.maximum(n, 1)
     squares = np.where(is_member, (values - mean[:, None]) ** 2, 0.0).sum(axis=1)
     return mean, squares, n
-
-
-def _fisher(high: Integers, n: tuple[int, int]) -> float:
-    table = np.column_stack((high, np.array(n) - high))
-    return float(stats.fisher_exact(table).pvalue)

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 from schedperf.model.comparison import Sweep
 from schedperf.model.verdict import CHANGED, CONFIDENCE
+from schedperf.stats._densities import normal_tail
 from schedperf.stats._power import LEVEL
 from schedperf.stats._rows import Floats
 from schedperf.stats.verdicts import ratio_of
@@ -88,7 +89,7 @@ def _stouffer(points: Sequence[SweepPoint]) -> float | None:
     z = np.array(sizes) * np.sign([point.effect or 0.0 for point in noisy])
     weights = 1.0 / np.array([point.se or 1.0 for point in noisy])
     whole = float((weights * z).sum() / math.sqrt(float((weights**2).sum())))
-    return float(2.0 * stats.norm.sf(abs(whole)))
+    return normal_tail(whole)
 
 
 def _shape(points: Sequence[SweepPoint], effects: Floats, errors: Floats) -> str | None:
@@ -102,7 +103,7 @@ def _shape(points: Sequence[SweepPoint], effects: Floats, errors: Floats) -> str
     mean = (weights * effects).sum() / weights.sum()
     spread = (weights * (x - centre) ** 2).sum()
     slope = (weights * (x - centre) * effects).sum() / spread
-    if 2.0 * stats.norm.sf(abs(slope) * math.sqrt(spread)) >= LEVEL:
+    if normal_tail(slope * math.sqrt(spread)) >= LEVEL:
         return f"similar at all {name}"
     ends = mean + slope * (np.array([x.min(), x.max()]) - centre)
     if ends[0] * ends[1] < 0.0 and min(abs(ends)) > max(abs(ends)) / 4.0:

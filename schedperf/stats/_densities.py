@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Densities and tails of the distributions that the tests need.
+
+``scipy.stats`` has them all, but its import takes longer than most comparisons. Formulas: Johnson,
+Kotz and Balakrishnan, "Continuous Univariate Distributions", 2nd ed., sections 18.2 (chi-squared)
+and 27.2 (F).
+"""
+
+import numpy as np
+from scipy import special
+
+from schedperf.stats._rows import Floats
+
+# Probabilities that differ by less are equal but for rounding.
+TIE = 1e-7
+
+
+def normal_tail(z: float) -> float:
+    """Return the two-sided p of a standard normal value."""
+    return float(2.0 * special.ndtr(-abs(z)))
+
+
+def fisher_p(successes: tuple[int, int], n: tuple[int, int]) -> float:
+    """Return the two-sided p of Fisher's exact test.
+
+    The sum of the probabilities of all tables with the same margins that are at most as probable as
+    the observed one: Fisher, "The logic of inductive inference", J. R. Stat. Soc. 98 (1935).
+
+    :param successes: of ``n`` on both sides
+    """
+    total = sum(successes)
+    first = np.arange(max(0, total - n[1]), min(total, n[0]) + 1)
+    log_p = -sum(
+        special.betaln(k + 1.0, size - k + 1.0) + np.log(size + 1.0)
+        for k, size in ((first, n[0]), (total - first, n[1]))
+    )
+    p = np.exp(log_p - special.logsumexp(log_p))
+    return float(min(1.0, p[p <= p[successes[0] - first[0]] * (1.0 + TIE)].sum()))
+
+
+def log_chi_squared(x: Floats, df: float) -> Floats:
+    """Return the log density of the chi-squared distribution at positive values."""
+    half = df / 2.0
+    return np.asarray(
+        special.xlogy(half - 1.0, x) - x / 2.0 - special.gammaln(half) - half * np.log(2.0)
+    )
+
+
+def log_f(x: Floats, df: Floats | float, other_df: Floats | float) -> Floats:
+    """Return the log density of the F distribution at positive values.
+
+    :param df: degrees of freedom of the numerator
+    :param other_df: of the denominator
+    """
+    half, other = np.asarray(df) / 2.0, np.asarray(other_df) / 2.0
+    return np.asarray(
+        half * np.log(df)
+        + other * np.log(other_df)
+        + special.xlogy(half - 1.0, x)
+        - (half + other) * np.log(other_df + df * x)
+        - special.betaln(half, other)
+    )
