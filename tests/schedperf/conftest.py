@@ -40,7 +40,7 @@ class _Strings:
         return offset
 
 
-def _write_btf(
+def write_btf(
     rows: Sequence[BtfRow],
     *,
     order: str = "<",
@@ -89,7 +89,7 @@ def _write_btf(
 @pytest.fixture(scope="session")
 def make_btf() -> Callable[..., bytes]:
     """Write raw BTF: ``make_btf([("sd_llc_id", 0x38, 4, 1)], order=">") -> bytes``."""
-    return _write_btf
+    return write_btf
 
 
 @pytest.fixture(scope="session")

@@ -26,6 +26,7 @@ from typing import Any
 import pytest
 
 from schedperf.benchmarks import BadLine, all_parsers
+from schedperf.bundle.manifest import parse_host, parse_run
 from schedperf.bundle.open import open_bundle
 from schedperf.evidence.c2c.perf_text import is_c2c_text, parse_c2c_text
 from schedperf.evidence.layout.compare import analyse_kernels
@@ -34,10 +35,12 @@ from schedperf.evidence.pelt.capture import parse_bpf_pelt
 from schedperf.evidence.perf_stat.capture import parse_perf_stat
 from schedperf.evidence.placement.capture import parse_placement
 from schedperf.evidence.schedstat.capture import parse_schedstat
+from schedperf.evidence.schedstat.perf_sched import parse_sched_stats_report, read_sched_stats
 from schedperf.kernel.kallsyms import parse_kernel_symbols
 from schedperf.kernel.percpu_units import parse_percpu_log
 from schedperf.kernel.user_symbols import parse_user_symbols
 from schedperf.model.errors import InputError
+from schedperf.model.host import Host, read_host
 from schedperf.perf_data import Keep, read_perf_data
 from schedperf.tables.read import read_table
 from schedperf_generators.features import Feature
@@ -45,11 +48,17 @@ from schedperf_generators.memory import scheduler_kernel, scheduler_run
 from schedperf_generators.numa import Numa
 from schedperf_generators.perf_data import write_perf_data, write_perf_data_pipe
 from tests.conftest import bundle_members
+from tests.schedperf.conftest import write_btf
+from tests.schedperf.evidence.schedstat.conftest import (
+    write_report,
+    write_sched_stats_data,
+)
+from tests.schedperf.kernel.test_elf import link_kernel
 
 ROOT = Path(__file__).resolve().parents[2]
 BUNDLE = ROOT / "examples" / "cluster-percpu" / "base.tar.xz"
 SEED = 20261123
-# With the 16 formats below: 12,800 inputs in test-slow.
+# With the 22 formats below: 17,600 inputs in test-slow.
 CUTS, DAMAGED = 300, 500
 # CPU time for one input of some kB; most take milliseconds.
 MOST_SECONDS = 5.0
@@ -149,6 +158,26 @@ def _read_system_map(data: bytes, folder: Path) -> Iterable[str]:
     return _compare_layouts("System.map", _system_map(), data, folder)
 
 
+def _read_btf(data: bytes, folder: Path) -> Iterable[str]:
+    return _compare_layouts("btf", _btf(), data, folder)
+
+
+def _read_vmlinux(data: bytes, folder: Path) -> Iterable[str]:
+    return _compare_layouts("vmlinux", _vmlinux(), data, folder)
+
+
+def _read_sched_stats(data: bytes, folder: Path) -> Iterable[str]:
+    path = folder / "perf.data"
+    path.write_bytes(data)
+    read_sched_stats(path, "perf.data")
+    return ()
+
+
+def _read_sched_stats_report(data: bytes, _folder: Path) -> Iterable[str]:
+    parse_sched_stats_report(data.decode(errors="replace").splitlines(), "report")
+    return ()
+
+
 def _read_benchmarks(data: bytes, _folder: Path) -> Iterable[str]:
     lines = data.decode(errors="replace").splitlines()
     items = [item for parser in all_parsers().values() for item in parser.parse(lines, "stdout")]
@@ -181,12 +210,25 @@ def _of_bytes(parse: Callable[[bytes, str], object]) -> Read:
     return read
 
 
+def _decode_host(data: bytes, label: str) -> Host:
+    return read_host(parse_host(data, label))
+
+
 def _memory() -> Any:
     return scheduler_run("base", numa=Numa(cpus=4, nodes=2), scale=0.01).perf_data()
 
 
 def _system_map() -> bytes:
     return scheduler_kernel().system_map().encode()
+
+
+def _btf() -> bytes:
+    return write_btf([(f"variable_{i}", 64 * i, 4, 1) for i in range(40)])
+
+
+def _vmlinux() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        return link_kernel(Path(folder))
 
 
 def _table() -> bytes:
@@ -196,6 +238,11 @@ def _table() -> bytes:
 
 def _bundle() -> bytes:
     return lzma.compress(_tar(), preset=0)
+
+
+def _machine(count: int) -> dict[int, dict[str, int]]:
+    counts = {"sched_count": count, "newidle lb_gained": count, "ttwu_wake_remote": count}
+    return dict.fromkeys(range(4), counts)
 
 
 def _tar() -> bytes:
@@ -266,12 +313,23 @@ FORMATS: Mapping[str, _Format] = {
     "bundle": _Format(_tar, _read_bundle, _behind_the_end_of_a_tar),
     # A symbol table has no end and no count.
     "System.map, two sides": _Format(_system_map, _read_system_map, _anywhere),
+    "BTF, two sides": _Format(_btf, _read_btf),
+    "vmlinux, two sides": _Format(_vmlinux, _read_vmlinux),
     "kallsyms": _Format(
         lambda: scheduler_kernel().kallsyms().encode(), _of_text(parse_kernel_symbols), _anywhere
     ),
     "user symbols": _Format(_user_symbols, _of_bytes(parse_user_symbols)),
     # A machine may have fewer CPUs, and a CPU may have no domains.
     "schedstat": _Format(_member("schedstat/after"), _read_schedstat, _at_a_line_end),
+    # Nothing says how many snapshots follow, or how many CPUs and domains a machine has.
+    "perf sched stats record": _Format(
+        lambda: write_sched_stats_data(17, {1: _machine(2), 2: _machine(5)}), _read_sched_stats
+    ),
+    "perf sched stats report": _Format(
+        lambda: write_report(17, _machine(5)).encode(), _read_sched_stats_report
+    ),
+    "host.json": _Format(_member("host.json"), _of_bytes(_decode_host)),
+    "run.json": _Format(_member("runs/001/run.json"), _of_bytes(parse_run)),
     "PELT": _Format(_member("bpf_pelt/pelt.json"), _of_bytes(parse_bpf_pelt)),
     "placement": _Format(_member("bpf_placement/placement.json"), _of_bytes(parse_placement)),
     "kernel log": _Format(

@@ -7,6 +7,7 @@ import shutil
 import struct
 import subprocess
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -53,28 +54,28 @@ def read(data: bytes) -> ElfKernel:
     return read_elf(io.BytesIO(data), "vmlinux")
 
 
+def link_kernel(folder: Path, *options: str, base: int = 0x800000, script: str = SCRIPT) -> bytes:
+    """Compile and link (``-c``: compile only) a file like vmlinux; skip without a compiler."""
+    if shutil.which("gcc") is None:
+        pytest.skip("gcc is not installed; apt-get install gcc")
+    (folder / "k.c").write_text(SOURCE)
+    (folder / "k.ld").write_text(script.replace("BASE", hex(base)))
+    command = ["gcc", "-nostdlib", "-static", "-fno-pie", "-no-pie", "-Wl,--build-id=0xc0ffee"]
+    linking = ["-c"] if "-c" in options else ["-Wl,-T,k.ld", "-Wl,-z,norelro"]
+    more = [option for option in options if option != "-c"]
+    if "-c" in options:
+        command = ["gcc"]
+    subprocess.run(
+        [*command, *linking, *more, "k.c", "-o", "out"], cwd=folder, check=True,
+        capture_output=True,
+    )  # fmt: skip
+    return (folder / "out").read_bytes()
+
+
 @pytest.fixture(scope="module")
 def build(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., bytes]:
     """Compile and link: ``build(base=0)``; skip where there is no compiler."""
-    if shutil.which("gcc") is None:
-        pytest.skip("gcc is not installed; apt-get install gcc")
-    folder = tmp_path_factory.mktemp("elf")
-    (folder / "k.c").write_text(SOURCE)
-
-    def make(*options: str, base: int = 0x800000, script: str = SCRIPT) -> bytes:
-        (folder / "k.ld").write_text(script.replace("BASE", hex(base)))
-        command = ["gcc", "-nostdlib", "-static", "-fno-pie", "-no-pie", "-Wl,--build-id=0xc0ffee"]
-        linking = ["-c"] if "-c" in options else ["-Wl,-T,k.ld", "-Wl,-z,norelro"]
-        more = [option for option in options if option != "-c"]
-        if "-c" in options:
-            command = ["gcc"]
-        subprocess.run(
-            [*command, *linking, *more, "k.c", "-o", "out"], cwd=folder, check=True,
-            capture_output=True,
-        )  # fmt: skip
-        return (folder / "out").read_bytes()
-
-    return make
+    return partial(link_kernel, tmp_path_factory.mktemp("elf"))
 
 
 @pytest.mark.parametrize("base", [0, 0x800000])

@@ -112,33 +112,34 @@ def make_schedstat() -> Callable[..., str]:
     return write_schedstat
 
 
+def write_report(version: int, machine: Machine, *, name: str = "0", jiffies: int = 150000) -> str:
+    """Write what ``perf sched stats report`` prints for changes of CPUs with one domain."""
+    cpus = f"{min(machine)}-{max(machine)}, \b\b"
+    lines = ["Columns description", "-" * 100, "COUNT\t\t\t-> Value of the field"]
+    lines += [f"{'Time elapsed (in jiffies)':<65}: {jiffies:>11}", "-" * 100]
+    heads: list[tuple[str, str, Counts]] = [
+        ("CPU <ALL CPUS SUMMARY>", f"CPU <ALL CPUS SUMMARY>, DOMAIN {name}", {})
+    ]
+    heads += [
+        (f"CPU {cpu}", f"CPU {cpu}, DOMAIN {name} CPUS <{cpus}>", counts)
+        for cpu, counts in machine.items()
+    ]
+    for of_cpu, of_domain, counts in heads:
+        lines += [of_cpu, "-" * 100, "DESC   COUNT   PCT_CHANGE", "-" * 100]
+        values = numbers(CPU_ORDER, counts)
+        lines += [
+            f"{text:<65}: {one:>11}  (  21.57% )"
+            for text, one in zip(CPU_SENTENCES, values, strict=True)
+        ]
+        lines += ["-" * 100, of_domain, "-" * 100, "DESC   COUNT   AVG_JIFFIES"]
+        lines += report_of_domain(version, counts)
+    return "\n".join(lines) + "\n"
+
+
 @pytest.fixture
 def make_report() -> Callable[..., str]:
     """Write what ``perf sched stats report`` prints for changes of CPUs with one domain."""
-
-    def make(version: int, machine: Machine, *, name: str = "0", jiffies: int = 150000) -> str:
-        cpus = f"{min(machine)}-{max(machine)}, \b\b"
-        lines = ["Columns description", "-" * 100, "COUNT\t\t\t-> Value of the field"]
-        lines += [f"{'Time elapsed (in jiffies)':<65}: {jiffies:>11}", "-" * 100]
-        heads: list[tuple[str, str, Counts]] = [
-            ("CPU <ALL CPUS SUMMARY>", f"CPU <ALL CPUS SUMMARY>, DOMAIN {name}", {})
-        ]
-        heads += [
-            (f"CPU {cpu}", f"CPU {cpu}, DOMAIN {name} CPUS <{cpus}>", counts)
-            for cpu, counts in machine.items()
-        ]
-        for of_cpu, of_domain, counts in heads:
-            lines += [of_cpu, "-" * 100, "DESC   COUNT   PCT_CHANGE", "-" * 100]
-            values = numbers(CPU_ORDER, counts)
-            lines += [
-                f"{text:<65}: {one:>11}  (  21.57% )"
-                for text, one in zip(CPU_SENTENCES, values, strict=True)
-            ]
-            lines += ["-" * 100, of_domain, "-" * 100, "DESC   COUNT   AVG_JIFFIES"]
-            lines += report_of_domain(version, counts)
-        return "\n".join(lines) + "\n"
-
-    return make
+    return write_report
 
 
 def report_of_domain(version: int, counts: Counts) -> list[str]:
@@ -159,47 +160,48 @@ def report_of_domain(version: int, counts: Counts) -> list[str]:
     return lines
 
 
-@pytest.fixture
-def make_sched_stats_data() -> Callable[..., bytes]:
+def write_sched_stats_data(
+    version: int,
+    moments: Mapping[int, Machine],
+    *,
+    form: str = "patches",
+    name: str = "MC",
+    features: int = 0,
+    order: str = "<",
+) -> bytes:
     """Write the perf.data of ``perf sched stats record``: snapshots by time stamp.
 
-    ``form`` is "patches" (records 83 and 84) or "upstream" (85 and 86, domains in the header).
+    :param form: "patches" (records 83 and 84) or "upstream" (85 and 86, domains in the header)
     """
-
-    def make(
-        version: int,
-        moments: Mapping[int, Machine],
-        *,
-        form: str = "patches",
-        name: str = "MC",
-        features: int = 0,
-        order: str = "<",
-    ) -> bytes:
-        writer = write_patches if form == "patches" else write_upstream
-        records = b"".join(
-            writer(
-                version=version,
-                time=time,
-                cpu=cpu,
-                counts=counts,
-                name=name,
-                order=order,
-                cpus=len(machine),
-            )
-            for time, machine in moments.items()
-            for cpu, counts in machine.items()
+    writer = write_patches if form == "patches" else write_upstream
+    records = b"".join(
+        writer(
+            version=version,
+            time=time,
+            cpu=cpu,
+            counts=counts,
+            name=name,
+            order=order,
+            cpus=len(machine),
         )
-        bits = features | (1 << 32 if form == "upstream" else 0)
-        magic = b"PERFILE2" if order == "<" else b"2ELIFREP"
-        header = magic + struct.pack(f"{order}6Q", 104, 152, 104, 0, 104, len(records))
-        header += struct.pack(f"{order}6Q", 0, 0, bits, 0, 0, 0)
-        tail = b""
-        if form == "upstream":
-            info = header_info(version, next(iter(moments.values())), name, order)
-            tail = struct.pack(f"{order}2Q", len(header + records) + 16, len(info)) + info
-        return header + records + tail
+        for time, machine in moments.items()
+        for cpu, counts in machine.items()
+    )
+    bits = features | (1 << 32 if form == "upstream" else 0)
+    magic = b"PERFILE2" if order == "<" else b"2ELIFREP"
+    header = magic + struct.pack(f"{order}6Q", 104, 152, 104, 0, 104, len(records))
+    header += struct.pack(f"{order}6Q", 0, 0, bits, 0, 0, 0)
+    tail = b""
+    if form == "upstream":
+        info = header_info(version, next(iter(moments.values())), name, order)
+        tail = struct.pack(f"{order}2Q", len(header + records) + 16, len(info)) + info
+    return header + records + tail
 
-    return make
+
+@pytest.fixture
+def make_sched_stats_data() -> Callable[..., bytes]:
+    """Write the perf.data of ``perf sched stats record``: snapshots by time stamp."""
+    return write_sched_stats_data
 
 
 def record_of(kind: int, body: bytes, order: str) -> bytes:
