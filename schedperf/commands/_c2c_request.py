@@ -222,7 +222,8 @@ def _describe_source(source: Memory, role: Role | None, sort: SortKey) -> C2cSou
         )
     # What is not measured on two sides is a note of their comparison.
     notes = [note for profile in profiles for note in profile.notes] if role is None else []
-    keys = dict.fromkeys(key for profile in profiles for key in profile.totals)
+    # A run without a total, as a report text may be, leaves the sum unknown.
+    keys = [key for key in first.totals if all(key in profile.totals for profile in profiles)]
     seen = see_lines(source.side.runs).values()
     return C2cSource(
         side=role,
@@ -237,7 +238,7 @@ def _describe_source(source: Memory, role: Role | None, sort: SortKey) -> C2cSou
         period=first.period,
         ldlat=first.ldlat,
         line_bytes=first.line_bytes,
-        totals={key: sum(profile.totals.get(key, 0) for profile in profiles) for key in keys},
+        totals={key: sum(profile.totals[key] for profile in profiles) for key in keys},
         lines=tuple(map(_describe_line, sorted(seen, key=_ORDERS[sort], reverse=True))),
         damage=tuple(dict.fromkeys(each for profile in profiles for each in profile.damage)),
         notes=tuple(dict.fromkeys((*source.side.notes, *notes))),
