@@ -21,7 +21,8 @@ KERNEL_PID = 0xFFFFFFFF
 # PERF_RECORD_KSYMBOL_TYPE_*.
 KSYMBOL_BPF, KSYMBOL_OUT_OF_LINE = 1, 2
 # PROT_READ | PROT_EXEC and MAP_PRIVATE, as for code.
-_PROT_CODE, _MAP_PRIVATE = 5, 2
+PROT_READ, PROT_WRITE, PROT_EXEC = 1, 2, 4
+_MAP_PRIVATE = 2
 
 
 class Record(Protocol):
@@ -141,6 +142,7 @@ class Mmap2(SideBand):
     """A file is mapped; with a build id instead of the inode if ``build_id`` is set.
 
     :param build_id: 20 bytes, or fewer
+    :param protection: bits of PROT_READ, PROT_WRITE and PROT_EXEC
     """
 
     start: int
@@ -150,6 +152,7 @@ class Mmap2(SideBand):
     mode: int = MODE_USER
     build_id: bytes | None = None
     inode: int = 4711
+    protection: int = PROT_READ | PROT_EXEC
 
     def pack(self, order: str, events: tuple[Event, ...]) -> bytes:
         """Return PERF_RECORD_MMAP2."""
@@ -159,7 +162,7 @@ class Mmap2(SideBand):
             body += pack(order, "2I2Q", 8, 1, self.inode, 0)
         else:
             body += pack(order, "B3x", len(self.build_id)) + self.build_id.ljust(20, b"\0")
-        body += pack(order, "2I", _PROT_CODE, _MAP_PRIVATE) + name_bytes(self.path)
+        body += pack(order, "2I", self.protection, _MAP_PRIVATE) + name_bytes(self.path)
         misc = self.mode | _MISC_MMAP_BUILD_ID * (self.build_id is not None)
         return record_bytes(order, 10, misc, body + self.trailer(order, events))
 

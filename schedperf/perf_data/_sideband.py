@@ -48,10 +48,14 @@ _MMAP, _COMM, _EXIT, _THROTTLE, _FORK, _MMAP2, _KSYMBOL = 1, 3, 4, 5, 7, 10, 17
 # PERF_RECORD_MISC_COMM_EXEC: the name is that of a new program; PERF_RECORD_MISC_FORK_EXEC: perf
 # synthesized the record, and all of the child's mappings follow.
 _MISC_EXEC = 1 << 13
+# PERF_RECORD_MISC_MMAP_DATA: the mapping is not executable.
+_MISC_MMAP_DATA = 1 << 13
 _MISC_MMAP_BUILD_ID = 1 << 14
 # Offset of the file's name in a record.
 _NAME_OFFSETS = {_MMAP: 40, _MMAP2: 72}
 _BUILD_ID_OFFSET = 40
+# Of PERF_RECORD_MMAP2: the protection, of which PROT_EXEC is one bit.
+_PROT_OFFSET, _PROT_EXEC = 64, 4
 # In PERF_RECORD_THROTTLE, the id follows the time.
 _THROTTLE_ID_OFFSET = 8
 _BUILD_ID_MOST_BYTES = 20
@@ -60,7 +64,7 @@ _BUILD_ID_MOST_BYTES = 20
 _KERNEL_PID = 0xFFFFFFFF
 # The pid of all processes outside of the recorder's pid namespace; the idle task has no mappings.
 _FOREIGN_PID = 0
-# Names of executable memory without a file: is_anon_memory and is_no_dso_memory of perf.
+# Names of memory without a file: is_anon_memory and is_no_dso_memory of perf.
 _ANONYMOUS = ("//anon", "/dev/zero", "/anon_hugepage", "[stack", "/SYSV", "[heap]")
 _GUEST_MAP = "[guest.kernel.kallsyms"
 _LAST_ADDRESS = (1 << 64) - 1
@@ -306,8 +310,9 @@ class _Reader:
                 self.kernel = KernelText(symbol=name.removeprefix(KERNEL_MAP), address=page_offset)
             page_offset = (start - page_offset) & _LAST_ADDRESS
         if line != KERNEL_LINE and name.startswith(_ANONYMOUS):
-            # Code that the process generates, as in map__new of perf.
-            name, page_offset = generated_code_of(pid), start
+            # Executable, it is code that the process generates, as in map__new of perf.
+            page_offset = start
+            name = generated_code_of(pid) if _is_executable(record, offset) else name
         file = self.number_of_file(name, _build_id(record, offset) or self.build_ids.get(name))
         end = min(start + length, _LAST_ADDRESS)
         self.maps.append((line, start, end, file, page_offset))
@@ -420,6 +425,14 @@ class _Reader:
         ]
         changes.sort(key=lambda change: (change[2], change[3]))
         return _Timelines([(pid, time, space) for pid, time, _, _, space in changes], UNKNOWN_LINE)
+
+
+def _is_executable(record: _Record, offset: int) -> bool:
+    if record.kind == _MMAP:
+        return not record.misc & _MISC_MMAP_DATA
+    body = record.body
+    protection = Cursor(body.data, body.order, offset + _PROT_OFFSET, body.end, body.label)
+    return bool(protection.u32() & _PROT_EXEC)
 
 
 def _build_id(record: _Record, offset: int) -> str | None:

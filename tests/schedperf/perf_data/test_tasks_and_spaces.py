@@ -12,7 +12,16 @@ from schedperf.perf_data import Keep, Recording, read_perf_data
 from schedperf.perf_data.recording import KERNEL_SPACE, NO_FILE
 from schedperf_generators.events import PLAIN, Event, SampleType
 from schedperf_generators.perf_data import PerfData, write_perf_data
-from schedperf_generators.records import KERNEL_PID, Comm, Exit, Fork, Mmap, Mmap2
+from schedperf_generators.records import (
+    KERNEL_PID,
+    PROT_READ,
+    PROT_WRITE,
+    Comm,
+    Exit,
+    Fork,
+    Mmap,
+    Mmap2,
+)
 from schedperf_generators.samples import (
     CONTEXT_USER,
     MODE_GUEST_USER,
@@ -235,6 +244,17 @@ def test_memory_without_a_file_is_generated_code_of_its_process(path: str) -> No
         "/tmp/perf-7.map", "/tmp/perf-8.map"
     }  # fmt: skip
     assert set(offsets.tolist()) == {CODE + 8}
+
+
+def test_only_executable_memory_without_a_file_is_generated_code() -> None:
+    data = Mmap2(
+        pid=7, start=CODE, length=0x1000, path="//anon", page_offset=9,
+        protection=PROT_READ | PROT_WRITE,
+    )  # fmt: skip
+    recording = read(data, user(7, 5))
+    files, offsets = recording.spaces.find(recording.samples.space, np.array([CODE + 8], np.uint64))
+    assert [recording.files[file].path for file in files] == ["//anon"]
+    assert offsets.tolist() == [CODE + 8]
 
 
 def test_what_is_mapped_over_and_over_is_resolved_as_of_each_time() -> None:
