@@ -2,6 +2,7 @@
 """Our profile of a file is perf report's: total periods, and the hottest rows."""
 
 import gzip
+import re
 import shutil
 import subprocess
 import zlib
@@ -37,8 +38,8 @@ LEVELS = {
     MODE_KERNEL: "k", MODE_USER: ".", MODE_GUEST_KERNEL: "g", MODE_GUEST_USER: "u",
     MODE_HYPERVISOR: "H",
 }  # fmt: skip
-# Mappings without a file, in which perf prints addresses of the process.
-NAMELESS = ("//anon", "/dev/zero", "/anon_hugepage", "[stack", "[heap]", "/SYSV", "[JIT]", "anon")
+# How perf calls the code that a process generates.
+GENERATED = re.compile(r"perf-(\d+)\.map")
 UNKNOWN = "[unknown]"
 # The pid of a process outside of the recorder's pid namespace, and of one that is about to end.
 FOREIGN_PIDS = (0, -1, 0xFFFFFFFF)
@@ -69,9 +70,9 @@ def added(one: Counted, other: Counted) -> Counted:
     return Counted(one.samples + other.samples, one.period + other.period)
 
 
-def file_name(name: str) -> str:
-    """Return one name for all memory without a file, which perf names after the process."""
-    return NAMELESS[0] if name.startswith(NAMELESS) else name
+def file_name(path: str) -> str:
+    """Return perf's name of a mapped file."""
+    return GENERATED.sub(r"[JIT] tid \1", PurePosixPath(path).name)
 
 
 def event_name(recording: Recording, name: str) -> str:
@@ -102,10 +103,9 @@ def by_address(recording: Recording) -> Rows:
         if is_foreign_code(recording, row):
             name, address = UNKNOWN, 0
         elif level in {".", "u"}:
-            name = UNKNOWN if files[row] == NO_FILE else recording.files[files[row]].path
-            if not name.startswith(NAMELESS):
-                name, address = PurePosixPath(name).name, int(offsets[row])
-            name = file_name(name)
+            name = UNKNOWN
+            if files[row] != NO_FILE:
+                name, address = file_name(recording.files[files[row]].path), int(offsets[row])
         event = event_name(recording, recording.events[samples.event[row]].name)
         place = Place(event, int(samples.cpu[row]), level, name, address)
         counted = Counted(int(samples.count[row]), int(samples.period[row]))
@@ -151,7 +151,7 @@ def perf_place(row: Reported, offsets: Mapping[tuple[str, int], int]) -> Place:
     if row.level == "." and row.pid in FOREIGN_PIDS:
         name, address = UNKNOWN, 0
     elif row.level in {".", "u"}:
-        name = file_name(row.dso)
+        name = row.dso
     else:
         # Until perf has looked for a module's symbols, it prints offsets in the module.
         address = offsets.get((row.dso, address), address)
@@ -249,7 +249,7 @@ def by_symbol(recording: Recording, naming: Naming) -> Mapping[Named, Counted]:
         place = placed.places[code]
         unresolved = place.symbol.endswith(" unresolved")
         symbol = "" if unresolved else naming.symbol(place.dso, place.symbol)
-        dso = file_name(place.dso)
+        dso = place.dso
         if dso == "unknown" or is_foreign_code(recording, number):
             dso, symbol = UNKNOWN, ""
         event = recording.events[samples.event[number]].name
@@ -263,7 +263,7 @@ def perf_by_symbol(path: Path, naming: Naming) -> Mapping[Named, Counted]:
     """Return perf's rows by symbol, with our names of files."""
     rows: dict[Named, Counted] = defaultdict(lambda: NOTHING)
     for row, counted in perf_report(path, "--no-demangle", keys="cpu,pid,dso,symbol").items():
-        dso = KERNEL if row.dso == "[kernel.kallsyms]" else file_name(row.dso)
+        dso = KERNEL if row.dso == "[kernel.kallsyms]" else row.dso
         symbol = "" if row.symbol.startswith("0x") else naming.symbol(dso, row.symbol)
         if row.level == "." and row.pid in FOREIGN_PIDS:
             dso, symbol = UNKNOWN, ""
