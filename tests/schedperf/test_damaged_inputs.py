@@ -101,7 +101,7 @@ def _in_the_memory_topology(whole: bytes, end: int) -> bool:
     (features,) = struct.unpack_from("<Q", whole, _FEATURES)
     index = (features & ((1 << Feature.MEM_TOPOLOGY) - 1)).bit_count()
     (start,) = struct.unpack_from("<Q", whole, offset + size + 16 * index)
-    return bool(end > start)
+    return bool(end >= start)
 
 
 def _at_the_end_of_a_record(whole: bytes, end: int) -> bool:
