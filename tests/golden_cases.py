@@ -43,6 +43,7 @@ def example(name: str) -> Case:
     compared = comparison(f"example-{name}", inputs.example(name), files)
     more = {
         "all.md": f"compare {files} --all --format markdown",
+        "lkml.txt": f"compare {files} --format lkml",
         "results.csv": f"compare {files} --format csv",
         "show.txt": "show --runs base.tar.xz",
     }

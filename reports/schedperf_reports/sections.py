@@ -47,6 +47,7 @@ class ReportSection:
     :param chapter: one of ``CHAPTERS``
     :param is_analysis: shows the analysis of that name in :attr:`Comparison.sections`
     :param retitle: says its title in one report; None where that is always the same
+    :param mail_rows: rows of its first table that a plain mail has; 0: none
     """
 
     name: str
@@ -56,6 +57,7 @@ class ReportSection:
     describe: Describe
     is_analysis: bool
     retitle: Retitle | None = None
+    mail_rows: int = 0
 
     @property
     def is_absent(self) -> bool:
@@ -80,6 +82,7 @@ def report_section(
     order: int,
     is_analysis: bool = False,
     retitle: Retitle | None = None,
+    mail_rows: int = 0,
 ) -> Callable[[Describe], Describe]:
     """Register the decorated generator as the report section of that name."""
 
@@ -92,6 +95,7 @@ def report_section(
             describe=describe,
             is_analysis=is_analysis,
             retitle=retitle,
+            mail_rows=mail_rows,
         )
         registry.add(name, section)
         return describe

@@ -22,7 +22,9 @@ _TOTAL_COLUMNS = tuple(
 )
 
 
-@report_section("counters", title="Counters", chapter="scheduler", order=50, is_analysis=True)
+@report_section(
+    "counters", title="Counters", chapter="scheduler", order=50, is_analysis=True, mail_rows=4
+)
 def counters(comparison: Comparison) -> Iterator[Block]:
     """Show the counts of each workload and point, and the events that were not counted."""
     data = record_of(comparison, Counters)

@@ -263,12 +263,13 @@ def _values(difference: Difference) -> str:
 
 
 def _who(sides: Sequence[SideSummary]) -> Iterator[Item]:
-    machines = _who_was_compared(sides)
+    machines = describe_machines(sides)
     if machines:
         yield Item(text=machines, evidence=("environment",))
 
 
-def _who_was_compared(sides: Sequence[SideSummary]) -> str:
+def describe_machines(sides: Sequence[SideSummary]) -> str:
+    """Return the machine and the kernel of all sides; "" if no side records them."""
     # Tables of numbers record no machine; the answer above states this.
     if not _have_machines(sides):
         return ""
@@ -285,7 +286,7 @@ def _have_machines(sides: Sequence[SideSummary]) -> bool:
 def _sides_table(sides: Sequence[SideSummary]) -> Table:
     labels = any(side.label != side.name for side in sides)
     machines = _have_machines(sides)
-    compared = _who_was_compared(sides)
+    compared = describe_machines(sides)
     return Table(
         caption=f"{count_of(len(sides), 'side')} compared{f': {compared}' if compared else ''}",
         columns=(

@@ -42,7 +42,9 @@ _BY_NODE = (
 _BASIS = "samples"
 
 
-@report_section("profile", title="Hot symbols", chapter="profile", order=10, is_analysis=True)
+@report_section(
+    "profile", title="Hot symbols", chapter="profile", order=10, is_analysis=True, mail_rows=8
+)
 def profile(comparison: Comparison) -> Iterator[Block]:
     """Yield what was sampled, the flame graph, then the tables of each point."""
     data = record_of(comparison, Profile)

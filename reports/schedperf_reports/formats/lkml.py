@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The result as plain text for a mailing list: ASCII, at most 72 columns.
+
+::
+
+    result              base           new        change            95% CI  n
+    hackbench time  1.737s +-2%  2.117s +-3%  +21.8%  [+16.1%, +27.9%]  8
+
+It goes into a mail or a cover letter, whose readers have no options to ask for more.
+"""
+
+import re
+import shlex
+import statistics
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from rich.console import RenderableType
+
+from schedperf.model.comparison import Comparison, Row, RunValue, SideSummary
+from schedperf.model.units import MISSING, Scale, scale_for
+from schedperf_reports.blocks import (
+    REFERENCE_PRIORITY,
+    Block,
+    Cell,
+    Column,
+    Headline,
+    Item,
+    Items,
+    Table,
+    Text,
+)
+from schedperf_reports.formats import Options, output_format
+from schedperf_reports.sections import ReportSection, shown_sections
+from schedperf_reports.text.terminal import draw_section, write_text
+from schedperf_reports.verdict.comparable import describe_machines
+from schedperf_reports.verdict.findings import NOT_A_CAUSE, NOTHING_DECIDED, in_short
+from schedperf_reports.words.rows import (
+    count_values,
+    describe_directions,
+    has_changed,
+    name_rows,
+    name_side,
+    name_with_role,
+)
+from schedperf_reports.words.units import format_change, format_interval, is_wide
+
+# A reply that quotes it twice ("> > ") still fits into 76 columns.
+WIDTH = 72
+MOST_RESULTS = 24
+MOST_FINDINGS = 3
+# Columns of evidence: q and what a reference needs are left out.
+MOST_PRIORITY = 2
+# Enough digits of a digest to name a recording.
+DIGEST_DIGITS = 16
+# base and one new side
+PAIR = 2
+
+ASCII = str.maketrans(
+    {
+        "→": "->",
+        "←": "<-",
+        "±": "+-",
+        "≥": ">=",
+        "≤": "<=",
+        "≈": "~",
+        "·": "*",
+        "\N{MICRO SIGN}": "u",
+        "\N{GREEK SMALL LETTER MU}": "u",
+        "\N{MULTIPLICATION SIGN}": "x",
+        "\N{EN DASH}": "-",
+        "\N{EM DASH}": "-",
+        "\N{MINUS SIGN}": "-",
+        "\N{LEFT SINGLE QUOTATION MARK}": "'",
+        "\N{RIGHT SINGLE QUOTATION MARK}": "'",
+        "“": '"',
+        "”": '"',
+    }
+)
+_CUT = re.compile(r"\S{0,2}…")
+
+
+@output_format("lkml")
+def lkml(comparison: Comparison, _options: Options) -> str:
+    """Plain text for a mailing list: ASCII, 72 columns, the numbers and their basis."""
+    drawn = write_text(_draw(comparison), WIDTH, colour=False)
+    # A name that was cut to a column keeps its length.
+    return _CUT.sub(lambda cut: "." * len(cut[0]), drawn)
+
+
+def to_ascii(text: str) -> str:
+    """Return a text in ASCII.
+
+    >>> to_ascii("base → new ±2%, naïve …")
+    'base -> new +-2%, naive ...'
+    """
+    spelled = unicodedata.normalize("NFKD", text.translate(ASCII))
+    letters = "".join(letter for letter in spelled if not unicodedata.combining(letter))
+    return letters.encode("ascii", "replace").decode()
+
+
+def _draw(comparison: Comparison) -> Iterator[RenderableType]:
+    for index, (title, blocks) in enumerate(_parts(comparison)):
+        if index:
+            yield ""
+        yield from draw_section(map(_spell, blocks), title, WIDTH, see="", is_dense=True)
+
+
+def _spell(block: Block) -> Block:
+    # Before lines are broken and columns aligned: "->" is wider than an arrow.
+    match block:
+        case Text() | Headline():
+            return replace(block, text=to_ascii(block.text))
+        case Items():
+            items = (replace(item, text=to_ascii(item.text)) for item in block.items)
+            return replace(block, items=tuple(items))
+        case Table():
+            titles = (replace(each, title=to_ascii(each.title)) for each in block.columns)
+            rows = (
+                tuple(replace(cell, text=to_ascii(cell.text)) for cell in row) for row in block.rows
+            )
+            return replace(
+                block, caption=to_ascii(block.caption), columns=tuple(titles), rows=tuple(rows)
+            )
+    return block
+
+
+def _parts(comparison: Comparison) -> Iterator[tuple[str | None, Iterable[Block]]]:
+    sections = shown_sections(comparison)
+    # The verdict, which is first, and what differs between the sides.
+    above = sections[0].describe(comparison)
+    yield None, (block for block in above if isinstance(block, (Headline, Items, Text)))
+    if comparison.rows:
+        yield None, (_results(comparison),)
+    # With several sides, each would have tables of its own.
+    if len(comparison.sides) == PAIR:
+        for section in sections:
+            table = _evidence(section, comparison)
+            if table is not None:
+                yield section.title, (table,)
+    findings = tuple(_findings(comparison))
+    if findings:
+        yield "Reasons" if has_changed(comparison) else "Findings", findings
+    yield "Recordings", _recordings(comparison)
+
+
+def _results(comparison: Comparison) -> Table:
+    rows = [row for row in comparison.rows if row.family == "primary"] or comparison.rows
+    base, *others = map(name_side, comparison.sides)
+    directions = describe_directions(rows)
+    deviation = "+-: standard deviation of the runs"
+    return Table(
+        caption=f"{deviation}; {directions}" if directions else deviation,
+        columns=(
+            Column(title="result"),
+            Column(title=base, align="right", priority=1),
+            Column(title=others[0] if len(others) == 1 else "side", align="right", priority=1),
+            Column(title="change [95% CI]", align="right"),
+            Column(title="n", align="right"),
+        ),
+        rows=tuple(_rows(rows, comparison.sides)),
+        limit=MOST_RESULTS,
+    )
+
+
+def _rows(rows: Sequence[Row], sides: Sequence[SideSummary]) -> Iterator[tuple[Cell, ...]]:
+    names = name_rows(rows)
+    if len(sides) == PAIR:
+        yield from (_row(name, rows[index]) for index, name in names.items())
+        return
+    # A heading for each result, and a row for each side below it.
+    of_side = {side.name: name_side(side) for side in sides}
+    results: dict[tuple[str, ...], list[int]] = {}
+    for index, row in enumerate(rows):
+        results.setdefault(row.question, []).append(index)
+    for indices in results.values():
+        yield (Cell(text=names[indices[0]]), *(Cell(text="") for _ in range(4)))
+        for index in indices:
+            yield _row(f"  {of_side[rows[index].side]}", rows[index])
+
+
+def _row(name: str, row: Row) -> tuple[Cell, ...]:
+    scale = scale_for(row.unit, row.base, row.new)
+    texts = (
+        name,
+        _mean(row.base, row.values_base, scale),
+        _mean(row.new, row.values_new, scale),
+        _change(row),
+        count_values(row),
+    )
+    return tuple(Cell(text=text) for text in texts)
+
+
+def _change(row: Row) -> str:
+    wide = is_wide(row.ci_low, row.ci_high)
+    interval = "[too wide]" if wide else format_interval(row.ci_low, row.ci_high)
+    return f"{format_change(row.ratio)} {interval}"
+
+
+def _mean(mean: float | None, runs: Sequence[RunValue], scale: Scale) -> str:
+    if mean is None:
+        return MISSING
+    text = f"{scale.format(mean)}{scale.unit}"
+    values = [run.value for run in runs]
+    if len(values) == 1 or not mean:
+        return text
+    deviation = 100.0 * statistics.stdev(values) / abs(mean)
+    return f"{text} +-{deviation:.{int(deviation < 1.0)}f}%"
+
+
+def _evidence(section: ReportSection, comparison: Comparison) -> Table | None:
+    blocks = section.describe(comparison) if section.mail_rows else ()
+    table = next((block for block in blocks if isinstance(block, Table) and block.rows), None)
+    if table is None:
+        return None
+    rows = table.rows[: section.mail_rows]
+    shown = [
+        index
+        for index, column in enumerate(table.columns)
+        if column.priority < MOST_PRIORITY or _is_common(index, column, rows)
+    ]
+    return replace(
+        table,
+        columns=tuple(table.columns[index] for index in shown),
+        rows=tuple(tuple(row[index] for index in shown) for row in rows),
+        limit=None,
+    )
+
+
+def _is_common(index: int, column: Column, rows: Sequence[Sequence[Cell]]) -> bool:
+    # The caption states a text that is the same in all rows, as the unit of rates.
+    has_text = column.align == "left" and column.priority < REFERENCE_PRIORITY
+    return has_text and len({row[index].text for row in rows}) == 1
+
+
+def _findings(comparison: Comparison) -> Iterator[Block]:
+    reasons = [each for each in comparison.findings if each.bearing == "reason"]
+    if reasons:
+        items = (Item(text=in_short(each.claim)) for each in reasons[:MOST_FINDINGS])
+        yield Items(items=tuple(items), ordered=True)
+        yield Text(text=NOT_A_CAUSE if has_changed(comparison) else NOTHING_DECIDED)
+    unseen = (in_short(each.claim) for each in comparison.findings if each.bearing == "unseen")
+    for text in dict.fromkeys(unseen):
+        yield Text(text=f"not measured: {text}")
+
+
+def _recordings(comparison: Comparison) -> Iterator[Block]:
+    machines = describe_machines(comparison.sides)
+    yield Text(text=f"machine: {machines}" if machines else "machine not recorded")
+    yield Items(items=tuple(map(_recording, comparison.sides)))
+    command = to_ascii(shlex.join(comparison.command))
+    yield Items(items=(Item(text="compared with:", commands=(command,)),))
+
+
+def _recording(side: SideSummary) -> Item:
+    recorder = side.recorded_by or "unknown recorder"
+    digest = f"sha256 of the data {side.digest[:DIGEST_DIGITS]}..."
+    return Item(text=f"{name_with_role(side)}: {side.path}, {recorder}, {digest}")

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The plain text for a mailing list: ASCII, 72 columns, all numbers with their basis."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from schedperf.model.comparison import Comparison, Row, SideSummary
+from schedperf_reports.formats import Options
+from schedperf_reports.formats.lkml import WIDTH, lkml
+
+Make = Callable[..., Comparison]
+
+HOSTILE = (
+    "\x1b[31mred\u202e",
+    "a→b±c µs \N{MULTIPLICATION SIGN} ≥ \N{EN DASH} “x” \N{NO-BREAK SPACE}",
+    "ß Łódź 北京",
+    "word " * 100,
+    "w" * 300,
+    "From here\n.\nSubject: x",
+)
+
+
+def draw(comparison: Comparison) -> str:
+    return lkml(comparison, Options(width=200, colour=True))
+
+
+def test_text_is_ascii_of_at_most_72_columns(make_comparison: Make) -> None:
+    text = draw(make_comparison())
+    assert text.isascii()
+    assert max(map(len, text.splitlines())) <= WIDTH
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_no_text_of_a_bundle_breaks_the_form(
+    make_comparison: Make, replace_texts: Callable[[Comparison, str], Comparison], hostile: str
+) -> None:
+    comparison = replace(replace_texts(make_comparison(), hostile), command=("schedperf",))
+    text = draw(comparison)
+    assert text.isascii()
+    assert text.isprintable() or set(re.sub("[ -~]", "", text)) == {"\n"}
+    assert max(map(len, text.splitlines())) <= WIDTH
+    # A line of a mail file that begins so begins another mail.
+    assert not re.search("^From ", text, re.MULTILINE)
+
+
+def test_a_result_has_values_deviation_change_interval_and_n(
+    make_comparison: Make, make_row: Callable[..., Row]
+) -> None:
+    row = make_row(
+        metric="hackbench time",
+        point="groups=16",
+        unit="s",
+        base=1.737,
+        new=2.117,
+        ratio=2.117 / 1.737,
+        ci_low=1.161,
+        ci_high=1.279,
+        n_base=8,
+        n_new=8,
+        replication="rounds",
+    )
+    text = draw(make_comparison(rows=(row,)))
+    [line] = [line for line in text.splitlines() if "[+16.1%, +27.9%]" in line and "s +-" in line]
+    assert re.search(r"1\.737s \+-\S+%  2\.117s \+-\S+%  \+21\.9% \[\+16\.1%, \+27\.9%\]  8", line)
+
+
+def test_one_run_has_no_deviation(make_comparison: Make, make_row: Callable[..., Row]) -> None:
+    row = make_row()
+    single = replace(row, values_base=row.values_base[:1], values_new=row.values_new[:1])
+    results = draw(make_comparison(rows=(single,))).partition("change [95% CI]")[2]
+    assert "+-" not in results.partition("\n\n")[0]
+
+
+def test_each_of_several_sides_has_a_line_below_its_result(
+    make_comparison: Make, make_row: Callable[..., Row], make_side: Callable[..., SideSummary]
+) -> None:
+    sides = (make_side(), make_side("new", label="cluster"), make_side("new2", label="repair"))
+    rows = tuple(
+        make_row(side=side, metric="hackbench time", point=f"groups={groups}")
+        for side in ("new", "new2")
+        for groups in (1, 2)
+    )
+    text = draw(make_comparison(sides=sides, rows=rows))
+    results = text.partition("change [95% CI]")[2].partition("\n\n")[0]
+    names = [line.split("  ")[1].strip() or line.split()[0] for line in results.splitlines()[1:]]
+    assert names == [
+        "hackbench time at groups=1", "cluster", "repair",
+        "hackbench time at groups=2", "cluster", "repair",
+    ]  # fmt: skip
+
+
+def test_recordings_are_named_by_digest(make_comparison: Make) -> None:
+    comparison = make_comparison()
+    text = " ".join(draw(comparison).split())
+    for side in comparison.sides:
+        assert f"data {side.digest[:16]}" in text
+
+
+def test_a_name_that_is_cut_keeps_its_column(
+    make_comparison: Make, make_row: Callable[..., Row]
+) -> None:
+    rows = tuple(make_row(metric=name) for name in ("sched_" * 20, "short"))
+    results = draw(make_comparison(rows=rows)).partition("change [95% CI]")[2]
+    lines = results.partition("\n\n")[0].splitlines()
+    long, short = (
+        next(line for line in lines if line.startswith(f"  {name}")) for name in ("sched_", "short")
+    )
+    assert "..." in long
+    assert len(long) == len(short)
