@@ -211,7 +211,10 @@ def incomplete(folder: Path) -> None:
     captures = [skipped, failed]
     write_bundle(folder / "base.tar", runs=runs, captures=captures, manifest=cut)
     killed = {"exit_status": None, "signal": 9, "stdout": "", "round": 8, "order": 17}
-    new = [*in_turns("new", 0.61, 8), killed]
+    first, second, *others = in_turns("new", 0.61, 8)
+    left = {**first, "left_behind": ["sleep", "stress-ng-cpu (still running)"]}
+    long = {**second, "output_left_out": {"stdout": 1 << 30}}
+    new = [left, long, *others, killed]
     write_bundle(folder / "new.tar", runs=new, host=NEW_KERNEL, captures=captures)
 
 

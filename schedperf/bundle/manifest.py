@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from schedperf.bundle.json import DAMAGED, Count, convert, decode, parse_json
+from schedperf.bundle.json import DAMAGED, Count, Sentence, convert, decode, parse_json
 from schedperf.model.errors import BundleError
 from schedperf.model.host import Host
 from schedperf.model.run import Kind
@@ -108,6 +108,8 @@ class Run:
     :param order: position in the recording session, over all points and both sides
     :param side: of ``ab``: "base" or "new"; None in other recordings
     :param wall_s: from fork to exit
+    :param left_behind: names of processes that the workload left running after its end
+    :param output_left_out: bytes that the recorder left out, by stream: {"stdout": 1073741824}
     """
 
     boot: Count
@@ -131,6 +133,8 @@ class Run:
     wall_s: Quantity | None = None
     rusage: Mapping[str, Quantity] | None = None
     metric: MetricRules | None = None
+    left_behind: tuple[Sentence, ...] = ()
+    output_left_out: Mapping[str, Count] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuse a key that does not match the point."""

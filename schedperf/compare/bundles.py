@@ -59,6 +59,9 @@ from schedperf_collectors import __version__
 
 Item = TypeVar("Item")
 
+# Processes that a caveat names.
+MOST_PROCESSES = 3
+
 # Kinds of evidence do not import each other: what one takes of another is handed to it here.
 GIVEN: Mapping[str, Mapping[str, object]] = {"layout": {"measure_heat": measure_heat}}
 
@@ -368,6 +371,8 @@ def _caveats(sides: Sequence[Side], facts: _Facts, values: RunValues) -> Iterato
             reason = side.bundle.incomplete_reason or "no reason recorded"
             yield caveat("incomplete", side=side.name, reason=reason)
     yield from values.caveats
+    for side in sides:
+        yield from _caveats_of_runs(side)
     different = [side for side in sides[1:] if side.name not in facts.same_data]
     if not different:
         return
@@ -383,6 +388,19 @@ def _caveats(sides: Sequence[Side], facts: _Facts, values: RunValues) -> Iterato
             yield caveat("looks", side=side.name, max_runs=max_runs)
     if any(_are_blocks(values.table, side.name) for side in different):
         yield caveat("blocks")
+
+
+def _caveats_of_runs(side: Side) -> Iterator[Caveat]:
+    runs = side.bundle.runs
+    left = [run for run in runs if run.left_behind]
+    if left:
+        names = list(dict.fromkeys(name for run in left for name in run.left_behind))
+        more = ", …" if len(names) > MOST_PROCESSES else ""
+        listed = f"{', '.join(names[:MOST_PROCESSES])}{more}"
+        yield caveat("left-behind", side=side.name, count=len(left), names=listed)
+    cut = [run.folder for run in runs if run.output_left_out]
+    if cut:
+        yield caveat("output-left-out", side=side.name, count=len(cut), first=cut[0])
 
 
 def say_history(options: CompareOptions) -> Iterator[Caveat]:

@@ -46,6 +46,10 @@ TEXTS: Mapping[str, str] = {
     "claimed-mean": "the source states a mean of {claimed} for {side}, but its runs yield {actual}",
     "other-commands": "background load of {percent:.0f}% of the busy time while {side} was sampled "
     "({names}); the profile includes it",
+    "left-behind": "the workload of {side} left processes running after {count:run} ({names}); "
+    "their CPU time is not measured",
+    "output-left-out": "the output of {count:run} of {side} is incomplete: the recorder kept its "
+    "beginning and its end; first: {first}",
     "no-number": "{count:run} of {side} printed no number that a benchmark parser or a --metric "
     "rule reads; first: {first}",
 }

@@ -77,14 +77,17 @@ def end_orphans(began: Moment, group: int) -> tuple[str, ...]:
     """Kill and reap this process's children that began after a moment, and theirs in turn.
 
     :param group: process group that is killed already; its members are reaped, and not named
-    :return: names of the others that were still running, in the order of their numbers
+    :return: names of the others that were still running, in the order of their numbers; with
+        "(still running)" if they could not be killed, e.g. those of another user
     """
     named: dict[int, str] = {}
     deadline = time.monotonic() + _END_LIMIT_S
     while True:
         orphans = [each for each in _children() if began.precedes(each)]
         if not orphans or time.monotonic() > deadline:
-            return tuple(named[pid] for pid in sorted(named))
+            left = {orphan.pid for orphan in orphans if orphan.state != "Z"}
+            marks = {pid: " (still running)" if pid in left else "" for pid in named}
+            return tuple(f"{named[pid]}{marks[pid]}" for pid in sorted(named))
         for orphan in orphans:
             if orphan.state != "Z" and orphan.group != group:
                 named[orphan.pid] = orphan.name

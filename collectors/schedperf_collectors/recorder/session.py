@@ -39,6 +39,7 @@ from schedperf_collectors.recorder.captures import (
 )
 from schedperf_collectors.recorder.isolate import SKIPPED
 from schedperf_collectors.recorder.looks import Looks
+from schedperf_collectors.recorder.output import describe_left_out, shorten_output
 from schedperf_collectors.recorder.plan import (
     CLEAN,
     INSTRUMENTED,
@@ -122,6 +123,7 @@ class _Finished:
 
     :param later: captures of scope "after", made from ``captured``; they belong to the boot
     :param folder: directory of the workload's stdout and stderr
+    :param left_out: bytes of stdout and stderr that are not kept
     """
 
     order: int
@@ -131,6 +133,7 @@ class _Finished:
     captured: Sequence[Captured]
     later: Sequence[Captured]
     folder: Path
+    left_out: Mapping[str, int]
 
 
 class Session:
@@ -238,8 +241,12 @@ class Session:
         self.chosen = self.chosen.without(hung)
         later = self._capture_after(side, staging, captured)
         self._check_space(staging, [*captured, *later])
+        left_out = shorten_output(staging.path)
+        if left_out:
+            self.progress.warn(describe_left_out(left_out))
         self._store(
-            side, _Finished(order, planned, command, outcome, captured, later, staging.path)
+            side,
+            _Finished(order, planned, command, outcome, captured, later, staging.path, left_out),
         )
         return outcome
 
@@ -322,6 +329,7 @@ class Session:
             "seed": self.request.seed,
             "sequential": None if self._looks is None else self._looks.plan,
             **vars(run.outcome),
+            "output_left_out": run.left_out,
             "metric": self.request.metrics,
             "captures": entries,
         }
@@ -390,8 +398,8 @@ def say_left_behind(names: Sequence[str]) -> str:
     """Return the warning about processes that a run left running."""
     shown = ", ".join(dict.fromkeys(names))
     return (
-        f"the workload left {len(names)} process(es) running, which were ended: {shown}; make it "
-        "wait for them, because they are not measured"
+        f"the workload left {len(names)} process(es) running: {shown}; the recorder kills them "
+        "after the run; make the workload wait for them, because they are not measured"
     )
 
 

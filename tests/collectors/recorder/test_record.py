@@ -22,7 +22,7 @@ RUN_KEYS = {
     "point", "point_key", "kind", "warmup", "block", "round", "side", "order", "session", "seed",
     "sequential",
     "start", "start_monotonic_s", "exit_status", "signal", "failure", "wall_s", "rusage",
-    "left_behind", "cgroup",
+    "left_behind", "cgroup", "output_left_out",
     "metric", "captures",
 }  # fmt: skip
 

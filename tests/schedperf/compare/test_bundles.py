@@ -207,6 +207,18 @@ class TestCaveats:
         found = compared({"runs": runs(*TIMES)}, {"runs": slower(), "manifest": cut})
         assert caveat("incomplete", side="new", reason=cut["incomplete_reason"]) in found.caveats
 
+    def test_processes_that_a_workload_left(self, compared: Compare) -> None:
+        left = [{**run, "left_behind": ["sleep", "a", "b", "c"]} for run in slower()[:2]]
+        found = compared({"runs": runs(*TIMES)}, {"runs": [*left, *slower()[2:]]})
+        assert caveat("left-behind", side="new", count=2, names="sleep, a, b, …") in found.caveats
+
+    def test_output_that_is_not_kept(self, compared: Compare) -> None:
+        first, *others = slower()
+        cut = {**first, "output_left_out": {"stdout": 1 << 30}}
+        found = compared({"runs": runs(*TIMES)}, {"runs": [cut, *others]})
+        expected = caveat("output-left-out", side="new", count=1, first="boots/0/runs/000")
+        assert expected in found.caveats
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Anything(SectionData):
