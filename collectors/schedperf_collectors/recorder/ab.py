@@ -7,8 +7,7 @@ import contextlib
 import functools
 import json
 import os
-import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,33 +17,27 @@ from schedperf_collectors.machine.process import SetupFailed, reap, run_shell, s
 from schedperf_collectors.machine.signals import signals
 from schedperf_collectors.recorder.bundle import BundleWriter, check_output
 from schedperf_collectors.recorder.captures import HOST, Captured, Staging, choose
+from schedperf_collectors.recorder.control_groups import all_cgroups, new_cgroups, remove_cgroups
 from schedperf_collectors.recorder.isolate import OK
+from schedperf_collectors.recorder.journal import Journal, journal_folder
 from schedperf_collectors.recorder.plan import plan_ab
 from schedperf_collectors.recorder.progress import Progress
 from schedperf_collectors.recorder.record import capture_boots, default_label
 from schedperf_collectors.recorder.session import Request, Session, Side, settle
+from schedperf_collectors.recorder.tunables import (
+    MOVED_BY_FIRMWARE,
+    Tunables,
+    changed_tunables,
+    read_tunables,
+    restore_tunables,
+    say_undo,
+)
 
 # A teardown undoes a setup; one that takes longer is stuck.
 TEARDOWN_LIMIT_S = 60.0
 
 # Load always differs, and missing values are not fields.
 _NO_TREATMENT = ("state", "missing")
-_SYSCTL_ROOTS = (Path("/proc/sys/kernel"), Path("/proc/sys/vm"))
-
-# The kernel itself writes these, or reading them has side effects.
-_SELF_MOVING = frozenset(
-    {
-        "/proc/sys/kernel/ns_last_pid",
-        "/proc/sys/kernel/perf_event_max_sample_rate",
-        "/proc/sys/kernel/tainted",
-        "/proc/sys/vm/stat_refresh",
-    }
-)
-_RANDOM = Path("/proc/sys/kernel/random")
-
-# init reaps a killed workload's children, which may take a moment.
-_EMPTY_WITHIN_S = 2.0
-_LOOK_AGAIN_S = 0.02
 
 
 @dataclass(frozen=True)
@@ -81,44 +74,94 @@ def ab(
         )
     for setting in settings:
         check_output(setting.path, force=force)
-    with signals, Staging() as staging:
+    tunables = read_tunables()
+    with signals, Staging() as staging, Journal(tunables, journal_folder()) as journal:
         usable, dropped, counts = settle(request, chosen, staging, progress)
         plan = plan_ab(request.points, counts, request.seed)
-        sides = _open_sides(settings, request, progress)
+        machine = Machine(tunables, progress)
+        groups = _Groups(journal)
         session = Session(
             request,
             chosen=usable,
             dropped=dropped,
-            sides=sides,
+            sides=(sides := _open_sides(settings, request, machine)),
             staging=staging,
             progress=progress,
+            note_cgroup=groups.note,
         )
-        cgroups_before = all_cgroups()
         try:
             session.execute(plan, lambda: _prepare(session, sides))
         finally:
-            for problem in remove_new_cgroups(session.cgroups, cgroups_before):
+            for problem in remove_cgroups(groups.created):
                 progress.warn(problem)
 
 
-@contextlib.contextmanager
-def in_force(setting: Setting, progress: Progress) -> Iterator[None]:
-    """Restore the machine's settings at the end of the block."""
-    before = read_sysctls()
-    try:
-        yield
-    finally:
-        if setting.teardown:
-            problem = run_shell(setting.teardown, TEARDOWN_LIMIT_S)
-            if problem is not None:
-                progress.warn(
-                    f"teardown of {setting.name} failed: {problem}; undo its setup by hand"
+class _Groups:
+    """The control groups that setups create."""
+
+    def __init__(self, journal: Journal) -> None:
+        self.created: set[Path] = set()
+        self._before = all_cgroups()
+        self._journal = journal
+
+    def note(self, lines: Sequence[str]) -> None:
+        """Remember the new ones among those of a workload, from its /proc/PID/cgroup."""
+        for folder in new_cgroups(lines, self._before):
+            if folder not in self.created:
+                self.created.add(folder)
+                self._journal.note_group(folder)
+
+
+class Machine:
+    """The machine's tunables, which a setup may change for the time of one run."""
+
+    def __init__(self, tunables: Tunables, progress: Progress) -> None:
+        self._tunables = tunables
+        self._progress = progress
+        self._stuck: set[Path] = set()
+        self._told: set[Path] = set()
+
+    @contextlib.contextmanager
+    def with_setting(self, setting: Setting) -> Iterator[None]:
+        """Check the tunables; at the end of the block, restore those that changed in it.
+
+        :raises RecordError: an earlier run changed a tunable that cannot be restored
+        """
+        before = {**self._tunables, **self._check()}
+        try:
+            yield
+        finally:
+            if setting.teardown:
+                problem = run_shell(setting.teardown, TEARDOWN_LIMIT_S)
+                if problem is not None:
+                    self._progress.warn(
+                        f"teardown of {setting.name} failed: {problem}; undo its setup by hand"
+                    )
+            for path, now in restore_tunables(before).items():
+                undo = say_undo(path, before[path], now)
+                self._progress.warn(f"{path}: could not be restored; undo it with: {undo}")
+                self._stuck.add(path)
+
+    def _check(self) -> Tunables:
+        """Return the tunables that differ from the start of the recording, as they are now."""
+        changed = changed_tunables(self._tunables)
+        for path, now in changed.items():
+            if path in self._stuck and path.name not in MOVED_BY_FIRMWARE:
+                raise RecordError(
+                    f"{path}: was not restored after the last run, so the next run would not have "
+                    f"the setting of its side; undo it with: "
+                    f"{say_undo(path, self._tunables[path], now)}"
                 )
-        for line in restore_sysctls(before):
-            progress.warn(line)
+            if path not in self._told:
+                self._told.add(path)
+                self._progress.warn(
+                    f"{path}: changed from {self._tunables[path]!r} to {now!r} during the "
+                    "recording; runs before and after differ in it"
+                )
+        return changed
 
 
-def _open_sides(settings: Sequence[Setting], request: Request, progress: Progress) -> list[Side]:
+def _open_sides(settings: Sequence[Setting], request: Request, machine: Machine) -> list[Side]:
     sides: list[Side] = []
     for setting in settings:
         try:
@@ -132,7 +175,7 @@ def _open_sides(settings: Sequence[Setting], request: Request, progress: Progres
             writer=writer,
             label=setting.label or default_label(setting.path),
             setup=setting.setup,
-            environment=functools.partial(in_force, setting, progress),
+            environment=functools.partial(machine.with_setting, setting),
             treatment=request.vary,
         )
         sides.append(side)
@@ -193,148 +236,3 @@ def differing_paths(base: Mapping[str, Any], new: Mapping[str, Any]) -> list[str
         elif base_value != new_value:
             paths.append(key)
     return paths
-
-
-def read_sysctls() -> dict[Path, bytes]:
-    """Return all values below kernel/ and vm/ that this process can read and write."""
-    values = {}
-    for root in _SYSCTL_ROOTS:
-        for folder, _, names in os.walk(root):
-            for name in names:
-                path = Path(folder, name)
-                if str(path) not in _SELF_MOVING and _RANDOM not in path.parents:
-                    with contextlib.suppress(OSError):
-                        if os.access(path, os.R_OK | os.W_OK):
-                            values[path] = path.read_bytes()
-    return values
-
-
-def restore_sysctls(before: Mapping[Path, bytes]) -> list[str]:
-    """Write back changed values.
-
-    :return: one line for each value that could not be restored
-    """
-    changed = _changed(before)
-    for path in changed:
-        # Some values are two views of one setting (dirty_ratio, dirty_bytes): writing one restores
-        # both, and the other write fails. The values read afterwards decide.
-        with contextlib.suppress(OSError):
-            path.write_bytes(before[path])
-    return [
-        f"{path}: could not be restored; set it to {_text(before[path])}"
-        for path in _changed({path: before[path] for path in changed})
-    ]
-
-
-def _changed(before: Mapping[Path, bytes]) -> list[Path]:
-    changed = []
-    for path, value in before.items():
-        try:
-            now = path.read_bytes()
-        except OSError:
-            continue
-        if now != value:
-            changed.append(path)
-    return changed
-
-
-def _text(value: bytes) -> str:
-    return repr(value.decode(errors="replace").strip())
-
-
-@dataclass(frozen=True)
-class CgroupMount:
-    """Where a hierarchy of control groups is mounted.
-
-    :param controllers: of a version 1 hierarchy; None for version 2
-    :param root: the control group that lies at the mount point
-    """
-
-    controllers: frozenset[str] | None
-    root: str
-    point: Path
-
-
-def cgroup_mounts() -> list[CgroupMount]:
-    """Return the mounted cgroup hierarchies.
-
-    Source: proc_pid_mountinfo(5): ``31 23 0:27 / /sys/fs/cgroup/cpu rw - cgroup none rw,cpu``.
-    """
-    mounts = []
-    for line in Path("/proc/self/mountinfo").read_text(errors="replace").splitlines():
-        left, _, right = line.partition(" - ")
-        fields, (kind, _, options) = left.split(), right.split(None, 2)
-        root, point = fields[3], Path(fields[4])
-        if kind == "cgroup2":
-            mounts.append(CgroupMount(None, root, point))
-        elif kind == "cgroup":
-            mounts.append(CgroupMount(frozenset(options.split(",")), root, point))
-    return mounts
-
-
-def all_cgroups() -> set[Path]:
-    """Return the directories of all control groups."""
-    return {Path(folder) for mount in cgroup_mounts() for folder, _, _ in os.walk(mount.point)}
-
-
-def cgroup_folders(lines: Collection[str]) -> set[Path]:
-    """Return the directories of the control groups in /proc/PID/cgroup.
-
-    ``4:cpu,cpuacct:/a/b`` is a directory of a version 1 hierarchy, ``0::/a/b`` one of version 2.
-    """
-    fields = [line.split(":", 2)[1:] for line in lines]
-    folders = {folder_on(mount, *field) for mount in cgroup_mounts() for field in fields}
-    return {folder for folder in folders if folder is not None}
-
-
-def folder_on(mount: CgroupMount, controllers: str, path: str) -> Path | None:
-    """Return the directory of a control group on a mount; None if it is not visible there."""
-    if mount.controllers is None:
-        fits = not controllers
-    else:
-        fits = bool(controllers) and frozenset(controllers.split(",")) <= mount.controllers
-    root = mount.root.rstrip("/")
-    # The kernel writes /.. for groups outside our cgroup namespace.
-    if not fits or ".." in path.split("/") or not (path + "/").startswith(root + "/"):
-        return None
-    return mount.point / path[len(root) :].strip("/")
-
-
-def remove_new_cgroups(lines: Collection[str], before: Collection[Path]) -> list[str]:
-    """Remove the workloads' control groups that a setup created, the deepest first.
-
-    :param lines: of the workloads' /proc/PID/cgroup
-    :param before: control groups that existed before
-    :return: one line for each that could not be removed
-    """
-    new = {
-        folder
-        for deepest in cgroup_folders(lines)
-        for folder in (deepest, *deepest.parents)
-        if folder not in before and (folder / "cgroup.procs").exists()
-    }
-    problems = []
-    for folder in sorted(new, key=lambda path: len(path.parts), reverse=True):
-        problem = _remove(folder)
-        if problem:
-            problems.append(f"{folder}: {problem}; remove this control group with rmdir")
-    return problems
-
-
-def _remove(folder: Path) -> str | None:
-    deadline = time.monotonic() + _EMPTY_WITHIN_S
-    while True:
-        problem = _try_remove(folder)
-        if problem is None or time.monotonic() > deadline:
-            return problem
-        time.sleep(_LOOK_AGAIN_S)
-
-
-def _try_remove(folder: Path) -> str | None:
-    try:
-        folder.rmdir()
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        return (error.strerror or str(error)).lower()
-    return None

@@ -29,6 +29,10 @@ TRIAL_COMMAND = "sh -c 'i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; sleep 
 Options = Mapping[str, Mapping[str, str]]
 
 
+class CannotCapture(RecordError):
+    """A collector that the user named cannot run here."""
+
+
 @dataclass(frozen=True)
 class Captured:
     """The files of one collector.
@@ -43,12 +47,16 @@ class Captured:
 
 @dataclass(frozen=True)
 class Chosen:
-    """The collectors of a recording, sorted by name in each list."""
+    """The collectors of a recording, sorted by name in each list.
+
+    :param named: names that the user gave; without these captures there is no recording
+    """
 
     boot: tuple[Collector, ...]
     clean: tuple[Collector, ...]
     intrusive: tuple[Collector, ...]
     after: tuple[Collector, ...]
+    named: frozenset[str] = frozenset()
 
     @property
     def run(self) -> tuple[Collector, ...]:
@@ -108,7 +116,19 @@ def choose(names: Sequence[str]) -> Chosen:
             collector for collector in chosen if collector.scope == "run" and collector.intrusive
         ),
         after=tuple(collector for collector in chosen if collector.scope == "after"),
+        named=frozenset(names) - {"default", "none"},
     )
+
+
+def check_named(chosen: Chosen, captured: Captured) -> None:
+    """Refuse to record without a collector that the user named.
+
+    :raises CannotCapture: the collector was named and did not capture
+    """
+    name, result = captured.collector.name, captured.result
+    if name in chosen.named and result.status != OK:
+        remedy = result.remedy or f"leave {name} out of --with"
+        raise CannotCapture(f"--with {name}: {result.reason}; {remedy}")
 
 
 def check_options(options: Options) -> None:

@@ -20,6 +20,7 @@ from schedperf_collectors.machine.orphans import adopt_orphans
 from schedperf_collectors.recorder.ab import Setting, ab
 from schedperf_collectors.recorder.captures import check_options
 from schedperf_collectors.recorder.doctor import examine_all, format_text, to_json
+from schedperf_collectors.recorder.journal import journal_folder, say_left_over
 from schedperf_collectors.recorder.looks import Looks
 from schedperf_collectors.recorder.options import COMMANDS, RUNS, Parser, make_parser
 from schedperf_collectors.recorder.plan import (
@@ -62,10 +63,12 @@ def _run(arguments: Sequence[str]) -> None:
     if unknown:
         raise RecordError(f"{unknown[0]}: unknown option; put the command at the end, after --")
     if name == "doctor":
+        _warn_of_left_over(Progress())
         _run_doctor(options)
         return
     adopt_orphans()
     progress = Progress(options.events, quiet=options.quiet)
+    _warn_of_left_over(progress)
     collectors = tuple(options.collectors)
     if name == "record":
         looks = _looks(options, progress)
@@ -75,6 +78,11 @@ def _run(arguments: Sequence[str]) -> None:
     else:
         request = _request(options, command)
         ab(request, _settings(options), collectors, progress, force=options.force)
+
+
+def _warn_of_left_over(progress: Progress) -> None:
+    for line in say_left_over(journal_folder()):
+        progress.warn(line)
 
 
 def _parse_name(arguments: Sequence[str], prog: str) -> str:

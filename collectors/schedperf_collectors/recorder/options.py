@@ -50,9 +50,9 @@ Examples:
 
 A setup is a shell script that runs in the process that then executes the
 workload. The control group, CPU mask, limits and environment that it sets
-therefore apply to the workload only. After each run, changed values below
-/proc/sys/kernel and /proc/sys/vm are restored. Control groups that a setup
-creates are removed at the end.
+therefore apply to the workload only. After each run, changed sysctls and
+values of debugfs (sched), transparent huge pages, cpufreq and cpuidle are
+restored. Control groups that a setup creates are removed at the end.
 """
 
 DOCTOR_EXAMPLES = """\

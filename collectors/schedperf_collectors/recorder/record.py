@@ -21,6 +21,7 @@ from schedperf_collectors.recorder.captures import (
     Captured,
     Staging,
     capture_boot,
+    check_named,
     choose,
 )
 from schedperf_collectors.recorder.looks import Looks
@@ -63,7 +64,7 @@ def record(
     :raises RecordError: recording could not start, or was stopped
     """
     chosen = choose(collectors)
-    existing = _check_target(target)
+    existing = _check_target(target, request, progress)
     with signals, Staging() as staging:
         if looks is not None:
             looks.begin(
@@ -98,12 +99,14 @@ def capture_boots(session: Session, pid: int, names: Sequence[str] | None = None
 
     :param pid: a process in the workload's cgroup and with its CPU mask
     :param names: only these collectors
+    :raises CannotCapture: a collector that the user named did not work
     """
     captures = []
     for collector in session.chosen.boot:
         if names is None or collector.name in names:
             session.progress.note(f"capturing {collector.name}")
             captured = capture_boot(collector, session.staging, pid, session.request.options)
+            check_named(session.chosen, captured)
             say_missing(captured, session.progress)
             captures.append(captured)
     return captures
@@ -114,12 +117,24 @@ def default_label(path: Path) -> str:
     return path.name.partition(".tar")[0]
 
 
-def _check_target(target: Target) -> Existing | None:
+def _check_target(target: Target, request: Request, progress: Progress) -> Existing | None:
     if target.append:
         check_no_partial(target.path)
-        return examine(target.path)
+        existing = examine(target.path)
+        _check_workload(existing, format_template(request.template), progress)
+        return existing
     check_output(target.path, force=target.force)
     return None
+
+
+def _check_workload(existing: Existing, workload: str, progress: Progress) -> None:
+    recorded = existing.manifest["workload"]
+    if recorded and workload not in recorded:
+        known = ", ".join(f"`{command}`" for command in recorded)
+        progress.warn(
+            f"{existing.path} has runs of {known}; runs of `{workload}` are added as another "
+            "workload"
+        )
 
 
 def _open_side(request: Request, target: Target, existing: Existing | None) -> Side:

@@ -24,17 +24,19 @@ from schedperf_collectors.contract import (
     run_folder,
 )
 from schedperf_collectors.machine.errors import Interrupted, NotComparable, RecordError, explain
-from schedperf_collectors.machine.process import SetupFailed, last_words
+from schedperf_collectors.machine.process import Notice, SetupFailed, last_words
 from schedperf_collectors.machine.signals import signals
 from schedperf_collectors.plugin import Capture
 from schedperf_collectors.recorder.bundle import BundleWriter, Entry, Existing
 from schedperf_collectors.recorder.captures import (
+    CannotCapture,
     Captured,
     Chosen,
     Options,
     RunCaptures,
     Staging,
     capture_after,
+    check_named,
     try_run_collectors,
 )
 from schedperf_collectors.recorder.isolate import SKIPPED
@@ -56,7 +58,7 @@ from schedperf_collectors.workload import Outcome, run_workload, utc_now
 STAGING_FLOOR_BYTES = 1 << 20
 
 # Errors after which the bundle is discarded if it has no runs.
-_WORTHLESS = (SetupFailed, NotComparable)
+_WORTHLESS = (SetupFailed, NotComparable, CannotCapture)
 
 
 @dataclass(frozen=True)
@@ -141,6 +143,7 @@ class Session:
 
     :param dropped: run collectors that failed their trial
     :param looks: decide whether the runs so far are enough; None: fixed number of runs
+    :param note_cgroup: called with the lines of each workload's /proc/PID/cgroup
     """
 
     def __init__(
@@ -153,12 +156,13 @@ class Session:
         staging: Staging,
         progress: Progress,
         looks: Looks | None = None,
+        note_cgroup: Notice = lambda _: None,
     ) -> None:
         self.request = request
+        self.note_cgroup = note_cgroup
         self.chosen = chosen
         self.staging = staging
         self.progress = progress
-        self.cgroups: set[str] = set()
         self._dropped = dropped
         self._looks = looks
         self._sides = {side.name: side for side in sides}
@@ -197,10 +201,6 @@ class Session:
         for captured in self._dropped:
             side.writer.add_captured(folder, captured)
         side.writer.commit()
-
-    def note_cgroup(self, lines: Sequence[str]) -> None:
-        """Record the control group of a workload."""
-        self.cgroups.update(lines)
 
     def _make_all(self, plan: Sequence[PlannedRun]) -> None:
         self.progress.planned(plan, is_budget=self._looks is not None)
@@ -436,12 +436,14 @@ def settle(
     its time limit in every run.
 
     :return: working collectors, dropped collectors, numbers of runs
+    :raises CannotCapture: a collector that the user named did not work
     """
     tried = try_run_collectors(chosen.run, staging, request.options) if chosen.run else []
     dropped = tuple(
         capture for capture in tried if capture.result.status == SKIPPED or capture.result.timed_out
     )
     for capture in tried:
+        check_named(chosen, capture)
         say_missing(capture, progress)
     usable = chosen.without({capture.collector.name for capture in dropped})
     instrumented = request.at_least if request.instrumented is None else request.instrumented

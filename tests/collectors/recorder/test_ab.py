@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """``ab``: two settings of one machine, interleaved, and the machine given back as it was."""
 
-import fcntl
 import os
+import re
 import signal
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,17 +12,9 @@ from typing import Any
 import pytest
 
 from schedperf.bundle.open import open_bundle
-from schedperf_collectors.recorder.ab import (
-    CgroupMount,
-    all_cgroups,
-    cgroup_folders,
-    cgroup_mounts,
-    differing_paths,
-    folder_on,
-    read_sysctls,
-    remove_new_cgroups,
-    restore_sysctls,
-)
+from schedperf_collectors.machine.errors import RecordError
+from schedperf_collectors.recorder.ab import Machine, Setting, differing_paths
+from schedperf_collectors.recorder.progress import Progress
 
 pytestmark = pytest.mark.system
 
@@ -32,17 +25,14 @@ SYSCTL = Path("/proc/sys/vm/stat_interval")
 
 @pytest.fixture
 def sysctl() -> Iterator[int]:
-    """The value of a harmless sysctl that this test may change."""
+    """The value of a harmless sysctl that a test may change when it is alone."""
     if not os.access(SYSCTL, os.W_OK):
         pytest.skip("needs root to write a sysctl")
-    with SYSCTL.open() as file:
-        # The machine has but one, and may run these tests twice at once.
-        fcntl.flock(file, fcntl.LOCK_EX)
-        before = SYSCTL.read_text()
-        yield int(before)
-        changed = SYSCTL.read_text() != before
-        SYSCTL.write_text(before)
-        assert not changed
+    before = SYSCTL.read_text()
+    yield int(before)
+    changed = SYSCTL.read_text() != before
+    SYSCTL.write_text(before)
+    assert not changed
 
 
 @pytest.fixture
@@ -122,6 +112,7 @@ def shared(capture):
     assert len({one.members["boots/0/shared/when"] for one in bundles}) == 1
 
 
+@pytest.mark.alone
 def test_sysctls_are_in_force_and_then_restored(
     recorder: Any, read_bundle: Any, sysctl: int
 ) -> None:
@@ -134,6 +125,82 @@ def test_sysctls_are_in_force_and_then_restored(
     for number in (0, 1):
         assert int(base.members[f"boots/0/runs/00{number}/stdout"]) == sysctl
         assert int(new.members[f"boots/0/runs/00{number}/stdout"]) == sysctl ^ 2
+
+
+@pytest.mark.alone
+def test_transparent_huge_pages_are_restored_too(recorder: Any, read_bundle: Any) -> None:
+    path = Path("/sys/kernel/mm/transparent_hugepage/defrag")
+    if not os.access(path, os.W_OK):
+        pytest.skip("needs root to change transparent huge pages")
+    before = path.read_text()
+    setup = f"for word in always never; do echo $word > {path}; done"
+    done = recorder("ab", "-o", "s", *QUICK, "--new-setup", setup, "--", "cat", str(path))
+    assert (done.returncode, "warning" in done.stderr) == (0, False), done.stderr
+    assert path.read_text() == before
+    new = read_bundle(recorder.folder / "s-new.tar")
+    assert "[never]" in new.members["boots/0/runs/000/stdout"].decode()
+    base = read_bundle(recorder.folder / "s-base.tar")
+    assert base.members["boots/0/runs/001/stdout"].decode() == before
+
+
+@pytest.mark.alone
+def test_a_killed_recording_is_told_by_the_next_command(
+    recorder: Any,
+    sysctl: int,
+    cgroup: Path,
+    wait_for: Callable[[Callable[[], bool]], None],
+) -> None:
+    setup = f"mkdir -p {cgroup}; echo $$ > {cgroup}/cgroup.procs; echo {sysctl ^ 2} > {SYSCTL}"
+    command = ("ab", "-o", "s", *QUICK, "--base-setup", setup)
+    with recorder.start(*command, "--", "sh", "-c", "touch started; sleep 1414.21") as process:
+        wait_for((recorder.folder / "started").exists)
+        process.kill()
+        process.communicate(timeout=60)
+    done = recorder("record", "-o", "r.tar", *QUICK, "--", "true")
+    assert done.returncode == 0
+    told = [line for line in done.stderr.splitlines() if "a killed `schedperf ab` left" in line]
+    commands = [line.partition("undo it with: ")[2].partition(" (or")[0] for line in told]
+    assert commands[0] == f"echo {sysctl} > {SYSCTL}"
+    assert re.fullmatch(rf"kill \d+( \d+)?; sleep 1; rmdir {cgroup}", commands[1])
+    for line in commands:
+        subprocess.run(["sh", "-c", line], check=True)
+    assert "killed" not in recorder("record", "-o", "t.tar", *QUICK, "--", "true").stderr
+
+
+def test_a_setting_that_stays_ends_the_recording(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    value = tmp_path / "value"
+    value.write_text("1\n")
+    side = Setting(name="new", path=tmp_path, label=None, setup="", teardown="")
+    machine = Machine({value: "1"}, Progress())
+    with machine.with_setting(side):
+        value.write_text("2\n")
+    assert value.read_text() == "1\n"
+    assert capsys.readouterr().err == ""
+    with machine.with_setting(side):
+        value.unlink()
+        value.symlink_to("/proc/sys/kernel/ostype")
+    undo = f"undo it with: echo 1 > {value}"
+    assert undo in capsys.readouterr().err
+    with pytest.raises(RecordError, match=undo), machine.with_setting(side):
+        pass
+
+
+def test_a_setting_that_something_else_changes_is_told_once_and_left(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    value = tmp_path / "value"
+    value.write_text("1\n")
+    machine = Machine({value: "1"}, Progress())
+    value.write_text("2\n")
+    side = Setting(name="new", path=tmp_path, label=None, setup="", teardown="")
+    for _ in range(2):
+        with machine.with_setting(side):
+            value.write_text("3\n")
+        assert value.read_text() == "2\n"
+    [line] = capsys.readouterr().err.splitlines()
+    assert f"{value}: changed from '1' to '2' during the recording" in line
 
 
 def test_what_differs_in_host_json_is_the_treatment(
@@ -168,6 +235,7 @@ def test_control_groups_that_were_there_stay(recorder: Any, cgroup: Path) -> Non
         cgroup.rmdir()
 
 
+@pytest.mark.alone
 def test_an_interrupt_restores_everything(
     recorder: Any,
     sysctl: int,
@@ -196,6 +264,7 @@ def test_an_interrupt_restores_everything(
         assert bundle.incomplete_reason == "interrupted after 0 of 2 runs"
 
 
+@pytest.mark.alone
 def test_a_full_disk_of_one_side_keeps_both_and_restores(
     recorder: Any, sysctl: int, small_disk: Path
 ) -> None:
@@ -216,6 +285,7 @@ def test_a_full_disk_of_one_side_keeps_both_and_restores(
 
 
 @pytest.mark.parametrize("setup", ["echo oh no >&2; false; echo never", "if then", "exit 0"])
+@pytest.mark.alone
 def test_a_setup_that_fails_at_once_is_named_and_leaves_nothing(
     recorder: Any, sysctl: int, setup: str
 ) -> None:
@@ -306,58 +376,6 @@ def test_a_folder_gets_base_and_new(recorder: Any) -> None:
     assert recorder("ab", "-o", "there", *QUICK, "--", "true").returncode == 0
     names = sorted(item.name for item in (recorder.folder / "there").iterdir())
     assert names == ["base.tar", "new.tar"]
-
-
-def test_values_that_the_kernel_itself_moves_are_left_alone() -> None:
-    values = read_sysctls()
-    names = {str(path) for path in values}
-    assert "/proc/sys/kernel/ns_last_pid" not in names
-    assert not any(name.startswith("/proc/sys/kernel/random/") for name in names)
-    assert all(name.startswith(("/proc/sys/kernel/", "/proc/sys/vm/")) for name in names)
-
-
-def test_a_value_that_refuses_to_be_restored_is_told(tmp_path: Path) -> None:
-    assert restore_sysctls({Path("/proc/sys/kernel/ostype"): b"Hurd\n"}) == [
-        "/proc/sys/kernel/ostype: could not be restored; set it to 'Hurd'"
-    ]
-    (tmp_path / "value").write_text("2")
-    assert restore_sysctls({tmp_path / "value": b"1", tmp_path / "gone": b"1"}) == []
-    assert (tmp_path / "value").read_text() == "1"
-
-
-def test_a_line_of_cgroup_names_a_folder_of_its_hierarchy() -> None:
-    version_1 = CgroupMount(frozenset({"rw", "cpu", "cpuacct"}), "/", Path("/cg/cpu"))
-    version_2 = CgroupMount(None, "/", Path("/cg"))
-    inside = CgroupMount(None, "/docker/1", Path("/cg"))
-    assert folder_on(version_1, "cpu,cpuacct", "/a/b") == Path("/cg/cpu/a/b")
-    assert folder_on(version_1, "memory", "/a/b") is None
-    assert folder_on(version_1, "", "/a/b") is None
-    assert folder_on(version_2, "", "/a/b") == Path("/cg/a/b")
-    assert folder_on(version_2, "cpu", "/a/b") is None
-    assert folder_on(inside, "", "/docker/1/a") == Path("/cg/a")
-    assert folder_on(inside, "", "/docker/1") == Path("/cg")
-    assert folder_on(inside, "", "/docker/12") is None
-
-
-def test_our_own_control_groups_exist() -> None:
-    lines = Path("/proc/self/cgroup").read_text().splitlines()
-    folders = cgroup_folders(lines)
-    assert bool(folders) == bool(cgroup_mounts())
-    assert folders <= all_cgroups()
-    assert all((folder / "cgroup.procs").exists() for folder in folders)
-
-
-def test_nothing_that_existed_before_is_removed() -> None:
-    lines = Path("/proc/self/cgroup").read_text().splitlines()
-    before = all_cgroups()
-    assert remove_new_cgroups(lines, before) == []
-    assert all_cgroups() >= {folder for folder in before if folder.parent == Path("/sys/fs/cgroup")}
-
-
-def test_a_line_that_leads_out_of_the_hierarchy_removes_nothing(tmp_path: Path) -> None:
-    (tmp_path / "folder").mkdir()
-    assert remove_new_cgroups([f"0::/../../../..{tmp_path}/folder"], set()) == []
-    assert (tmp_path / "folder").is_dir()
 
 
 def test_differences_are_dotted_paths() -> None:

@@ -175,6 +175,38 @@ def blind(capture):
     assert skipped[0]["reason"] == "nothing to see here; open your eyes"
 
 
+@pytest.mark.parametrize("scope", ["run", "boot"])
+def test_without_a_collector_that_the_user_named_nothing_is_recorded(
+    recorder_with: Callable[[str], Any], scope: str
+) -> None:
+    recorder = recorder_with(
+        f'''
+@collector(scope="{scope}", cost="nothing")
+def blind(capture):
+    """See nothing."""
+    raise Skipped("nothing to see here"){"; yield" if scope == "run" else ""}
+'''
+    )
+    done = recorder("record", "-o", "b.tar", "--with", "default,blind", "--", "touch", "ran")
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == (
+        "schedperf: error: --with blind: nothing to see here; leave blind out of --with"
+    )
+    assert not [item for item in recorder.folder.iterdir() if item.name not in {"tmp", "copy"}]
+
+
+def test_runs_of_another_workload_are_added_with_a_warning(recorder: Any) -> None:
+    recorder("record", "-o", "b.tar", *QUICK, "--", "true")
+    again = recorder("record", "--append", "b.tar", *QUICK, "--", "true")
+    other = recorder("record", "--append", "b.tar", *QUICK, "--", "sh", "-c", ":")
+    assert (again.returncode, other.returncode) == (0, 0)
+    assert "warning" not in again.stderr
+    assert (
+        "schedperf: warning: b.tar has runs of `true`; runs of `sh -c :` are added as another "
+        "workload" in other.stderr
+    )
+
+
 def test_a_collector_that_fails_costs_its_own_capture_only(
     recorder_with: Callable[[str], Any], read_bundle: Any
 ) -> None:

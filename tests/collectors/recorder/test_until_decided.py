@@ -255,6 +255,7 @@ def test_instrumented_runs_do_not_grow_with_the_budget(
 @collector(scope="run", cost="nothing", intrusive=True)
 def heavy(capture):
     """Weigh what runs."""
+    (capture.folder / "weight").touch()
     yield
 '''
     )

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Remember what ``ab`` has to undo, so that the next command can tell what a killed one left.
+
+While ``ab`` runs, a file in /run has the tunables before the first setup and the control groups
+that setups created, one JSON object per line. The file is locked. The kernel drops the lock of a
+killed process; the next command finds the file and compares it with the machine. A reboot removes
+the file together with what it describes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+from schedperf_collectors.recorder.tunables import Tunables, changed_tunables, say_undo
+
+# Longer files are not ours: 100,000 tunables have some 10 MB.
+_LONGEST_BYTES = 64 << 20
+
+
+def journal_folder() -> Path | None:
+    """Return the directory of this user's journals; None if the user has none."""
+    if os.geteuid() == 0:
+        return Path("/run/schedperf")
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    return Path(runtime, "schedperf") if runtime else None
+
+
+class Journal:
+    """The journal of one recording; the end of the ``with`` removes it.
+
+    :param folder: where journals are; None: nothing is remembered, as where it is not writable
+    """
+
+    def __init__(self, tunables: Tunables, folder: Path | None) -> None:
+        self._tunables = tunables
+        self._path = None if folder is None else folder / f"ab-{os.getpid()}.jsonl"
+        self._file: IO[str] | None = None
+
+    def __enter__(self) -> Journal:  # noqa: PYI034 # Self came with Python 3.11
+        if self._path is not None:
+            with contextlib.suppress(OSError):
+                self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                self._open(self._path)
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None:
+        if self._path is not None and self._file is not None:
+            with contextlib.suppress(OSError):
+                self._path.unlink()
+            self._file.close()
+
+    def note_group(self, folder: Path) -> None:
+        """Remember a control group that a setup created."""
+        self._write({"cgroup": str(folder)})
+
+    def _open(self, path: Path) -> None:
+        # An unlocked journal is one of a killed process, so it gets its name when it is locked.
+        hidden = path.with_suffix(".new")
+        self._file = hidden.open("w", encoding="utf-8")
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+        self._write({"tunables": {str(name): text for name, text in self._tunables.items()}})
+        hidden.rename(path)
+
+    def _write(self, line: Mapping[str, object]) -> None:
+        if self._file is not None:
+            # With a full /run the rest is not remembered; the recording is worth more.
+            with contextlib.suppress(OSError):
+                self._file.write(json.dumps(line) + "\n")
+                self._file.flush()
+
+
+def say_left_over(folder: Path | None) -> list[str]:
+    """Return one line for each thing that a killed ``ab`` left, with the command that undoes it.
+
+    A journal of which nothing is left is removed.
+    """
+    lines: list[str] = []
+    if folder is not None and folder.is_dir() and folder.stat().st_uid == os.geteuid():
+        for path in sorted(folder.glob("ab-*.jsonl")):
+            with contextlib.suppress(OSError):
+                lines += _examine(path)
+    return lines
+
+
+def _examine(path: Path) -> list[str]:
+    with path.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return []
+        content = file.read(_LONGEST_BYTES)
+    try:
+        commands = list(_commands(content))
+    except (ValueError, KeyError, AttributeError, TypeError):
+        return [f"{path}: not a journal of `schedperf ab`; remove it"]
+    if not commands:
+        path.unlink()
+        return []
+    return [
+        f"a killed `schedperf ab` left {what}; undo it with: {undo} (or remove {path} to keep it)"
+        for what, undo in commands
+    ]
+
+
+def _commands(content: bytes) -> Iterator[tuple[str, str]]:
+    groups = []
+    for line in content.splitlines():
+        entry = json.loads(line)
+        if "cgroup" in entry:
+            groups.append(Path(entry["cgroup"]))
+            continue
+        before = {Path(name): str(text) for name, text in entry["tunables"].items()}
+        for path, now in changed_tunables(before).items():
+            yield f"{path} changed", say_undo(path, before[path], now)
+    for group in sorted(groups, key=lambda group: len(group.parts), reverse=True):
+        if group.is_dir():
+            yield f"the control group {group}", _say_removal(group)
+
+
+def _say_removal(group: Path) -> str:
+    with contextlib.suppress(OSError):
+        running = (group / "cgroup.procs").read_text().split()
+        if running:
+            return f"kill {' '.join(running)}; sleep 1; rmdir {shlex.quote(str(group))}"
+    return f"rmdir {shlex.quote(str(group))}"

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The journal of ``ab``: what a killed recording left is said, and nothing else is."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from schedperf_collectors.recorder.journal import Journal, say_left_over
+
+
+def leave(folder: Path, value: Path, group: Path | None = None) -> None:
+    """Write the journal of a recording that is killed after its setup."""
+    child = os.fork()
+    if child == 0:
+        with Journal({value: "1"}, folder) as journal:
+            if group is not None:
+                journal.note_group(group)
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+
+
+@pytest.fixture
+def value(tmp_path: Path) -> Path:
+    """A tunable, changed by a setup."""
+    path = tmp_path / "value"
+    path.write_text("2\n")
+    return path
+
+
+def test_a_killed_recording_is_told_until_it_is_undone(tmp_path: Path, value: Path) -> None:
+    folder = tmp_path / "journals"
+    leave(folder, value)
+    [line] = say_left_over(folder)
+    assert line.startswith(f"a killed `schedperf ab` left {value} changed; undo it with: echo ")
+    [journal] = folder.iterdir()
+    assert line.endswith(f"(or remove {journal} to keep it)")
+    assert say_left_over(folder) == [line]
+    command = line.partition("undo it with: ")[2].partition(" (or")[0]
+    subprocess.run(["sh", "-c", command], check=True)
+    assert say_left_over(folder) == []
+    assert list(folder.iterdir()) == []
+
+
+def test_control_groups_that_are_left_are_told_the_deepest_first(
+    tmp_path: Path, value: Path
+) -> None:
+    value.write_text("1\n")
+    inner = tmp_path / "a b" / "c"
+    inner.mkdir(parents=True)
+    folder = tmp_path / "journals"
+    leave(folder, value, inner)
+    [line] = say_left_over(folder)
+    assert f"undo it with: rmdir '{inner}' (or" in line
+    inner.rmdir()
+    assert say_left_over(folder) == []
+
+
+def test_a_recording_that_runs_is_not_told_and_leaves_no_journal(
+    tmp_path: Path, value: Path
+) -> None:
+    folder = tmp_path / "journals"
+    with Journal({value: "1"}, folder):
+        assert say_left_over(folder) == []
+        [journal] = folder.iterdir()
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        assert journal.stat().st_size > 0
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "content", [b"\xff\n", b"[1]\n", b'{"tunables": 5}\n', b'{"cgroup": 7}\n', b"{\n", b"null\n"]
+)
+def test_a_damaged_journal_is_one_line(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "ab-1.jsonl"
+    path.write_bytes(content)
+    assert say_left_over(tmp_path) == [f"{path}: not a journal of `schedperf ab`; remove it"]
+
+
+def test_without_a_folder_nothing_is_remembered(tmp_path: Path, value: Path) -> None:
+    with Journal({value: "1"}, None) as journal:
+        journal.note_group(tmp_path)
+    (tmp_path / "file").touch()
+    with Journal({value: "1"}, tmp_path / "file"):
+        pass
+    assert say_left_over(None) == say_left_over(tmp_path / "no") == []
