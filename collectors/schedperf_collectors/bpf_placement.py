@@ -86,9 +86,9 @@ def bpf_placement(capture: Capture) -> Generator[str, None, str]:
         tracepoints = Tracepoints(machine)
     except Unavailable as error:
         if os.geteuid() != 0:
-            raise Skipped(error.reason, "run as root") from error
+            raise Skipped(error.reason, error.remedy or "run as root") from error
         yield from capture_with_perf(capture, machine, error.reason)
-        return f"recorded with perf, because BPF is not available: {error.reason}"
+        return f"recorded with perf, because BPF is not available: {error.say()}"
     with contextlib.closing(tracepoints):
         return (yield from _capture_with_bpf(system, capture.folder, machine, tracepoints))
 

@@ -60,11 +60,17 @@ class Unavailable(Exception):
     """A value is not available on this machine.
 
     :param reason: why, one line, lower case, no full stop
+    :param remedy: a command or setting that fixes it; "" if none is known
     """
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, remedy: str = "") -> None:
         super().__init__(reason)
         self.reason = reason
+        self.remedy = remedy
+
+    def say(self) -> str:
+        """Return the reason with the remedy."""
+        return "; ".join(filter(None, (self.reason, self.remedy)))
 
 
 class Function(NamedTuple):

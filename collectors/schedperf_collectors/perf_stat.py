@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Mapping
 
-from schedperf_collectors.contract import Unavailable
-from schedperf_collectors.machine.system import System, or_none, run
+from schedperf_collectors.machine.system import System, attempt, or_none, run
+from schedperf_collectors.machine.tracefs import read_event_file
 from schedperf_collectors.perf.running import PerfFailed, perf_output, perf_running
 from schedperf_collectors.plugin import BEGUN, PREPARED, Capture, Skipped, collector
 
@@ -42,7 +42,6 @@ TRACEPOINTS = (
     "sched:sched_swap_numa",
     "sched:sched_stick_numa",
 )
-TRACEFS = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
 # A line of CSV is value,unit,event,…
 NOT_SUPPORTED = re.compile(r"^<not supported>,[^,\n]*,([^,\n]+)", re.MULTILINE)
 # Long enough for each event to be scheduled once on each CPU.
@@ -56,7 +55,7 @@ TRIAL = ("sleep", "0.01")
     package="linux-perf",
     cost="about 20 counters per CPU, up to 7% of CPU time; 1 s per run, with two short test runs",
 )
-def perf_stat(capture: Capture) -> Iterator[str]:
+def perf_stat(capture: Capture) -> Generator[str, None, str]:
     """Count scheduler, software and hardware events per NUMA node; option: perf (the program)."""
     program = capture.options.get("perf", "perf")
     events, not_counted = choose_events(program, System())
@@ -79,6 +78,20 @@ def perf_stat(capture: Capture) -> Iterator[str]:
         "started": "acknowledged" if recording.acknowledged else "assumed",
     }
     (capture.folder / "perf_stat.json").write_text(json.dumps(facts, indent=1) + "\n")
+    return describe_not_counted(not_counted)
+
+
+def describe_not_counted(not_counted: Mapping[str, str]) -> str:
+    """Return which events are not counted, grouped by reason; "" if all are.
+
+    >>> describe_not_counted({"cycles": "not supported", "branches": "not supported"})
+    '2 events not counted: not supported (cycles, branches)'
+    """
+    events: dict[str, list[str]] = {}
+    for event, reason in not_counted.items():
+        events.setdefault(reason, []).append(event)
+    groups = [f"{reason} ({', '.join(names)})" for reason, names in events.items()]
+    return f"{len(not_counted)} events not counted: {'; '.join(groups)}" if groups else ""
 
 
 def choose_events(program: str, system: System) -> tuple[list[str], dict[str, str]]:
@@ -103,14 +116,8 @@ def unreadable_tracepoints(system: System) -> dict[str, str]:
 
     With one such event, perf rejects the whole list.
     """
-    reasons: dict[str, str] = {}
-    for event in TRACEPOINTS:
-        path = "/events/{}/{}/id".format(*event.split(":"))
-        try:
-            system.first_text(*(folder + path for folder in TRACEFS))
-        except Unavailable as error:
-            reasons[event] = error.reason
-    return reasons
+    tried = {event: attempt(read_event_file, system, event, "id") for event in TRACEPOINTS}
+    return {event: reason for event, (text, reason) in tried.items() if text is None}
 
 
 def can_count_per_node(program: str, event: str) -> bool:

@@ -90,12 +90,11 @@ def run_recorder(arguments: Sequence[str], lent: Sequence[int] = ()) -> int:
             return _exit_status(ended, arguments)
 
 
-def read_recorder(arguments: Sequence[str]) -> tuple[int, str]:
-    """Run the recorder; return its exit status and what it printed."""
-    with _zipapp() as program, tempfile.TemporaryFile("w+", encoding="utf-8") as output:
-        ended = _wait([*program, *arguments], stdout=output.fileno())
-        output.seek(0)
-        return _exit_status(ended, arguments), output.read()
+def run_doctor(arguments: Sequence[str]) -> int:
+    """Run the recorder's doctor, which has no progress to draw; return its exit status."""
+    with _zipapp() as program:
+        command = ["doctor", *arguments]
+        return _exit_status(_wait([*program, *command]), command)
 
 
 @contextlib.contextmanager
@@ -125,7 +124,6 @@ def system_python() -> str:
 def _wait(
     command: Sequence[str],
     *,
-    stdout: int | None = None,
     stderr: int | None = None,
     lent: Sequence[int] = (),
     tell: int | None = None,
@@ -155,7 +153,6 @@ def _wait(
         running.append(
             subprocess.Popen(
                 command,
-                stdout=stdout,
                 stderr=stderr,
                 pass_fds=passed,
                 # A killed parent would leave it recording.

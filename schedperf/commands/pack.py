@@ -28,7 +28,7 @@ def command(path: Path) -> None:
     click.echo(f"{path}: {size / 1e3:.0f} kB, needs Python 3.9 or newer", err=True)
     if zipapp.without_objects is not None:
         click.echo(
-            f"{path}: without compiled BPF programs ({zipapp.without_objects}); the machine "
-            "under test compiles them if it has clang",
+            f"{path}: without compiled BPF programs ({zipapp.without_objects}); install clang "
+            "(apt-get install clang) and pack again, or the machine under test needs clang",
             err=True,
         )

@@ -9,6 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TypeVar
 
 import pandas as pd
@@ -371,8 +372,7 @@ def _caveats(sides: Sequence[Side], facts: _Facts, values: RunValues) -> Iterato
             reason = side.bundle.incomplete_reason or "no reason recorded"
             yield caveat("incomplete", side=side.name, reason=reason)
     yield from values.caveats
-    for side in sides:
-        yield from _caveats_of_runs(side)
+    yield from chain.from_iterable(map(_caveats_of_runs, sides))
     different = [side for side in sides[1:] if side.name not in facts.same_data]
     if not different:
         return

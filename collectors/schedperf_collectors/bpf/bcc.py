@@ -11,6 +11,7 @@ import ctypes
 import importlib
 import os
 import re
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,12 +21,12 @@ from typing import Any, Callable
 from schedperf_collectors.bpf.probes import FENTRY, Programs, as_root
 from schedperf_collectors.contract import Unavailable
 from schedperf_collectors.machine.cpu import possible_cpus
-from schedperf_collectors.machine.system import System, last_line
+from schedperf_collectors.machine.system import System, last_line, or_none, run
 from schedperf_collectors.plugin import Skipped
 
 # Where bcc looks for headers, in this order (src/cc/frontends/clang/kbuild_helper.cc).
 HEADERS = ("/lib/modules/{release}/build", "/sys/kernel/kheaders.tar.xz")
-HEADERS_REMEDY = "apt-get install linux-headers-{release}, or boot a kernel with CONFIG_IKHEADERS=y"
+_KHEADERS = "boot a kernel with CONFIG_IKHEADERS=y"
 # A reason is one line in a bundle; a compiler's message may name a path of any length.
 LONGEST_REASON = 200
 
@@ -112,8 +113,14 @@ def check_headers(system: System) -> None:
     if not any(system.exists(pattern.format(release=release)) for pattern in HEADERS):
         raise Skipped(
             f"no kernel headers for {release}, which bcc needs",
-            HEADERS_REMEDY.format(release=release),
+            _headers_remedy(f"linux-headers-{release}"),
         )
+
+
+def _headers_remedy(package: str) -> str:
+    if shutil.which("apt-cache") and not or_none(lambda: run(["apt-cache", "show", package])):
+        return f"{_KHEADERS}; apt has no package {package}"
+    return f"apt-get install {package}, or {_KHEADERS}"
 
 
 def _import_bcc() -> Any:

@@ -163,7 +163,7 @@ def attempt(find: Callable[..., Value], *arguments: object) -> tuple[Value | Non
     try:
         return find(*arguments), ""
     except Unavailable as error:
-        return None, error.reason
+        return None, error.say()
 
 
 def or_none(find: Callable[[], Value]) -> Value | None:

@@ -157,7 +157,7 @@ def _load(name: str, system: System, kernel: KernelFunctions, sampling: int) -> 
     try:
         return LOADERS[name](system, kernel, sampling)
     except Unavailable as error:
-        return NoPrograms(Skipped(error.reason, as_root()))
+        return NoPrograms(Skipped(error.reason, error.remedy or as_root()))
     except Skipped as why:
         return NoPrograms(why)
 

@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 from schedperf_collectors.contract import Unavailable
 from schedperf_collectors.machine.system import System
+from schedperf_collectors.machine.tracefs import read_event_file
 from schedperf_collectors.perf_header import (
     RECORD_HEADER_BYTES,
     RECORD_SAMPLE,
@@ -37,7 +38,6 @@ from schedperf_collectors.perf_header import (
     total_lost,
 )
 
-TRACEFS = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
 IDENTIFIER = re.compile(r"^ID:\s*(\d{1,9})$", re.MULTILINE)
 FIELD = re.compile(
     r"^\s*field:[^;]*?\b(\w+)(?:\[[^]]*\])?;\s*offset:(\d{1,5});\s*size:(\d{1,5});\s*signed:([01]);",
@@ -90,8 +90,7 @@ def read_tracepoint(system: System, name: str, fields: Sequence[str]) -> Tracepo
     :raises Unavailable: tracefs is closed or not mounted, the kernel has no such tracepoint or
         no such field in it
     """
-    path = "/events/{}/{}/format".format(*name.split(":"))
-    text = system.first_text(*(folder + path for folder in TRACEFS))
+    text = read_event_file(system, name, "format")
     number = IDENTIFIER.search(text)
     offsets = {
         field: (int(offset), CODES.get(int(size), "  ")[int(signed)])
@@ -99,7 +98,8 @@ def read_tracepoint(system: System, name: str, fields: Sequence[str]) -> Tracepo
     }
     missing = [field for field in fields if offsets.get(field, (0, " "))[1] == " "]
     if number is None or missing:
-        raise Unavailable(f"{name}: no integer field '{missing[0] if missing else 'ID'}' in {path}")
+        field = missing[0] if missing else "ID"
+        raise Unavailable(f"{name}: no integer field {field!r} in its format")
     return Tracepoint(name, int(number[1]), {field: offsets[field] for field in fields})
 
 

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from schedperf_collectors.bpf.probes import as_root
 from schedperf_collectors.contract import Unavailable
 from schedperf_collectors.machine.system import System
 from schedperf_collectors.perf.running import PerfFailed, perf_running
@@ -81,7 +82,7 @@ def capture_with_perf(capture: Capture, machine: Machine, reason: str) -> Iterat
     tracepoints, programs = find_tracepoints(System())
     if not tracepoints:
         refused = next(iter(programs.values()))["reason"]
-        raise Skipped(f"{reason}; perf cannot read tracepoints: {refused}", "run as root")
+        raise Skipped(f"{reason}; perf cannot read tracepoints: {refused}", as_root())
     path = capture.folder / "perf.data"
     limit = capture.options.get("perf_limit", FILE_LIMIT)
     command = [program, *record_options(tracepoints, machine, limit), "-o", str(path)]
@@ -143,7 +144,7 @@ def find_tracepoints(system: System) -> tuple[list[Tracepoint], dict[str, dict[s
             tracepoints.append(read_tracepoint(system, name, fields))
             programs[function] = {"mechanism": "perf", "function": function, "reason": None}
         except Unavailable as error:
-            programs[function] = {"mechanism": None, "function": None, "reason": error.reason}
+            programs[function] = {"mechanism": None, "function": None, "reason": error.say()}
     return tracepoints, programs
 
 

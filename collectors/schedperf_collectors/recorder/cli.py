@@ -19,7 +19,7 @@ from schedperf_collectors.machine.errors import RecordError
 from schedperf_collectors.machine.orphans import adopt_orphans
 from schedperf_collectors.recorder.ab import Setting, ab
 from schedperf_collectors.recorder.captures import check_options
-from schedperf_collectors.recorder.doctor import examine_all, format_text, to_json
+from schedperf_collectors.recorder.doctor import Paper, examine_all, format_text, to_json
 from schedperf_collectors.recorder.journal import journal_folder, say_left_over
 from schedperf_collectors.recorder.looks import Looks
 from schedperf_collectors.recorder.options import COMMANDS, RUNS, Parser, make_parser
@@ -248,4 +248,11 @@ def side_path(values: Mapping[str, Any], side: str) -> Path:
 
 def _run_doctor(options: argparse.Namespace) -> None:
     examined = examine_all(_group(options.set))
-    sys.stdout.write(to_json(examined) if options.json else format_text(examined))
+    if options.json:
+        sys.stdout.write(to_json(examined))
+        return
+    is_terminal = sys.stdout.isatty()
+    # Output that a program reads is not cut.
+    columns = shutil.get_terminal_size().columns if is_terminal or "COLUMNS" in os.environ else None
+    coloured = is_terminal and not os.environ.get("NO_COLOR")
+    sys.stdout.write(format_text(examined, Paper(columns, coloured), verbose=options.verbose))

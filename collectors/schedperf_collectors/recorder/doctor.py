@@ -23,15 +23,19 @@ from schedperf_collectors.recorder.captures import (
     capture_boot,
     try_run_collectors,
 )
-from schedperf_collectors.recorder.isolate import FAILED, OK, Result
+from schedperf_collectors.recorder.isolate import FAILED, OK, SKIPPED, Result
 from schedperf_collectors.recorder.progress import say_outcome
 from schedperf_collectors.workload import run_workload
 
 SCHEMA = "schedperf/doctor/1"
 
-# Text width, and the longest hint in lines; JSON has the complete hint.
+# The widest text, and two columns of it.
 LINE_LETTERS = 100
-HINT_LINES = 3
+NAME_LETTERS = 15
+STATUS_LETTERS = 7
+
+# Green, yellow and red.
+_COLOURS = {OK: 32, SKIPPED: 33, FAILED: 31}
 
 
 @dataclass(frozen=True)
@@ -123,32 +127,80 @@ def _row(entry: Examined) -> Mapping[str, Any]:
     }
 
 
-def format_text(examined: Sequence[Examined]) -> str:
-    """Return the results as text, one paragraph per collector."""
-    lines = [f"schedperf {__version__}, Python {platform.python_version()}, {platform.release()}"]
+@dataclass(frozen=True)
+class Paper:
+    """What the text is written to.
+
+    :param columns: width in characters; None: lines are as long as they are
+    """
+
+    columns: int | None = None
+    coloured: bool = False
+
+
+def format_text(examined: Sequence[Examined], paper: Paper, *, verbose: bool) -> str:
+    """Return the results as text, one line per collector, or with ``verbose`` one paragraph."""
+    works = sum(entry.result.status == OK for entry in examined)
+    versions = f"kernel {platform.release()}, Python {platform.python_version()}"
+    lines = [f"{works} of {len(examined)} collectors work on this machine ({versions})"]
     for entry in examined:
-        collector, result = entry.collector, entry.result
-        took = "" if result.seconds is None else f" ({result.seconds:.2f} s)"
-        lines.append(f"{collector.name:<14} {result.status}{took}: {collector.summary}")
-        if result.reason:
-            lines.append(f"{'':<14} why: {result.reason}")
-        if result.remedy:
-            lines.append(f"{'':<14} fix: {result.remedy}")
-        if result.hint:
-            lines += _wrap(f"limited: {result.hint}")
-        needs = ", ".join(collector.needs) or "no programs"
-        intrusive = "; intrusive" if collector.intrusive else ""
-        lines.append(f"{'':<14} needs: {needs}; cost: {collector.cost}{intrusive}")
-    return "\n".join(lines) + "\n"
+        title = f"{entry.collector.name:<{NAME_LETTERS}} {entry.result.status:<{STATUS_LETTERS}} "
+        if verbose:
+            lines += _paragraph(entry, title, paper.columns)
+        else:
+            lines.append(_cut(title + _line(entry), paper.columns))
+    if not verbose:
+        lines.append("reasons, fixes, requirements and cost: schedperf doctor -v")
+    return "\n".join(_colour(line) if paper.coloured else line for line in lines) + "\n"
 
 
-def _wrap(text: str) -> list[str]:
-    margin = " " * 15
-    return textwrap.wrap(
-        text,
-        LINE_LETTERS,
-        initial_indent=margin,
-        subsequent_indent=margin,
-        max_lines=HINT_LINES,
-        placeholder=" …",
-    )
+def _line(entry: Examined) -> str:
+    collector, result = entry.collector, entry.result
+    if result.status != OK:
+        return "; fix: ".join(filter(None, (result.reason, result.remedy)))
+    # The rest of a summary lists options.
+    summary = collector.summary.partition(";")[0].rstrip(".")
+    return f"limited: {result.hint}" if result.hint else summary
+
+
+def _paragraph(entry: Examined, title: str, columns: int | None) -> list[str]:
+    collector, result = entry.collector, entry.result
+    took = "" if result.seconds is None else f"; this test: {result.seconds:.2f} s"
+    when = "; instrumented runs only" if collector.intrusive else ""
+    by_default = "" if collector.default else "; only with --with"
+    needs = ", ".join(collector.needs) or "no programs"
+    facts = {
+        "": collector.summary,
+        "why: ": result.reason,
+        "fix: ": result.remedy,
+        "limited: ": result.hint,
+        "needs: ": f"{needs}; cost: {collector.cost}{when}{by_default}{took}",
+    }
+    margin = " " * len(title)
+    width = min(columns or LINE_LETTERS, LINE_LETTERS)
+    lines: list[str] = []
+    for words, text in facts.items():
+        if text:
+            lines += textwrap.wrap(
+                f"{words}{text}",
+                width,
+                initial_indent=margin if lines else title,
+                subsequent_indent=margin,
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+    return lines
+
+
+def _cut(line: str, columns: int | None) -> str:
+    if columns is None or len(line) <= columns:
+        return line
+    return line[: columns - 1].rstrip() + "…"
+
+
+def _colour(line: str) -> str:
+    name, status = line[:NAME_LETTERS], line[NAME_LETTERS:].lstrip().partition(" ")[0]
+    if status not in _COLOURS or name.startswith(" "):
+        return line
+    at = line.index(status, NAME_LETTERS)
+    return f"{line[:at]}\x1b[{_COLOURS[status]}m{status}\x1b[0m{line[at + len(status) :]}"

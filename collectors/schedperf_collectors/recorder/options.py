@@ -58,6 +58,7 @@ restored. Control groups that a setup creates are removed at the end.
 DOCTOR_EXAMPLES = """\
 Examples:
   %(prog)s
+  %(prog)s -v
   %(prog)s --json
 """
 
@@ -296,6 +297,12 @@ def _add_display_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_doctor_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-v",
+        "--verbose",
+        action="store_true",
+        help="Print reasons, fixes, requirements and cost in full.",
+    )
     parser.add_argument("--json", action="store_true", help="Print JSON.")
     parser.add_argument(
         "--set",

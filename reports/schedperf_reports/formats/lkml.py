@@ -19,6 +19,7 @@ from dataclasses import replace
 from rich.console import RenderableType
 
 from schedperf.model.comparison import Comparison, Row, RunValue, SideSummary
+from schedperf.model.text import clean
 from schedperf.model.units import MISSING, Scale, scale_for
 from schedperf_reports.blocks import (
     REFERENCE_PRIORITY,
@@ -95,7 +96,7 @@ def to_ascii(text: str) -> str:
     >>> to_ascii("base → new ±2%, naïve …")
     'base -> new +-2%, naive ...'
     """
-    spelled = unicodedata.normalize("NFKD", text.translate(ASCII))
+    spelled = unicodedata.normalize("NFKD", clean(text).translate(ASCII))
     letters = "".join(letter for letter in spelled if not unicodedata.combining(letter))
     return letters.encode("ascii", "replace").decode()
 

@@ -2,6 +2,7 @@
 """Where bcc cannot compile, the reason and what mends it are one line each."""
 
 import importlib.util
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -40,6 +41,32 @@ def test_a_kernel_without_headers_is_told_the_package(make_system: Callable[...,
     with pytest.raises(Skipped) as skipped:
         check_headers(make_system(RELEASE))
     assert skipped.value.reason == ("no kernel headers for 6.1.0-test, which bcc needs")
+    # No apt has them; a machine without apt cannot know.
+    assert skipped.value.remedy == (
+        "boot a kernel with CONFIG_IKHEADERS=y; apt has no package linux-headers-6.1.0-test"
+        if shutil.which("apt-cache")
+        else "apt-get install linux-headers-6.1.0-test, or boot a kernel with CONFIG_IKHEADERS=y"
+    )
+
+
+def test_headers_that_apt_has_are_the_remedy(
+    make_system: Callable[..., System], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if shutil.which("apt-cache") is None:
+        pytest.skip("no apt on this machine")
+    packages = "Package: linux-headers-6.1.0-test\nVersion: 1\nArchitecture: all\n"
+    lists = tmp_path / "lists"
+    (lists / "partial").mkdir(parents=True)
+    status = tmp_path / "status"
+    status.write_text(packages.replace("Version", "Status: install ok installed\nVersion"))
+    config = tmp_path / "apt.conf"
+    config.write_text(
+        f'Dir::State::lists "{lists}"; Dir::State::status "{status}"; '
+        f'Dir::Cache "{tmp_path}"; APT::Architecture "amd64";\n'
+    )
+    monkeypatch.setenv("APT_CONFIG", str(config))
+    with pytest.raises(Skipped) as skipped:
+        check_headers(make_system(RELEASE))
     assert skipped.value.remedy == (
         "apt-get install linux-headers-6.1.0-test, or boot a kernel with CONFIG_IKHEADERS=y"
     )

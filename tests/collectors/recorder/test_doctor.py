@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from schedperf_collectors.plugin import all_collectors
+from schedperf_collectors.recorder.doctor import Examined, Paper, format_text
+from schedperf_collectors.recorder.isolate import Result
 
 pytestmark = [pytest.mark.system, pytest.mark.xdist_group("machine")]
 
@@ -64,18 +66,52 @@ def test_every_collector_is_tried(doctored: Any) -> None:
     assert rows["crashing"]["reason"].startswith("crashed: killed by SIGABRT")
 
 
-def test_text_says_the_same(doctored: Any) -> None:
+def test_text_has_one_line_per_collector(doctored: Any) -> None:
     done = doctored("doctor")
     assert done.returncode == 0
-    assert "tooled         skipped: Use a tool." in done.stdout
-    assert "why: no-such-tool not found on PATH" in done.stdout
-    assert "fix: apt-get install no-such-package" in done.stdout
-    assert "cost: one file; intrusive" in done.stdout
-    paragraph = done.stdout.partition("fine  ")[2].partition("needs")[0]
-    assert "limited: no words" in paragraph
-    # Its first line, what it sees less in three, and the margin of what follows.
-    assert len(paragraph.splitlines()) == 5
-    assert "…" in paragraph
+    first, *lines, last = done.stdout.splitlines()
+    assert first.startswith("3 of 5 collectors work on this machine (kernel ")
+    assert last == "reasons, fixes, requirements and cost: schedperf doctor -v"
+    words = {line.split()[0]: line for line in lines}
+    assert list(words) == ["crashing", "fine", "host", "tooled", "workload"]
+    assert words["tooled"] == (
+        "tooled          skipped no-such-tool not found on PATH; fix: apt-get install "
+        "no-such-package"
+    )
+    assert words["crashing"].split()[1] == "failed"
+    assert words["workload"] == "workload        ok      Run the command"
+    # Output that a program reads is complete.
+    assert words["fine"].endswith("limited: " + ("no words " * 60).strip())
+
+
+def test_lines_are_cut_at_the_width_of_the_terminal(doctored: Any) -> None:
+    doctored.environment["COLUMNS"] = "60"
+    lines = doctored("doctor").stdout.splitlines()[1:]
+    assert max(map(len, lines)) == 60
+    [fine] = [line for line in lines if line.startswith("fine ")]
+    assert fine.startswith("fine            ok      limited: no words no words")
+    assert fine.endswith("…")
+
+
+def test_details_say_the_same_as_json(doctored: Any) -> None:
+    doctored.environment["COLUMNS"] = "70"
+    text = doctored("doctor", "-v").stdout
+    assert max(map(len, text.splitlines()[1:])) <= 70
+    joined = " ".join(text.split())
+    assert "tooled skipped Use a tool. why: no-such-tool not found on PATH fix: apt-get" in joined
+    assert "cost: one file; instrumented runs only; only with --with; this test: " in joined
+    assert "limited: " + ("no words " * 60).strip() in joined
+    assert "doctor -v" not in text
+
+
+def test_only_a_terminal_gets_colours() -> None:
+    result = Result("ok", seconds=0.1)
+    [host] = [one for one in all_collectors().values() if one.name == "host"]
+    examined = [Examined(host, result, 5)]
+    plain = format_text(examined, Paper(80), verbose=False)
+    coloured = format_text(examined, Paper(80, coloured=True), verbose=False)
+    assert "\x1b[32mok\x1b[0m" in coloured
+    assert coloured.replace("\x1b[32m", "").replace("\x1b[0m", "") == plain
 
 
 def test_the_real_collectors_are_all_there(recorder: Any) -> None:
