@@ -29,12 +29,13 @@ def telling(*, quiet: bool) -> Iterator[Callable[[News], None]]:
 
 @contextlib.contextmanager
 def _bar() -> Iterator[tuple[Show, Callable[[News, str], None]]]:
-    from rich.progress import BarColumn, Progress, TextColumn  # noqa: PLC0415 # terminals only
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415 # terminals only
 
     console = make_console(stderr=True)
     columns = (
         TextColumn("boot {task.fields[boot]}/{task.total:.0f}"),
         BarColumn(bar_width=24),
+        TimeElapsedColumn(),
         TextColumn("{task.fields[left]}{task.description}"),
     )
     # The bar is removed at the end; messages stay.
@@ -78,7 +79,8 @@ class _Teller:
         if self._turn is not None:
             self._turn(news, f"{news.kernel}: {doing}")
         if warns or (not self._quiet and (is_lasting or self._turn is None)):
-            self._show(f"boot {news.boot}/{news.boots} {news.kernel}: {doing}", warns)
+            clock = format_clock(news.spent_s)
+            self._show(f"[{clock}] boot {news.boot}/{news.boots} {news.kernel}: {doing}", warns)
 
     def _describe(self, news: News) -> tuple[str, bool]:
         """Return what is going on, and whether the line stays; "" for nothing."""
@@ -103,6 +105,17 @@ class _Teller:
             return "", False
         self._said.add(text)
         return text, True
+
+
+def format_clock(seconds: float) -> str:
+    """Format the time since the start.
+
+    >>> format_clock(65), format_clock(3725)
+    ('1:05', '1:02:05')
+    """
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def _kind(news: News) -> object:

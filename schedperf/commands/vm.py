@@ -138,6 +138,25 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     if options["check"]:
         click.echo(_say_acceleration(accelerated))
         return 0
+    # Imported here so that --help of all commands stays fast; so are the imports below.
+    from schedperf.vm.guest import KvmFailed  # noqa: PLC0415
+    from schedperf.vm.machine import Acceleration  # noqa: PLC0415
+
+    try:
+        return _record_with(accelerated, ctx, options)
+    except KvmFailed as error:
+        if options["accel"] == "kvm":
+            raise InputError(f"--accel kvm: {error.reason}; use --accel tcg") from error
+        return _record_with(Acceleration(is_kvm=False, reason=error.reason), ctx, options)
+
+
+def _record_with(
+    accelerated: "Acceleration", ctx: click.Context, options: Mapping[str, Any]
+) -> int:
+    """Record with KVM or under emulation.
+
+    :raises KvmFailed: KVM cannot run the first boot; nothing is recorded
+    """
     hypervisor = _hypervisor(options, is_kvm=accelerated.is_kvm)
     request = _request(ctx, options, is_kvm=accelerated.is_kvm)
     if not options["quiet"]:
@@ -149,7 +168,6 @@ def command(ctx: click.Context, /, **options: Any) -> int:
 
 
 def _record(request: "Request", hypervisor: "Hypervisor", options: Mapping[str, Any]) -> int:
-    # Imported here so that --help of all commands stays fast; so are the imports below.
     from schedperf.commands._vm_progress import telling  # noqa: PLC0415
     from schedperf.vm.session import bundle_path, record_in_guests  # noqa: PLC0415
     from schedperf_collectors.recorder.progress import format_duration  # noqa: PLC0415
@@ -238,10 +256,7 @@ def _request(ctx: click.Context, options: Mapping[str, Any], *, is_kvm: bool) ->
 
 def _recorder_options(ctx: click.Context, options: Mapping[str, Any], *, is_kvm: bool) -> list[str]:
     """Return the options for ``record`` in a guest, with the defaults of guests."""
-    names = _collectors(ctx)
-    if not is_kvm:
-        names = _without_profile(names)
-    arguments = ["-n", str(options["runs"]), f"--with={','.join(names)}"]
+    arguments = ["-n", str(options["runs"]), *_choice(ctx, is_kvm=is_kvm)]
     if ctx.params["_instrumented"] is None:
         arguments.append(f"--instrumented={GUEST_INSTRUMENTED}")
     for parameter in ctx.command.params:
@@ -259,19 +274,27 @@ def _collectors(ctx: click.Context) -> list[str]:
     return given[-1].split(",") if given else list(GUEST_COLLECTORS)
 
 
-def _without_profile(names: Sequence[str]) -> list[str]:
-    """Expand "default" without the collector that is useless under emulation.
+def _choice(ctx: click.Context, *, is_kvm: bool) -> Iterator[str]:
+    """Yield the options that choose the collectors.
 
-    The collector is kept if it is also given by name.
+    A guest may lack what a collector needs: those that the user did not name are tried. "default"
+    is without the collector that is useless under emulation, unless it is also given by name.
     """
     from schedperf_collectors.plugin import all_collectors  # noqa: PLC0415
 
+    names = _collectors(ctx)
     by_default = [
         name
         for name, collector in all_collectors().items()
-        if collector.default and collector.scope == "run" and name != NOT_EMULATED
+        if collector.default and collector.scope == "run" and (is_kvm or name != NOT_EMULATED)
     ]
-    return [each for name in names for each in (by_default if name == "default" else [name])]
+    attempted = by_default if "default" in names else []
+    named = [name for name in names if name != "default"]
+    if not ctx.params["_collectors"]:
+        attempted, named = [*attempted, *named], []
+    yield f"--with={','.join(named)}"
+    if attempted:
+        yield f"--try={','.join(attempted)}"
 
 
 def _check_work(arguments: Sequence[str], command_line: Sequence[str]) -> None:
@@ -284,7 +307,7 @@ def _check_work(arguments: Sequence[str], command_line: Sequence[str]) -> None:
     parser = _record_parser()
     try:
         given = parser.parse_args(["-o", "guest.tar", *arguments[: arguments.index("--")]])
-        choose(given.collectors)
+        choose(given.collectors, given.attempted)
         for name, key, value in given.set:
             check_options({name: {key: value}})
         points = cross_points(given.point)

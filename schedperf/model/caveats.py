@@ -21,8 +21,7 @@ TEXTS: Mapping[str, str] = {
     "unpaired": "{count:run} of {side} excluded: the other run of the pair is missing",
     "incomplete": "the recording of {side} is incomplete: {reason}",
     "emulated": "timings come from an emulator ({how}) and do not predict real hardware",
-    "blocks": "the sides were recorded one after the other, so drift confounds the comparison; "
-    "`schedperf ab` interleaves them",
+    "blocks": "the sides were recorded one after the other, so drift confounds the comparison",
     "looks": "{side} was recorded with --until-decided and at most {max_runs:run}: p and "
     "the equivalence test are corrected for group-sequential stopping",
     "history": "the variance estimate uses {count:earlier recording}",

@@ -19,7 +19,7 @@ from typing import Any
 
 from schedperf.model.errors import InputError
 from schedperf.vm import script
-from schedperf.vm.machine import Machine
+from schedperf.vm.machine import Machine, find_kvm_error
 
 # A kernel with built-in drivers reports that it is up after 8 s under emulation, one with modules
 # after 60 s; other guests may run at the same time.
@@ -78,6 +78,10 @@ class GuestFailed(Exception):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+class KvmFailed(GuestFailed):
+    """KVM cannot run the code of a guest."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -175,7 +179,7 @@ class _Watch:
     def until_end(self) -> None:
         """Return when the guest has ended, or has finished but does not power off.
 
-        :raises GuestFailed: it hung
+        :raises GuestFailed: it hung, or KVM cannot run it
         """
         assert self._process.stdout is not None
         with selectors.DefaultSelector() as selector:
@@ -199,6 +203,10 @@ class _Watch:
     def _keep(self, output: bytes) -> bool:
         self.console += output
         del self.console[:-_CONSOLE_BYTES]
+        problem = find_kvm_error(self.console)
+        if problem is not None:
+            # QEMU has stopped the guest and waits.
+            raise KvmFailed(f"KVM cannot run this guest: {problem}")
         return bool(output)
 
     def _look(self) -> None:

@@ -21,6 +21,10 @@ HEAD_BYTES = 65 * 512
 _BOOT_FLAG = (0x1FE, b"\x55\xaa")
 _MAGIC = (0x202, b"HdrS")
 _VERSION_POINTER = 0x20E
+# One byte, 0 means 4: sectors of 512 bytes after the first. Four bytes: the kernel in 16 bytes.
+_SETUP_SECTORS = 0x1F1
+_DEFAULT_SECTORS = 4
+_SYSTEM_SIZE = 0x1F4
 _VERSION_BASE = 0x200
 # __NEW_UTS_LEN of the kernel's include/uapi/linux/utsname.h.
 _LONGEST_RELEASE = 64
@@ -106,7 +110,18 @@ def _read_release(image: Path) -> str:
     for offset, magic in (_BOOT_FLAG, _MAGIC):
         if head[offset : offset + len(magic)] != magic:
             raise InputError(f"{image}: is {_what_else(head)}")
+    _check_size(head, image)
     return _release_of(head, image)
+
+
+def _check_size(head: bytes, image: Path) -> None:
+    sectors = (head[_SETUP_SECTORS] or _DEFAULT_SECTORS) + 1
+    paragraphs = int.from_bytes(head[_SYSTEM_SIZE : _SYSTEM_SIZE + 4], "little")
+    expected, size = sectors * 512 + paragraphs * 16, image.stat().st_size
+    if size < expected:
+        raise InputError(
+            f"{image}: truncated: {size} of {expected} bytes present; copy or build it again"
+        )
 
 
 def _likely_images(folder: Path) -> Iterator[Path]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from schedperf.model.errors import InputError
-from schedperf.vm.guest import Event, GuestFailed, Hypervisor, boot
+from schedperf.vm.guest import Event, GuestFailed, Hypervisor, KvmFailed, boot
 from schedperf.vm.images import Kernel
 from schedperf.vm.script import SHARE, Work, write_script
 from schedperf_collectors.machine.errors import RecordError
@@ -83,6 +83,7 @@ class News:
     :param boots: boots in total
     :param event: event of the recorder in the guest; None for events of the boot
     :param text: text of an event of the boot
+    :param spent_s: time since the session began
     :param left_s: estimated remaining time; None if unknown yet
     """
 
@@ -92,6 +93,7 @@ class News:
     kernel: str
     event: Event | None = None
     text: str = ""
+    spent_s: float = 0.0
     left_s: float | None = None
 
 
@@ -107,6 +109,7 @@ def record_in_guests(request: Request, hypervisor: Hypervisor, tell: Tell) -> No
     """Make all boots; after an error the bundles have every finished boot.
 
     :raises InputError: a guest ended twice before it finished, or its recording failed
+    :raises KvmFailed: KVM cannot run the first boot
     """
     with tempfile.TemporaryDirectory(prefix="schedperf-vm-") as folder:
         session = _Session(request, hypervisor, tell, _plain(Path(folder)))
@@ -187,6 +190,12 @@ class _Session:
             try:
                 # Kernel messages take time, but explain a crash.
                 boot(self._hypervisor, folder / "image", share, hear, is_verbose=attempt > 0)
+            except KvmFailed as error:
+                if not any(self._made):
+                    raise
+                raise InputError(
+                    f"{name}: boot {number + 1}: {error.reason}; record again with --accel tcg"
+                ) from None
             except GuestFailed as error:
                 failure = error.reason
                 self._say("again", number, text=failure)
@@ -213,6 +222,7 @@ class _Session:
                 kernel=self._request.kernels[self._plan[number].kernel].name,
                 event=event,
                 text=text,
+                spent_s=spent_s,
                 left_s=spent_s / done * left if done else None,
             )
         )

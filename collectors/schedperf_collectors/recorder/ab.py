@@ -16,7 +16,7 @@ from schedperf_collectors.machine.errors import RecordError
 from schedperf_collectors.machine.process import SetupFailed, reap, run_shell, start
 from schedperf_collectors.machine.signals import signals
 from schedperf_collectors.recorder.bundle import BundleWriter, check_output
-from schedperf_collectors.recorder.captures import HOST, Captured, Staging, choose
+from schedperf_collectors.recorder.captures import HOST, Captured, Chosen, Staging
 from schedperf_collectors.recorder.control_groups import all_cgroups, new_cgroups, remove_cgroups
 from schedperf_collectors.recorder.isolate import OK
 from schedperf_collectors.recorder.journal import Journal, journal_folder
@@ -58,7 +58,7 @@ class Setting:
 def ab(
     request: Request,
     settings: Sequence[Setting],
-    collectors: Sequence[str],
+    chosen: Chosen,
     progress: Progress,
     *,
     force: bool,
@@ -67,7 +67,6 @@ def ab(
 
     :raises RecordError: recording could not start, or was stopped
     """
-    chosen = choose(collectors)
     if settings[0].path.absolute() == settings[1].path.absolute():
         raise RecordError(
             f"{settings[0].path}: given as the output of both sides; give two different files"

@@ -75,19 +75,21 @@ class Chosen:
         )
 
 
-def choose(names: Sequence[str]) -> Chosen:
+def choose(names: Sequence[str], attempted: Sequence[str] = ()) -> Chosen:
     """Choose the collectors that ``--with`` names.
 
     "default" selects the default collectors, "none" only host.
     Any other name adds that collector; those that capture once per boot or read other captures are
     always included.
+
+    :param attempted: names of collectors that are added if they work here
     """
     available = {
         name: collector
         for name, collector in all_collectors().items()
         if collector.scope != "workload"
     }
-    for name in names:
+    for name in (*names, *attempted):
         if name not in available and name not in {"default", "none"}:
             raise RecordError(
                 f"--with: unknown collector {name!r} (expected some of: default, none, "
@@ -101,6 +103,7 @@ def choose(names: Sequence[str]) -> Chosen:
         return (
             collector.name == HOST
             or collector.name in names
+            or collector.name in attempted
             or (by_default and "none" not in names)
         )
 

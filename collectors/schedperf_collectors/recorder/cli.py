@@ -18,7 +18,7 @@ from schedperf_collectors.contract import MOST_BUDGETED
 from schedperf_collectors.machine.errors import RecordError
 from schedperf_collectors.machine.orphans import adopt_orphans
 from schedperf_collectors.recorder.ab import Setting, ab
-from schedperf_collectors.recorder.captures import check_options
+from schedperf_collectors.recorder.captures import check_options, choose
 from schedperf_collectors.recorder.doctor import Paper, examine_all, format_text, to_json
 from schedperf_collectors.recorder.journal import journal_folder, say_left_over
 from schedperf_collectors.recorder.looks import Looks
@@ -69,15 +69,15 @@ def _run(arguments: Sequence[str]) -> None:
     adopt_orphans()
     progress = Progress(options.events, quiet=options.quiet)
     _warn_of_left_over(progress)
-    collectors = tuple(options.collectors)
+    chosen = choose(options.collectors, options.attempted)
     if name == "record":
         looks = _looks(options, progress)
         request = _request(options, command, looks)
         _check_command(request)
-        record(request, _target(options), collectors, progress, looks)
+        record(request, _target(options), chosen, progress, looks)
     else:
         request = _request(options, command)
-        ab(request, _settings(options), collectors, progress, force=options.force)
+        ab(request, _settings(options), chosen, progress, force=options.force)
 
 
 def _warn_of_left_over(progress: Progress) -> None:

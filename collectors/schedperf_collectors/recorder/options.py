@@ -237,6 +237,8 @@ def _add_common_options(parser: argparse.ArgumentParser, what_n_is: str) -> None
         metavar="NAMES",
         help="Select collectors, e.g. default,bpf_pelt, or none (host only).  [default: default]",
     )
+    # For programs that choose collectors for their users: those that cannot run are left out.
+    add("--try", dest="attempted", type=_names, default=[], help=argparse.SUPPRESS)
     add(
         "--vary",
         action="append",

@@ -19,10 +19,10 @@ from schedperf_collectors.recorder.bundle import (
 )
 from schedperf_collectors.recorder.captures import (
     Captured,
+    Chosen,
     Staging,
     capture_boot,
     check_named,
-    choose,
 )
 from schedperf_collectors.recorder.looks import Looks
 from schedperf_collectors.recorder.plan import plan_record
@@ -54,7 +54,7 @@ class Target:
 def record(
     request: Request,
     target: Target,
-    collectors: Sequence[str],
+    chosen: Chosen,
     progress: Progress,
     looks: Looks | None = None,
 ) -> None:
@@ -63,7 +63,6 @@ def record(
     :param looks: looks that may end the recording; None: make all runs
     :raises RecordError: recording could not start, or was stopped
     """
-    chosen = choose(collectors)
     existing = _check_target(target, request, progress)
     with signals, Staging() as staging:
         if looks is not None:

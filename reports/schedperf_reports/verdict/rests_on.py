@@ -135,8 +135,9 @@ def _order(comparison: Comparison, rows: list[Row]) -> Item:
 def _how_to_interleave(comparison: Comparison) -> str:
     # Two kernels cannot run at once: their boots are interleaved.
     base, *others = comparison.sides
-    program = "vm" if any(has_other_kernel(base.host, side.host) for side in others) else "ab"
-    return f"`schedperf {program}` interleaves the sides"
+    if any(has_other_kernel(base.host, side.host) for side in others):
+        return "`schedperf vm --boots 2` interleaves the sides"
+    return "`schedperf ab` interleaves the sides"
 
 
 def _drift(row: Row) -> str | None:

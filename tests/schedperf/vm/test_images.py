@@ -39,6 +39,21 @@ def test_an_image_says_its_release(image: Path, tmp_path: Path) -> None:
     assert kernel.files == {}
 
 
+@pytest.mark.parametrize("sectors", [0, 4, 7])
+def test_an_image_that_was_cut_is_refused(
+    tmp_path: Path, make_image: MakeImage, sectors: int
+) -> None:
+    head = bytearray(make_image("6.12.0"))
+    # boot.rst: setup_sects, and syssize in paragraphs of 16 bytes.
+    head[0x1F1], head[0x1F4:0x1F8] = sectors, (1000).to_bytes(4, "little")
+    whole = (1 + (sectors or 4)) * 512 + 16000
+    path = tmp_path / "bzImage"
+    path.write_bytes(bytes(head).ljust(whole, b"\0"))
+    assert read_kernel("tip", path, None, tmp_path).release == "6.12.0"
+    path.write_bytes(path.read_bytes()[:-1])
+    assert f"truncated: {whole - 1} of {whole} bytes present; copy or build it" in refusal(path)
+
+
 def test_files_beside_the_image_are_taken_those_of_its_release_first(
     image: Path, tmp_path: Path
 ) -> None:
@@ -141,11 +156,10 @@ def test_what_is_no_kernel_is_named(tmp_path: Path, content: bytes, said: str) -
     assert said in refusal(tmp_path / "bzImage")
 
 
-def test_an_image_that_is_cut_off_or_points_nowhere_is_refused(image: Path) -> None:
+def test_an_image_whose_version_points_nowhere_is_refused(image: Path) -> None:
     whole = image.read_bytes()
-    for broken in (whole[:0x700], whole[:0x20E] + b"\xff\xff" + whole[0x210:]):
-        image.write_bytes(broken)
-        assert "no version in its header; build it again" in refusal(image)
+    image.write_bytes(whole[:0x20E] + b"\xff\xff" + whole[0x210:])
+    assert "no version in its header; build it again" in refusal(image)
 
 
 def test_a_release_that_would_leave_its_folder_is_refused(

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The machine that a guest sees, and who executes its instructions."""
 
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from schedperf.model.errors import InputError
-from schedperf.vm.machine import make_machine, total_memory, try_kvm
+from schedperf.vm.machine import make_machine, probe_command, total_memory, try_kvm
 
 GB = 1 << 30
 
@@ -91,7 +93,36 @@ def test_a_device_that_opens_and_does_not_work_is_not_used_and_its_error_is_told
     assert found.reason == "QEMU cannot use /dev/null: qemu: error: failed to set MSR 0x10a"
 
 
-def test_kvm_is_used_when_a_virtual_cpu_could_be_set_up(tmp_path: Path) -> None:
-    qemu = make_qemu(tmp_path, 'read -r line && [ "$line" = quit ]')
-    found = try_kvm(qemu, Path("/dev/null"))
+def test_kvm_is_used_when_the_firmware_ran_to_its_end(tmp_path: Path) -> None:
+    found = try_kvm(make_qemu(tmp_path, "exit 0"), Path("/dev/null"))
     assert (found.is_kvm, found.reason) == (True, None)
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "cause"),
+    [
+        ("echo KVM internal error. Suberror: 1 >&2; sleep 60", "KVM internal error. Suberror: 1"),
+        ("echo EAX=0 >&2; echo Code=00 66 >&2; sleep 60", "Code=00 66"),
+        ("sleep 60", "no end within 1 s"),
+    ],
+)
+def test_a_kvm_that_cannot_run_an_instruction_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, behaviour: str, cause: str
+) -> None:
+    monkeypatch.setattr("schedperf.vm.machine._PROBE_LIMIT_S", 1.0)
+    found = try_kvm(
+        make_qemu(tmp_path, behaviour.replace("sleep", "exec sleep")), Path("/dev/null")
+    )
+    assert not found.is_kvm
+    assert found.reason == f"the firmware cannot run on /dev/null: {cause}"
+
+
+@pytest.mark.system
+def test_a_firmware_that_finds_nothing_to_boot_ends_qemu() -> None:
+    qemu = shutil.which("qemu-system-x86_64")
+    if qemu is None:
+        pytest.skip("no QEMU on this machine")
+    command = list(probe_command(qemu))
+    command[command.index("q35,accel=kvm")] = "q35,accel=tcg"
+    command[command.index("host,topoext=on")] = "max"
+    assert subprocess.run(command, stdin=subprocess.DEVNULL, timeout=60).returncode == 0
