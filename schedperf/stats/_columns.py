@@ -167,13 +167,22 @@ def _trend_of(variance: Floats, size: Floats) -> Floats:
     # Counts vary in proportion to their mean (Poisson), and what runs differ in by a fraction of
     # itself in proportion to its square. Both parts together, by weighted least squares: the
     # standard error of a variance is in proportion to it.
-    from scipy import optimize  # noqa: PLC0415 # its import takes time
-
     parts = np.column_stack((size, size**2)) / [size.mean(), (size**2).mean()]
     trend: Floats = parts[:, 0]
     for _ in range(TREND_STEPS):
         ratio = variance / trend
         shown = np.minimum(ratio, LARGEST_RATIO * np.median(ratio))
-        shares, _ = optimize.nnls(parts / trend[:, None], shown)
+        shares = _shares_of(parts / trend[:, None], shown)
         trend = parts @ (shares / shares.sum())
     return trend
+
+
+def _shares_of(parts: Floats, shown: Floats) -> Floats:
+    # Least squares with two coefficients, neither below 0: where the unconstrained answer has a
+    # negative one, the better of the two answers with one coefficient.
+    free, *_ = np.linalg.lstsq(parts, shown)
+    if (free >= 0.0).all():
+        return np.asarray(free)
+    alone = np.maximum(parts.T @ shown / (parts**2).sum(axis=0), 0.0)
+    errors = ((parts * alone - shown[:, None]) ** 2).sum(axis=0)
+    return np.where(np.arange(2) == errors.argmin(), alone, 0.0)

@@ -35,17 +35,21 @@ def false_discovery(p: Floats, family: Integers) -> Floats:
     :param p: NaN where nothing was tested; those stay and do not count
     :param family: rows are corrected for those of their own family
     """
-    level = FALSE_DISCOVERY_RATE / (1.0 + FALSE_DISCOVERY_RATE)
-    table = pd.DataFrame({"family": family, "p": p}).dropna().sort_values("p", kind="stable")
-    groups = table.groupby("family", sort=False)
-    size = groups["p"].transform("size")
-    table["q"] = table["p"] * size / (groups.cumcount() + 1.0)
-    backwards = table.iloc[::-1].groupby("family", sort=False)["q"].cummin()
-    table["q"] = backwards.reindex(table.index)
-    discovered = (table["q"] < level).groupby(table["family"], sort=False).transform("sum")
-    remaining = (size - discovered).clip(lower=1)
-    paid = np.where(size > 1, (1.0 + FALSE_DISCOVERY_RATE) * remaining / size, 1.0)
     corrected = np.full(len(p), np.nan)
-    # Where nearly all rows changed the last ones would come for nothing; each has its own p to pay.
-    corrected[table.index] = np.clip(table["q"] * paid, table["p"], 1.0)
+    tested = np.flatnonzero(~np.isnan(p))
+    for each in np.unique(family[tested]):
+        members = tested[family[tested] == each]
+        members = members[np.argsort(p[members], kind="stable")]
+        corrected[members] = _discover(p[members])
     return corrected
+
+
+def _discover(p: Floats) -> Floats:
+    # Of one family, sorted.
+    level = FALSE_DISCOVERY_RATE / (1.0 + FALSE_DISCOVERY_RATE)
+    size = len(p)
+    q = np.minimum.accumulate((p * size / np.arange(1.0, size + 1.0))[::-1])[::-1]
+    remaining = max(size - int((q < level).sum()), 1)
+    paid = (1.0 + FALSE_DISCOVERY_RATE) * remaining / size if size > 1 else 1.0
+    # Where nearly all rows changed the last ones would come for nothing; each has its own p to pay.
+    return np.clip(q * paid, p, 1.0)

@@ -41,7 +41,11 @@ PRIOR_WITH_HISTORY = (0.20, 0.20, 0.20, 0.20, 0.20)
 MATCHED = (0.05, 0.005)
 MATCHING_STEPS = 10
 ROUNDING = 1e-9
+CONVERGED = 1e-12
 INVERSE_DF = np.linspace(1e-4, 2.0, 2000)
+QUANTILE_RATIO = np.divide(
+    *(special.stdtrit(1.0 / INVERSE_DF, 1.0 - p / 2.0) for p in reversed(MATCHED))
+)
 
 # Steps towards the common variance that explains the rows best; each halves the distance at least.
 STEPS = 15
@@ -76,8 +80,7 @@ class _Mixture:
     def as_scaled_t(self) -> tuple[Floats, Floats]:
         # Variance and degrees of freedom of the t that agrees with the mixture at MATCHED.
         usual, rare = (self._quantile(p) for p in MATCHED)
-        of_usual, of_rare = (special.stdtrit(1.0 / INVERSE_DF, 1.0 - p / 2.0) for p in MATCHED)
-        df = 1.0 / np.interp(rare / usual, of_rare / of_usual, INVERSE_DF)
+        df = 1.0 / np.interp(rare / usual, QUANTILE_RATIO, INVERSE_DF)
         return (usual / special.stdtrit(df, 1.0 - MATCHED[0] / 2.0)) ** 2, df
 
     def _quantile(self, p: float) -> Floats:
@@ -86,16 +89,26 @@ class _Mixture:
         scale = np.sqrt(self.variance)
         log_answers = np.log(special.stdtrit(self.df, 1.0 - p / 2.0) * scale)
         low, high = log_answers.min(axis=0), log_answers.max(axis=0)
-        at = (self.weight * log_answers).sum(axis=0)
+        found = (self.weight * log_answers).sum(axis=0)
+        # Rows that have not converged; each row stops by itself, whatever rows are beside it.
+        rows = np.arange(len(found))
+        weight, df = self.weight, self.df
         for _ in range(MATCHING_STEPS):
+            at = found[rows]
             t = np.exp(at) / scale
-            tail = (self.weight * 2.0 * special.stdtr(self.df, -t)).sum(axis=0)
-            slope = (self.weight * 2.0 * t * _density(t, self.df)).sum(axis=0) / tail
+            tail = (weight * 2.0 * special.stdtr(df, -t)).sum(axis=0)
+            slope = (weight * 2.0 * t * _density(t, df)).sum(axis=0) / tail
             low, high = np.where(tail > p, at, low), np.where(tail > p, high, at)
-            at = at + np.log(tail / p) / slope
-            is_inside = (at > low - ROUNDING) & (at < high + ROUNDING)
-            at = np.where(is_inside, at, (low + high) / 2.0)
-        return np.asarray(np.exp(at))
+            step = np.log(tail / p) / slope
+            is_inside = (at + step > low - ROUNDING) & (at + step < high + ROUNDING)
+            found[rows] = np.where(is_inside, at + step, (low + high) / 2.0)
+            # The error after a step is in proportion to its square.
+            left = ~is_inside | (np.abs(step) > CONVERGED)
+            if not left.any():
+                break
+            rows, low, high = rows[left], low[left], high[left]
+            scale, weight, df = scale[:, left], weight[:, left], df[:, left]
+        return np.asarray(np.exp(found))
 
 
 def _density(t: Floats, df: Floats) -> Floats:

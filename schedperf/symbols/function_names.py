@@ -26,11 +26,11 @@ class KernelNames:
     """Where the names of a kernel's functions come from.
 
     :param release: ``uname -r``; None if unknown
-    :param symbols: text of kallsyms or System.map; "" if not captured
+    :param symbols: words of kallsyms or System.map; empty if not captured
     """
 
     release: str | None = None
-    symbols: str = ""
+    symbols: frozenset[str] = frozenset()
 
     def of(self, function: str) -> str | None:
         """Return the name of a function in this kernel; None if unknown.
@@ -38,7 +38,7 @@ class KernelNames:
         Its symbols decide. A function that was inlined has none; it has the name of its release.
         """
         for name in all_names(function):
-            if f" {name}\n" in self.symbols:
+            if name in self.symbols:
                 return name
         return None if self.release is None else name_in_release(function, self.release)
 
@@ -54,7 +54,9 @@ def read_kernel_names(side: Side) -> KernelNames:
                 except InputError:
                     # The sections that need the addresses report the damage.
                     continue
-                return KernelNames(release=boot.host.kernel.release, symbols=text)
+                return KernelNames(
+                    release=boot.host.kernel.release, symbols=frozenset(text.split())
+                )
     releases = (boot.host.kernel.release for boot in side.bundle.boots)
     return KernelNames(release=next(releases, None))
 

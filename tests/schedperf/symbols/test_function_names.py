@@ -13,7 +13,7 @@ from schedperf.runs.side import Side
 from schedperf.symbols.function_names import FunctionNames, KernelNames, read_kernel_names
 
 OLD, NEW = KernelNames(release="6.1.0"), KernelNames(release="6.12.0")
-BACKPORTED = KernelNames(release="5.14.0", symbols="ffffffff81000000 t sched_balance_rq\n")
+BACKPORTED = KernelNames(release="5.14.0", symbols=frozenset({"sched_balance_rq"}))
 UNKNOWN = KernelNames()
 CALL = re.compile(r"\b(\w+)\(\)")
 
