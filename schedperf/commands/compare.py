@@ -27,6 +27,8 @@ Examples:
 FEWEST_BUNDLES = 2
 LARGEST_MARGIN = 0.5
 DEFAULT_FORMAT = "text"
+# The text that is written beside a page.
+BESIDE = "text beside"
 
 
 class _Percentage(click.ParamType["float"]):
@@ -63,7 +65,11 @@ def _complete_formats(_ctx: click.Context, _param: click.Parameter, incomplete: 
 
 @click.command(epilog=EPILOG)
 @click.argument("paths", metavar="BASE NEW [NEW2]...", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--html", metavar="FILE", help="Write the report as one HTML file.")
+@click.option(
+    "--html",
+    metavar="FILE",
+    help="Write the report as one HTML file, and the text of the terminal to FILE.txt.",
+)
 @click.option(
     "--assets",
     metavar="DIRECTORY",
@@ -148,7 +154,7 @@ def command(
         base=base,
         are_tables=are_tables,
     )
-    with open_outputs(asked, paths) as files:
+    with open_outputs({**asked, BESIDE: _text_beside(html)}, paths) as files:
         library = _share_library(assets, html)
         request.warn_of_unknown()
         comparison = request.compare()
@@ -158,7 +164,12 @@ def command(
         ]
         options = {"everything": everything, "other_bases": others}
         for name, file in files.items():
-            write_output(file, [_render(comparison, name, library=library, **options)])
+            drawn = (
+                _render_piped(comparison, **options)
+                if name == BESIDE
+                else _render(comparison, name, library=library, **options)
+            )
+            write_output(file, [drawn])
         text = _render(comparison, printed, **options)
     click.echo(text, nl=False)
     overall = comparison.overall
@@ -190,6 +201,14 @@ def _share_library(assets: Path | None, html: str | None) -> str | None:
     from schedperf_reports.page.plotly_library import share_plotly  # noqa: PLC0415 # as above
 
     return share_plotly(assets, Path(html))
+
+
+def _text_beside(html: str | None) -> str | None:
+    """Return the path of the text beside a page; None without a page, or if it goes to a device or pipe."""
+    if html is None or html == STDOUT:
+        return None
+    is_device = Path(html).exists() and not Path(html).is_file()
+    return None if is_device else f"{html}.txt"
 
 
 def _are_tables(paths: Sequence[Path]) -> bool:
@@ -225,6 +244,15 @@ def _choose_format(name: str | None, asked: Mapping[str, str | None]) -> str:
             f"unknown format {printed!r} (expected one of: {', '.join(formats)})"
         )
     return printed
+
+
+def _render_piped(comparison: "Comparison", **how: Any) -> str:
+    """Return the text as it is printed to a pipe, whatever the terminal is."""
+    from schedperf.model.text import PIPED_COLUMNS  # noqa: PLC0415 # as above
+    from schedperf_reports.formats import Options, all_formats  # noqa: PLC0415
+
+    options = Options(width=PIPED_COLUMNS, colour=False, **how)
+    return all_formats()[DEFAULT_FORMAT].render(comparison, options)
 
 
 def _render(comparison: "Comparison", name: str, **how: Any) -> str:

@@ -123,5 +123,9 @@
   const brief = () => document.getElementById("brief")?.content.textContent ?? summarise("markdown");
   copyAs("copy-markdown", brief, "Verdict copied as Markdown.");
   copyAs("copy-text", () => summarise("text"), "Verdict copied as plain text.");
+  const lkml = document.getElementById("lkml");
+  if (lkml) {
+    copyAs("copy-lkml", () => lkml.content.textContent, "Result copied as plain text for a mail.");
+  }
   copyAs("copy-address", page.addressHere, "Link copied.");
 })();

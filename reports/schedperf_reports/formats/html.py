@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from schedperf.model.comparison import Comparison
 from schedperf_reports.formats import Options, output_format
+from schedperf_reports.formats.lkml import lkml
 from schedperf_reports.formats.markdown import draw_markdown
 from schedperf_reports.page.page import Described, describe_head, render_sections
 from schedperf_reports.sections import shown_sections
@@ -27,5 +28,5 @@ def html(comparison: Comparison, options: Options) -> str:
     blocks = {section.name: section.blocks for section in shown}
     brief = text_sections(comparison, everything=False, described=blocks)
     head = describe_head(comparison, options.other_bases)
-    head = replace(head, brief=draw_markdown(comparison, brief))
+    head = replace(head, brief=draw_markdown(comparison, brief), lkml=lkml(comparison, options))
     return render_sections(head, shown, library=options.library)

@@ -3,8 +3,8 @@
 
 ::
 
-    result              base           new        change            95% CI  n
-    hackbench time  1.737s +-2%  2.117s +-3%  +21.8%  [+16.1%, +27.9%]  8
+    result                  base          new              change [95% CI]
+    hackbench -g 16  1.737s +-2%  2.117s +-3%  +21.8% [+16.1%, +27.9%] n=8
 
 It goes into a mail or a cover letter, whose readers have no options to ask for more.
 """
@@ -13,14 +13,18 @@ import re
 import shlex
 import statistics
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
+from pathlib import PurePath
 
 from rich.console import RenderableType
+from rich.text import Text as Styled
 
 from schedperf.model.comparison import Comparison, Row, RunValue, SideSummary
 from schedperf.model.text import clean
-from schedperf.model.units import MISSING, Scale, scale_for
+from schedperf.model.units import MISSING, SIGNIFICANT_DIGITS, Scale, scale_for
 from schedperf_reports.blocks import (
     REFERENCE_PRIORITY,
     Block,
@@ -34,8 +38,9 @@ from schedperf_reports.blocks import (
 )
 from schedperf_reports.formats import Options, output_format
 from schedperf_reports.sections import ReportSection, shown_sections
-from schedperf_reports.text.terminal import draw_section, write_text
-from schedperf_reports.verdict.comparable import describe_machines
+from schedperf_reports.text.column_widths import GAP
+from schedperf_reports.text.terminal import INDENT, draw_section, write_text
+from schedperf_reports.verdict.comparable import describe_machines, name_kernel
 from schedperf_reports.verdict.findings import NOT_A_CAUSE, NOTHING_DECIDED, in_short
 from schedperf_reports.words.rows import (
     count_values,
@@ -51,6 +56,10 @@ from schedperf_reports.words.units import format_change, format_interval, is_wid
 WIDTH = 72
 MOST_RESULTS = 24
 MOST_FINDINGS = 3
+# Ways to write values so that a result fits into a line: in full, with whole per cents of
+# deviation, and with three digits.
+SHORTEST = 2
+FEW_DIGITS = 3
 # Columns of evidence: q and what a reference needs are left out.
 MOST_PRIORITY = 2
 # Enough digits of a digest to name a recording.
@@ -105,7 +114,22 @@ def _draw(comparison: Comparison) -> Iterator[RenderableType]:
     for index, (title, blocks) in enumerate(_parts(comparison)):
         if index:
             yield ""
+        if title is None and index:
+            # The widest lines of all are the results.
+            yield _draw_flush(map(_spell, blocks))
+            continue
         yield from draw_section(map(_spell, blocks), title, WIDTH, see="", is_dense=True)
+
+
+def _draw_flush(blocks: Iterable[Block]) -> Styled:
+    """Return blocks one column from the left.
+
+    Not at the left: a line that began with "From " would begin another mail of a mail file.
+    """
+    wide = WIDTH + INDENT - 1
+    text = write_text(draw_section(blocks, None, wide, see="", is_dense=True), wide, colour=False)
+    lines = [line[INDENT - 1 :] for line in text.splitlines()]
+    return Styled("\n".join(lines), no_wrap=True, overflow="ignore")
 
 
 def _spell(block: Block) -> Block:
@@ -151,45 +175,92 @@ def _results(comparison: Comparison) -> Table:
     base, *others = map(name_side, comparison.sides)
     directions = describe_directions(rows)
     deviation = "+-: standard deviation of the runs"
+    titles = ("result", base, others[0] if len(others) == 1 else "side", "change [95% CI]")
     return Table(
         caption=f"{deviation}; {directions}" if directions else deviation,
-        columns=(
-            Column(title="result"),
-            Column(title=base, align="right", priority=1),
-            Column(title=others[0] if len(others) == 1 else "side", align="right", priority=1),
-            Column(title="change [95% CI]", align="right"),
-            Column(title="n", align="right"),
+        columns=tuple(
+            Column(title=title, align="right" if index else "left")
+            for index, title in enumerate(titles)
         ),
-        rows=tuple(_rows(rows, comparison.sides)),
+        rows=tuple(_rows(rows, comparison.sides, titles)),
         limit=MOST_RESULTS,
     )
 
 
-def _rows(rows: Sequence[Row], sides: Sequence[SideSummary]) -> Iterator[tuple[Cell, ...]]:
-    names = name_rows(rows)
+Line = tuple[str, ...]
+
+
+def _rows(
+    rows: Sequence[Row], sides: Sequence[SideSummary], titles: Line
+) -> Iterator[tuple[Cell, ...]]:
+    names = _name_results(rows)
     if len(sides) == PAIR:
-        yield from (_row(name, rows[index]) for index, name in names.items())
-        return
-    # A heading for each result, and a row for each side below it.
-    of_side = {side.name: name_side(side) for side in sides}
+        for shortness in range(SHORTEST + 1):
+            lines = [_line(names[index], row, shortness) for index, row in enumerate(rows)]
+            widths = [max(map(len, column)) for column in zip(titles, *lines, strict=True)]
+            if sum(widths) + GAP * (len(widths) - 1) <= WIDTH - 1:
+                yield from map(_cells, lines)
+                return
+        labels: Sequence[str] = [""] * len(rows)
+    else:
+        # A row for each side below the name of its result.
+        of_side = {side.name: name_side(side) for side in sides}
+        labels = [of_side[row.side] for row in rows]
     results: dict[tuple[str, ...], list[int]] = {}
     for index, row in enumerate(rows):
         results.setdefault(row.question, []).append(index)
     for indices in results.values():
-        yield (Cell(text=names[indices[0]]), *(Cell(text="") for _ in range(4)))
+        yield _cells((names[indices[0]], *("" for _ in titles[1:])))
         for index in indices:
-            yield _row(f"  {of_side[rows[index].side]}", rows[index])
+            yield _cells(_line(f"  {labels[index]}", rows[index]))
 
 
-def _row(name: str, row: Row) -> tuple[Cell, ...]:
+def _name_results(rows: Sequence[Row]) -> Mapping[int, str]:
+    """Return a name for each result: its command with the parameters, if that is enough."""
+    names = name_rows(rows)
+    metrics: dict[str, set[str]] = {}
+    for row in rows:
+        metrics.setdefault(row.workload, set()).add(row.metric)
+    commands = {
+        index: _name_command(row)
+        for index, row in enumerate(rows)
+        if len(metrics[row.workload]) == 1
+    }
+    counts = Counter((rows[index].side, command) for index, command in commands.items())
+    told_apart = {
+        index: command
+        for index, command in commands.items()
+        if command and counts[rows[index].side, command] == 1
+    }
+    return {**names, **told_apart}
+
+
+def _name_command(row: Row) -> str:
+    """Return the program and the options that its parameters fill: ``hackbench -g 16``; or ""."""
+    values = dict(part.split("=", 1) for part in row.point.split(",") if "=" in part)
+    words = row.workload.split()
+    filled: list[str] = []
+    for before, word in pairwise(words):
+        used = [name for name in values if f"{{{name}}}" in word]
+        text = word
+        for name in used:
+            text = text.replace(f"{{{name}}}", values.pop(name))
+        if used:
+            filled += [before, text] if before.startswith("-") else [text]
+    return " ".join((PurePath(words[0]).name, *filled)) if filled and not values else ""
+
+
+def _line(name: str, row: Row, shortness: int = 0) -> Line:
     scale = scale_for(row.unit, row.base, row.new)
-    texts = (
+    return (
         name,
-        _mean(row.base, row.values_base, scale),
-        _mean(row.new, row.values_new, scale),
-        _change(row),
-        count_values(row),
+        _mean(row.base, row.values_base, scale, shortness),
+        _mean(row.new, row.values_new, scale, shortness),
+        f"{_change(row)} n={count_values(row)}",
     )
+
+
+def _cells(texts: Line) -> tuple[Cell, ...]:
     return tuple(Cell(text=text) for text in texts)
 
 
@@ -199,15 +270,17 @@ def _change(row: Row) -> str:
     return f"{format_change(row.ratio)} {interval}"
 
 
-def _mean(mean: float | None, runs: Sequence[RunValue], scale: Scale) -> str:
+def _mean(mean: float | None, runs: Sequence[RunValue], scale: Scale, shortness: int) -> str:
     if mean is None:
         return MISSING
-    text = f"{scale.format(mean)}{scale.unit}"
+    # The change has the digits that are left out here.
+    digits = FEW_DIGITS if shortness == SHORTEST else SIGNIFICANT_DIGITS
+    text = f"{scale.format(mean, digits)}{scale.unit}"
     values = [run.value for run in runs]
-    if len(values) == 1 or not mean:
+    if len(values) < 2 or not mean:  # noqa: PLR2004 # what a deviation needs
         return text
     deviation = 100.0 * statistics.stdev(values) / abs(mean)
-    return f"{text} +-{deviation:.{int(deviation < 1.0)}f}%"
+    return f"{text} +-{deviation:.{int(deviation < 1.0 and not shortness)}f}%"
 
 
 def _evidence(section: ReportSection, comparison: Comparison) -> Table | None:
@@ -251,10 +324,15 @@ def _recordings(comparison: Comparison) -> Iterator[Block]:
     yield Text(text=f"machine: {machines}" if machines else "machine not recorded")
     yield Items(items=tuple(map(_recording, comparison.sides)))
     command = to_ascii(shlex.join(comparison.command))
-    yield Items(items=(Item(text="compared with:", commands=(command,)),))
+    yield Items(items=(Item(text="reproduce with:", commands=(command,)),))
 
 
 def _recording(side: SideSummary) -> Item:
-    recorder = side.recorded_by or "unknown recorder"
-    digest = f"sha256 of the data {side.digest[:DIGEST_DIGITS]}..."
-    return Item(text=f"{name_with_role(side)}: {side.path}, {recorder}, {digest}")
+    kernel = name_kernel(side)
+    parts = (
+        "" if kernel is None else f"kernel {kernel}",
+        side.path,
+        side.recorded_by or "unknown recorder",
+        f"sha256 of the data {side.digest[:DIGEST_DIGITS]}...",
+    )
+    return Item(text=f"{name_with_role(side)}: {', '.join(filter(None, parts))}")

@@ -29,6 +29,7 @@ class Head:
     :param sides: base first
     :param schema: of the data that the page shows
     :param brief: the first screen as Markdown, to be copied; "" where the page has none
+    :param lkml: the text for a mailing list, to be copied; "" where the page has none
     """
 
     title: str
@@ -36,3 +37,4 @@ class Head:
     tool_version: str
     schema: str
     brief: str = ""
+    lkml: str = ""

@@ -279,6 +279,11 @@ def describe_machines(sides: Sequence[SideSummary]) -> str:
     return f"{machine}; kernel {kernels.pop()} on all sides" if len(kernels) == 1 else machine
 
 
+def name_kernel(side: SideSummary) -> str | None:
+    """Return the release of a side's kernel; None if it is not recorded."""
+    return read_host(side.host).kernel.release
+
+
 def _have_machines(sides: Sequence[SideSummary]) -> bool:
     return any(side.host for side in sides)
 
@@ -311,7 +316,7 @@ def _sides_table(sides: Sequence[SideSummary]) -> Table:
 
 
 def _kernel(side: SideSummary) -> str:
-    return read_host(side.host).kernel.release or "unknown"
+    return name_kernel(side) or "unknown"
 
 
 def _machine(side: SideSummary) -> str:

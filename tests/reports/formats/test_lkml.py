@@ -63,8 +63,53 @@ def test_a_result_has_values_deviation_change_interval_and_n(
         replication="rounds",
     )
     text = draw(make_comparison(rows=(row,)))
-    [line] = [line for line in text.splitlines() if "[+16.1%, +27.9%]" in line and "s +-" in line]
-    assert re.search(r"1\.737s \+-\S+%  2\.117s \+-\S+%  \+21\.9% \[\+16\.1%, \+27\.9%\]  8", line)
+    line = " hackbench -g 16  1.737s +-1%  2.117s +-1%  +21.9% [+16.1%, +27.9%] n=8"
+    assert line in text.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({}, "hackbench -g 4"),
+        ({"point": ""}, "hackbench time"),
+        ({"workload": "perf bench sched pipe -l {loops}", "point": "loops=9"}, "perf -l 9"),
+        ({"workload": "/usr/bin/x --n={n} -t {t}", "point": "n=1,t=2"}, "x --n=1 -t 2"),
+        ({"workload": "make", "point": "n=1"}, "hackbench time at n=1"),
+        ({"workload": "", "point": "n=1"}, "hackbench time at n=1"),
+    ],
+)
+def test_a_result_is_named_by_its_command_where_parameters_tell_it_apart(
+    make_comparison: Make, make_row: Callable[..., Row], changes: dict[str, str], name: str
+) -> None:
+    text = draw(make_comparison(rows=(make_row(**changes),)))
+    results = text.partition("change [95% CI]\n")[2]
+    assert results.splitlines()[0].partition("  ")[0].strip() == name
+
+
+def test_metrics_of_one_command_are_told_apart(
+    make_comparison: Make, make_row: Callable[..., Row]
+) -> None:
+    rows = tuple(make_row(metric=metric) for metric in ("time", "rate"))
+    results = draw(make_comparison(rows=rows)).partition("change [95% CI]\n")[2]
+    names = [line.split("  ")[0].strip() for line in results.splitlines()[:2]]
+    assert names == ["time at groups=4", "rate at groups=4"]
+
+
+def test_a_result_that_is_wider_than_a_line_has_its_name_above_it(
+    make_comparison: Make, make_row: Callable[..., Row]
+) -> None:
+    row = make_row(metric="a name of some length that needs a line", point="")
+    results = draw(make_comparison(rows=(row,))).partition("change [95% CI]\n")[2]
+    first, second = results.splitlines()[:2]
+    assert first == " a name of some length that needs a line"
+    assert second.endswith("n=5+5")
+
+
+def test_published_means_have_no_deviation(
+    make_comparison: Make, make_row: Callable[..., Row]
+) -> None:
+    row = replace(make_row(), values_base=(), values_new=())
+    assert "+-" not in draw(make_comparison(rows=(row,))).partition("change [95% CI]")[2]
 
 
 def test_one_run_has_no_deviation(make_comparison: Make, make_row: Callable[..., Row]) -> None:
@@ -85,10 +130,10 @@ def test_each_of_several_sides_has_a_line_below_its_result(
     )
     text = draw(make_comparison(sides=sides, rows=rows))
     results = text.partition("change [95% CI]")[2].partition("\n\n")[0]
-    names = [line.split("  ")[1].strip() or line.split()[0] for line in results.splitlines()[1:]]
+    names = [re.split(" {2,}", line.strip())[0] for line in results.splitlines()[1:]]
     assert names == [
-        "hackbench time at groups=1", "cluster", "repair",
-        "hackbench time at groups=2", "cluster", "repair",
+        "hackbench -g 1", "cluster", "repair",
+        "hackbench -g 2", "cluster", "repair",
     ]  # fmt: skip
 
 
@@ -97,16 +142,3 @@ def test_recordings_are_named_by_digest(make_comparison: Make) -> None:
     text = " ".join(draw(comparison).split())
     for side in comparison.sides:
         assert f"data {side.digest[:16]}" in text
-
-
-def test_a_name_that_is_cut_keeps_its_column(
-    make_comparison: Make, make_row: Callable[..., Row]
-) -> None:
-    rows = tuple(make_row(metric=name) for name in ("sched_" * 20, "short"))
-    results = draw(make_comparison(rows=rows)).partition("change [95% CI]")[2]
-    lines = results.partition("\n\n")[0].splitlines()
-    long, short = (
-        next(line for line in lines if line.startswith(f"  {name}")) for name in ("sched_", "short")
-    )
-    assert "..." in long
-    assert len(long) == len(short)

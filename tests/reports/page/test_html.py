@@ -31,6 +31,7 @@ from schedperf_reports.blocks import (
 )
 from schedperf_reports.formats import Options
 from schedperf_reports.formats.html import html
+from schedperf_reports.formats.lkml import lkml
 from schedperf_reports.page.page import Described, describe_head, render_sections
 from schedperf_reports.sections import shown_sections
 
@@ -336,3 +337,12 @@ def test_the_library_may_be_a_file_beside_the_page(make_comparison: Make) -> Non
     (found,) = [one for one in Page(text).attributes("script") if one.get("id") == "plotly"]
     assert found["data-source"] == "assets/plotly-1.js"
     assert f"'{found['data-integrity']}' 'self';" in unescape(text)
+
+
+def test_the_page_holds_the_text_for_a_mail_as_it_is(make_comparison: Make) -> None:
+    comparison, options = make_comparison(), Options(width=78, colour=False)
+    page = html(comparison, options)
+    held = re.search('<template id="lkml">(.*?)</template>', page, re.DOTALL)
+    assert held is not None
+    assert unescape(held[1]) == lkml(comparison, options)
+    assert '<button type="button" id="copy-lkml">' in page

@@ -100,6 +100,7 @@ def test_the_theme_has_a_key_and_an_address(visit: Visit, make_comparison: Make)
     [
         ("Verdict as Markdown", "**regression"),
         ("Verdict as plain text", "+37.2% [+35.0%, +39.5%]"),
+        ("Copy for LKML", "[+35.0%, +39.5%] n=5+5"),
         ("Link to this view", "report.html#verdict?theme=dark"),
     ],
 )

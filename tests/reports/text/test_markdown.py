@@ -187,11 +187,17 @@ def test_names_of_the_kernel_stay_readable() -> None:
     assert code(" ") == ""
 
 
-def test_the_report_begins_with_the_verdict_and_ends_with_the_status(
+def test_the_report_begins_with_kernels_and_the_verdict_and_ends_with_the_status(
     make_comparison: Make,
 ) -> None:
-    text = markdown(make_comparison(), Options(width=78, colour=False))
-    first = text.splitlines()[0]
+    comparison = make_comparison()
+    text = markdown(comparison, Options(width=78, colour=False))
+    base, new, empty, first = text.splitlines()[:4]
+    for line, side in zip((base, new), comparison.sides, strict=True):
+        release = side.host["kernel"]["release"]  # type: ignore[index]
+        assert line.startswith(f"- {side.name}: kernel {release}, {side.path}, ")
+        assert side.digest[:16] in line
+    assert not empty
     assert first.startswith("# regression (")
     assert "hackbench time at groups=4 +37.2% \\[+35.0%, +39.5%]" in first
     assert text.endswith("\n\noverall: **regression**, exit status 1\n")

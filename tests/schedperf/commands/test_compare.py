@@ -41,6 +41,26 @@ def test_files_are_written_beside_the_table(
     assert page.read_text().lstrip().lower().startswith("<!doctype html>")
 
 
+def test_the_text_of_the_terminal_is_beside_a_page(
+    base: str, slower: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "report.html"
+    monkeypatch.delenv("COLUMNS", raising=False)
+    main(["compare", base, slower])
+    printed = capsys.readouterr().out
+    # Neither a wide terminal nor another format of stdout changes it.
+    monkeypatch.setenv("COLUMNS", "200")
+    main(["compare", base, slower, "--html", str(page), "--format", "lkml"])
+    assert (tmp_path / "report.html.txt").read_text() == printed
+    main(["compare", base, slower, "--html", str(page), "--all"])
+    assert len((tmp_path / "report.html.txt").read_text()) > 2 * len(printed)
+
+
+def test_a_page_on_a_device_has_no_text_beside_it(base: str, slower: str) -> None:
+    assert main(["compare", base, slower, "--html", "/dev/null"]) == 1
+    assert not Path("/dev/null.txt").exists()
+
+
 def test_an_allowed_field_that_no_bundle_has_is_a_warning(
     base: str, slower: str, capsys: Capture
 ) -> None:
