@@ -204,7 +204,7 @@ def _share_library(assets: Path | None, html: str | None) -> str | None:
 
 
 def _text_beside(html: str | None) -> str | None:
-    """Return the path of the text beside a page; None without a page, or if it goes to a device or pipe."""
+    """Return the path of the text beside a page; None unless the page is a file."""
     if html is None or html == STDOUT:
         return None
     is_device = Path(html).exists() and not Path(html).is_file()
