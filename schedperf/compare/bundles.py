@@ -23,6 +23,7 @@ from schedperf.compare.kernel_config import option_differences
 from schedperf.compare.why.find import all_rules, find_all
 from schedperf.evidence import Absent, SectionPlugin, all_sections
 from schedperf.evidence.c2c.sources import measure_heat
+from schedperf.evidence.perf_stat.capture import count_wakeups
 from schedperf.evidence.profile.others import others_caveats
 from schedperf.model.caveats import Caveat, caveat
 from schedperf.model.comparison import (
@@ -64,7 +65,10 @@ Item = TypeVar("Item")
 MOST_PROCESSES = 3
 
 # Kinds of evidence do not import each other: what one takes of another is handed to it here.
-GIVEN: Mapping[str, Mapping[str, object]] = {"layout": {"measure_heat": measure_heat}}
+GIVEN: Mapping[str, Mapping[str, object]] = {
+    "layout": {"measure_heat": measure_heat},
+    "pelt": {"count_wakeups": count_wakeups},
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,11 +11,8 @@ from collections.abc import Mapping, Sequence
 from schedperf.model.comparison import OptionDifference
 from schedperf.model.errors import InputError
 from schedperf.model.host import read_host
+from schedperf.runs.kernel_files import CONFIG, has_kernel_file, read_kernel_text
 from schedperf.runs.side import Side
-
-MEMBER = "boots/0/layout/config"
-# A configuration with everything in it has 400 kB.
-LIMIT_BYTES = 8 << 20
 
 # "# CONFIG_X is not set" says the same as no line: both are no.
 _OPTION = re.compile(r"^(CONFIG_\w+)=(.*)$", re.MULTILINE)
@@ -51,13 +48,13 @@ _ACTIVE_DRIVERS = ("intel_pstate", "amd-pstate-epp")
 
 def options_of(side: Side) -> Mapping[str, str]:
     """Return the options of a side's kernel, as in the file; empty if it was not captured."""
-    bundle = side.bundle
-    if MEMBER not in bundle.names(MEMBER):
+    boot = next(iter(side.bundle.boots), None)
+    if boot is None or not has_kernel_file(side.bundle, boot, CONFIG):
         return {}
     try:
-        text = bundle.read_text(MEMBER, LIMIT_BYTES)
+        text = read_kernel_text(side, boot, CONFIG)
     except InputError:
-        # The section of the layout reads it too, and says what is wrong with it.
+        # The section of the layout reports the damage.
         return {}
     return dict(_OPTION.findall(text))
 

@@ -18,7 +18,7 @@ Content = TypeVar("Content")
 
 
 def load_captured(
-    sides: Sequence[Side], collector: str, read: Callable[[Bundle, Run], Content]
+    sides: Sequence[Side], collector: str, read: Callable[[Side, Run], Content]
 ) -> list[SideOf[Content]]:
     """Read what a collector captured around the runs of all sides.
 
@@ -88,7 +88,7 @@ def _load_side(
     side: Side,
     kind: Kind,
     chosen: Sequence[Run],
-    read: Callable[[Bundle, Run], Content],
+    read: Callable[[Side, Run], Content],
     moments: Mapping[tuple[str, str], Moment],
 ) -> SideOf[Content]:
     runs: list[Captured[Content]] = []
@@ -99,7 +99,7 @@ def _load_side(
                 key=key_of(side, run, moments[side.name, run.folder]),
                 ops=printed_by(side, run).ops,
                 wall_s=run.wall_s,
-                content=read(side.bundle, run),
+                content=read(side, run),
             )
         except InputError as error:
             notes.append(f"{side.name}: {error}")

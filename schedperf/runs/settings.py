@@ -4,25 +4,40 @@
 from collections.abc import Iterator, Mapping
 
 from schedperf.bundle.json import decode
+from schedperf.bundle.open import Run
 from schedperf.model.errors import InputError
 from schedperf.runs.side import Side
 
 MEMBER = "system_counters/facts.json"
-LIMIT_BYTES = 1 << 20
+LIMIT_BYTES = 16 << 20
+
+
+def facts_member(run: Run) -> str:
+    """Return the name of the member with the facts of the system counters of a run."""
+    return f"{run.folder}/{MEMBER}"
+
+
+def read_facts(side: Side, run: Run) -> Mapping[str, object]:
+    """Return the content of facts.json of a run.
+
+    :raises InputError: it is missing or damaged
+    """
+    return side.parsed(facts_member(run), LIMIT_BYTES, _parse)
+
+
+def _parse(content: bytes, name: str) -> Mapping[str, object]:
+    return decode(content, dict[str, object], name)
 
 
 def settings_of_runs(side: Side) -> Iterator[Mapping[str, object]]:
     """Yield groups of host.json as they were after each run; nothing of runs without them."""
-    bundle = side.bundle
-    for run in bundle.runs:
-        name = f"{run.folder}/{MEMBER}"
-        if bundle.size(name) is None:
+    for run in side.bundle.runs:
+        if side.bundle.size(facts_member(run)) is None:
             continue
         try:
-            facts = decode(bundle.read(name, LIMIT_BYTES), dict[str, object], name)
+            settings = read_facts(side, run).get("settings")
         except InputError:
-            # The section of the counters reads it too, and says what is wrong with it.
+            # The section of the counters reports the damage.
             continue
-        settings = facts.get("settings")
         if isinstance(settings, Mapping):
             yield settings

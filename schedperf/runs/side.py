@@ -18,6 +18,7 @@ class Side:
     ::
 
         side.once(load_memory).runs
+        side.parsed("boots/0/runs/001/perf_stat/perf_stat.csv", LIMIT_BYTES, parse_counts)
 
     :param name: "base", "new", then "new2", "new3" …
     """
@@ -36,6 +37,18 @@ class Side:
         if read not in self._contents:
             self._contents[read] = read(self)
         return cast("Content", self._contents[read])
+
+    def parsed(self, name: str, limit: int, parse: Callable[[bytes, str], Content]) -> Content:
+        """Return a parsed member of the bundle; sections that use the same file share the result.
+
+        :param limit: largest size in bytes
+        :param parse: gets the content and the name for messages; called for the first caller only
+        :raises InputError: the member is missing or damaged
+        """
+        key = name, parse
+        if key not in self._contents:
+            self._contents[key] = parse(self.bundle.read(name, limit), name)
+        return cast("Content", self._contents[key])
 
 
 def side_name(index: int) -> str:

@@ -7,7 +7,7 @@ The kernel's symbols name the addresses of a recording only if both have the sam
 
 from collections.abc import Callable, Iterator
 
-from schedperf.bundle.open import Boot, Bundle
+from schedperf.bundle.open import Boot
 from schedperf.kernel.kallsyms import (
     KernelSymbols,
     address_of,
@@ -17,12 +17,16 @@ from schedperf.kernel.kallsyms import (
 from schedperf.kernel.user_symbols import MOST_FILE_BYTES, FileSymbols, parse_user_symbols
 from schedperf.model.errors import InputError
 from schedperf.perf_data.recording import KernelText, MappedFile, Recording
+from schedperf.runs.kernel_files import (
+    KALLSYMS,
+    SYMBOL_TABLES,
+    has_kernel_file,
+    read_kernel_text,
+)
+from schedperf.runs.side import Side
 from schedperf.symbols.places import Symbols
 from schedperf.symbols.recorded_kernel import has_kernel_code, why_other_kernel
-from schedperf_collectors.contract import SYMBOLS_LIMIT_BYTES, SYMBOLS_SUFFIX
-
-# In order of preference: kallsyms has modules and run-time addresses.
-SOURCES = ("kallsyms", "System.map")
+from schedperf_collectors.contract import SYMBOLS_SUFFIX
 
 
 class BootSymbols:
@@ -31,8 +35,9 @@ class BootSymbols:
     :param note: called with a sentence for each part that could not be read
     """
 
-    def __init__(self, bundle: Bundle, boot: Boot, note: Callable[[str], None]) -> None:
-        self._bundle = bundle
+    def __init__(self, side: Side, boot: Boot, note: Callable[[str], None]) -> None:
+        self._side = side
+        self._bundle = side.bundle
         self._boot = boot
         self._note = note
         self._label = f"boot {boot.number}"
@@ -79,12 +84,11 @@ class BootSymbols:
             return None
 
     def _read_sources(self, kernel: KernelText | None) -> Iterator[KernelSymbols]:
-        for source in SOURCES:
-            name = f"{self._boot.folder}/layout/{source}"
-            if self._bundle.size(name) is None:
+        for source in SYMBOL_TABLES:
+            if not has_kernel_file(self._bundle, self._boot, source):
                 continue
             try:
-                text = self._bundle.read_text(name, SYMBOLS_LIMIT_BYTES)
+                text = read_kernel_text(self._side, self._boot, source)
                 yield self._at_recorded_address(text, f"{self._label}, {source}", kernel)
             except InputError as error:
                 self._note(str(error))
@@ -93,7 +97,7 @@ class BootSymbols:
         self, text: str, label: str, kernel: KernelText | None
     ) -> KernelSymbols:
         # perf recorded the run-time address of one symbol. Address 0 in the table means hidden.
-        is_runtime = label.endswith(SOURCES[0])
+        is_runtime = label.endswith(KALLSYMS)
         linked = None if kernel is None else address_of(text, kernel.symbol)
         if kernel is None or not linked:
             if is_runtime:

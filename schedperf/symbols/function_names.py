@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from schedperf.kernel.renames import all_names, name_in_release, renamed_functions
 from schedperf.model.comparison import BASE
 from schedperf.model.errors import InputError
+from schedperf.runs.kernel_files import SYMBOL_TABLES, has_kernel_file, read_kernel_text
 from schedperf.runs.side import Side
-from schedperf_collectors.contract import SYMBOLS_LIMIT_BYTES
 
-_TABLES = ("kallsyms", "System.map")
 _CALL = re.compile(r"\b(\w+)\(\)")
 
 
@@ -46,11 +45,10 @@ class KernelNames:
 def read_kernel_names(side: Side) -> KernelNames:
     """Return the names of the kernel of a side; its boots have one kernel."""
     for boot in side.bundle.boots:
-        for table in _TABLES:
-            member = f"{boot.folder}/layout/{table}"
-            if side.bundle.size(member) is not None:
+        for table in SYMBOL_TABLES:
+            if has_kernel_file(side.bundle, boot, table):
                 try:
-                    text = side.bundle.read_text(member, SYMBOLS_LIMIT_BYTES)
+                    text = read_kernel_text(side, boot, table)
                 except InputError:
                     # The sections that need the addresses report the damage.
                     continue

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from schedperf.kernel.sched_debug import CpuKind, SchedDebug, parse_sched_debug
+from schedperf.runs.sched_debug import CpuKind, SchedDebug, parse_sched_debug
 from schedperf_collectors.machine.system import System
 from schedperf_collectors.plugin import Capture, Skipped
 from schedperf_collectors.sched_debug import (

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from schedperf.bundle.files import read_head, read_regular
-from schedperf.bundle.open import Boot, Bundle, Run
+from schedperf.bundle.open import Boot, Run
 from schedperf.evidence.c2c.naming import Variables, struct_names
 from schedperf.evidence.layout.model import Kernel, Unit
 from schedperf.evidence.layout.sources import SCHEDULER_STRUCTS, load_kernel
@@ -30,6 +30,7 @@ from schedperf.perf_data.recording import (
     Recording,
     Samples,
 )
+from schedperf.runs.kernel_files import SYMBOL_TABLES, has_kernel_file, read_kernel_text
 from schedperf.runs.side import Side
 from schedperf.symbols.place import KERNEL, Place
 from schedperf.symbols.places import Symbols, place_samples
@@ -41,7 +42,6 @@ UNITS, UNIT_SIZES = "percpu.json", "percpu.txt"
 LARGEST_UNITS_BYTES = 4 << 20
 # Only there are units aligned to their size (mm/percpu.c, the embedding allocator).
 _ALIGNED_MACHINES = frozenset({"x86_64", "i386"})
-_TABLES = ("kallsyms", "System.map")
 _SCHEDULER_TYPES = tuple(f"struct {name}" for name in SCHEDULER_STRUCTS)
 
 
@@ -88,6 +88,7 @@ class BootNames:
     """Names the data of one boot of a bundle; shared files are read once."""
 
     def __init__(self, side: Side, boot: Boot) -> None:
+        self._side = side
         self._bundle = side.bundle
         self._boot = boot
         self._folder = f"{boot.folder}/layout"
@@ -120,10 +121,9 @@ class BootNames:
         return self._addresses[kernel]
 
     def _tables(self) -> Iterator[str]:
-        for name in _TABLES:
-            member = f"{self._folder}/{name}"
-            if self._bundle.size(member) is not None:
-                yield self._bundle.read_text(member, SYMBOLS_LIMIT_BYTES)
+        for name in SYMBOL_TABLES:
+            if has_kernel_file(self._bundle, self._boot, name):
+                yield read_kernel_text(self._side, self._boot, name)
 
     def _units(self, run: Run) -> tuple[PercpuUnits | None, str]:
         # Captured around the run; otherwise from the kernel's boot log.
@@ -157,7 +157,7 @@ def file_namer(
     else:
         kernel = load_with_types(layout)
         notes += _notes_of_types(kernel)
-        tables = [layout] if layout.is_file() else [layout / name for name in _TABLES]
+        tables = [layout] if layout.is_file() else [layout / name for name in SYMBOL_TABLES]
         texts = (_read_table(path) for path in tables if path.is_file())
         variables = Variables(kernel, data_address(texts, recording.kernel))
     if units is None:
@@ -189,10 +189,10 @@ def _not_folded(reason: str) -> str:
 
 def _load_kernel(side: Side) -> Kernel:
     # All boots of a bundle are of one kernel.
-    return load_with_types(side.bundle)
+    return load_with_types(side)
 
 
-def load_with_types(source: Path | Bundle) -> Kernel:
+def load_with_types(source: Path | Side) -> Kernel:
     """Read a kernel's layout with the structs that its per-CPU variables are made of.
 
     :raises InputError: nothing of a layout can be seen in it

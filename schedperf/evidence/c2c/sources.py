@@ -71,7 +71,7 @@ class _Loader:
         for _, group in groupby(sampled, key=lambda recorded: recorded[0].number):
             runs = list(group)
             boot = runs[0][0]
-            symbols = BootSymbols(self._bundle, boot, self._notes.append)
+            symbols = BootSymbols(self._side, boot, self._notes.append)
             names = BootNames(self._side, boot)
             for _, run, member in runs:
                 try:

@@ -25,6 +25,18 @@ from schedperf.kernel.system_map import (
     parse_percpu_symbols,
 )
 from schedperf.model.errors import InputError
+from schedperf.runs.kernel_files import (
+    BTF,
+    CONFIG,
+    FACTS,
+    KALLSYMS,
+    LIMITS_BYTES,
+    SYSTEM_MAP,
+    has_kernel_file,
+    kernel_member,
+    read_kernel_file,
+)
+from schedperf.runs.side import Side, name_sides
 from schedperf_collectors.contract import (
     BTF_LIMIT_BYTES,
     CONSTANT_LINE_BYTES,
@@ -36,17 +48,8 @@ if TYPE_CHECKING:
     from schedperf.kernel.elf import ElfKernel
 
 # File names in a directory and in a bundle. A distribution adds the release: config-6.1.0.
-VMLINUX, SYSTEM_MAP, KALLSYMS = "vmlinux", "System.map", "kallsyms"
-BTF, CONFIG, FACTS = "btf", "config", "layout.json"
+VMLINUX = "vmlinux"
 FILES = (VMLINUX, SYSTEM_MAP, KALLSYMS, BTF, CONFIG, FACTS)
-# A configuration with everything in it has 400 kB.
-LIMITS_BYTES = {
-    SYSTEM_MAP: SYMBOLS_LIMIT_BYTES,
-    KALLSYMS: SYMBOLS_LIMIT_BYTES,
-    BTF: BTF_LIMIT_BYTES,
-    CONFIG: 8 << 20,
-    FACTS: 1 << 20,
-}
 # Bytes read to detect the format of a file.
 HEAD_BYTES = 4096
 
@@ -222,12 +225,12 @@ class Candidate:
     load: Callable[[], Material]
 
 
-def candidates(source: Path | Bundle, label: str | None) -> list[Candidate]:
+def candidates(source: Path | Side, label: str | None) -> list[Candidate]:
     """Return the candidates of a source: one, or every boot of a bundle.
 
     :raises InputError: the source has no kernel
     """
-    if isinstance(source, Bundle):
+    if isinstance(source, Side):
         return _from_bundle(source, label)
     path = source
     if path.is_dir():
@@ -249,7 +252,8 @@ def candidates(source: Path | Bundle, label: str | None) -> list[Candidate]:
             f"{'zstd -d' if path.suffix == '.zst' else 'xz -d'}"
         )
     if head[_TAR_AT:].startswith(_TAR_MAGIC) or head.startswith(_COMPRESSED):
-        return _from_bundle(open_bundle(path), label)
+        [side] = name_sides([open_bundle(path)])
+        return _from_bundle(side, label)
     if head[_BOOT_AT:].startswith(_BOOT_MAGIC) or head.startswith(_EFI_MAGIC):
         raise InputError(
             f"{path}: boot image without symbols; use the vmlinux, System.map or BTF of its build"
@@ -384,20 +388,21 @@ def _add_files(material: Material, readers: Mapping[str, Callable[[], bytes]], w
             material.attempt(action)
 
 
-def _from_bundle(bundle: Bundle, label: str | None) -> list[Candidate]:
+def _from_bundle(side: Side, label: str | None) -> list[Candidate]:
+    bundle = side.bundle
     hashes = {entry.path: entry.sha256 for entry in bundle.captures}
     boots = [
         Candidate(
             name=f"boot {boot.number}",
             digests={
-                name: hashes.get(_member(boot, name))
+                name: hashes.get(kernel_member(boot, name))
                 for name in (SYSTEM_MAP, KALLSYMS, BTF)
-                if bundle.size(_member(boot, name)) is not None
+                if has_kernel_file(bundle, boot, name)
             },
-            load=partial(_from_boot, bundle, boot, label or bundle.label),
+            load=partial(_from_boot, side, boot, label or bundle.label),
         )
         for boot in bundle.boots
-        if any(bundle.size(_member(boot, name)) is not None for name in FILES)
+        if any(has_kernel_file(bundle, boot, name) for name in FILES)
     ]
     if not boots:
         raise InputError(f"{bundle.path}: no System.map, kallsyms or BTF{_why(bundle)}")
@@ -413,16 +418,12 @@ def _why(bundle: Bundle) -> str:
     return f": {reasons[0]}" if reasons else "; record it with the `layout` collector"
 
 
-def _member(boot: Boot, name: str) -> str:
-    return f"{boot.folder}/layout/{name}"
-
-
-def _from_boot(bundle: Bundle, boot: Boot, label: str) -> Material:
+def _from_boot(side: Side, boot: Boot, label: str) -> Material:
     material = Material(label=label, machine=_machine_of_uname(boot.host.kernel.machine))
     readers = {
-        name: partial(bundle.read, _member(boot, name), limit)
-        for name, limit in LIMITS_BYTES.items()
-        if bundle.size(_member(boot, name)) is not None
+        name: partial(read_kernel_file, side, boot, name)
+        for name in LIMITS_BYTES
+        if has_kernel_file(side.bundle, boot, name)
     }
     _add_files(material, readers, f" of {label}")
     return material

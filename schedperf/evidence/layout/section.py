@@ -84,11 +84,11 @@ def _spell(functions: Iterable[str], names: FunctionNames) -> tuple[str, ...]:
 
 
 def _load(base: Side, news: Sequence[Side]) -> tuple[Mapping[str, Kernel], list[MissingSide]]:
-    kernels = {base.name: load_kernel(base.bundle, label=base.name)}
+    kernels = {base.name: load_kernel(base, label=base.name)}
     missing: list[MissingSide] = []
     for side in news:
         try:
-            kernel = load_kernel(side.bundle, label=side.name)
+            kernel = load_kernel(side, label=side.name)
             check_comparable(kernels[base.name], kernel)
         except InputError as error:
             missing.append(MissingSide(side=side.name, reason=str(error)))

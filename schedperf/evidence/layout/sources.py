@@ -18,7 +18,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from schedperf.bundle.open import Bundle
 from schedperf.evidence.layout.capture import (
     Candidate,
     Material,
@@ -35,6 +34,7 @@ from schedperf.evidence.layout.structs import FieldBudget, struct_unit
 from schedperf.kernel.btf import PERCPU_SECTION, Btf, BtfSection, BtfVariable
 from schedperf.kernel.system_map import PAGE_BYTES, GlobalSymbols, PercpuSymbols
 from schedperf.model.errors import InputError
+from schedperf.runs.side import Side
 
 # Types that the scheduler's hot paths work on; those that a kernel's options left out are
 # reported as unknown.
@@ -88,15 +88,16 @@ _ALIAS_PREFIXES = ("const_", "__ref_")
 
 
 def load_kernel(
-    source: Path | Bundle,
+    source: Path | Side,
     *,
     structs: Sequence[str] | Callable[[Unit | None], Sequence[str]] = SCHEDULER_STRUCTS,
     label: str | None = None,
 ) -> Kernel:
     """Load the layout of a kernel from a file, a directory or a bundle.
 
-    :param source: a bundle, open or by its path; a directory with vmlinux, System.map, kallsyms,
-        btf, config; or one of those: System.map, output of nm, kallsyms, raw BTF, vmlinux, a module
+    :param source: a side of a comparison; the path of a bundle; a directory with vmlinux,
+        System.map, kallsyms, btf, config; or one of those files: System.map, output of nm,
+        kallsyms, raw BTF, vmlinux, a module
     :param structs: whose layouts are wanted; each is in ``units`` or in ``unknown``; what names
         them may depend on the per-CPU variables, where these are known
     :param label: how reports call the kernel; None: what the source is called

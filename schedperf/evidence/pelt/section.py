@@ -6,10 +6,10 @@ node and by context, and their durations. They get no verdict: more calls are ne
 worse, and durations include probe overhead.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from statistics import fmean
 
-from schedperf.bundle.open import Bundle, Run
+from schedperf.bundle.open import Run
 from schedperf.evidence import Absent, section
 from schedperf.evidence.pelt.capture import (
     BREAKPOINT,
@@ -30,9 +30,7 @@ from schedperf.evidence.pelt.record import (
     PeltProbe,
     PeltSide,
 )
-from schedperf.evidence.perf_stat.capture import Counter, counted_everywhere, parse_perf_stat
 from schedperf.model.comparison import MissingSide
-from schedperf.model.errors import InputError
 from schedperf.model.run import SideOf
 from schedperf.runs.captured import load_captured, why_nothing
 from schedperf.runs.side import Side
@@ -40,10 +38,8 @@ from schedperf.runs.side import Side
 COLLECTOR = "bpf_pelt"
 # 8192 CPUs with six functions, each with 96 bins and ten contexts, have 17 MB.
 LARGEST_BYTES = 32 << 20
-LARGEST_CSV_BYTES = 4 << 20
 # Each node has rows of its own; the largest machines have 64.
 MOST_NODES = 128
-WAKEUP_EVENT = "sched:sched_wakeup"
 # Two counts of the same calls differed by 0.04% at most if both counted for the same time (18
 # pairs, Linux 6.1 and 6.18 under emulation); with a larger difference one of the two missed calls.
 LARGEST_DISAGREEMENT = 0.01
@@ -52,11 +48,21 @@ NO_WAKEUPS = (
     "the same runs, or was 0; record with the collectors perf_stat and bpf_pelt together"
 )
 
+# Counts the wakeups of a run of a side; None if unknown.
+CountWakeups = Callable[[Side, Run], float | None]
+
 
 @section(Pelt)
-def pelt(sides: Sequence[Side]) -> Pelt:
-    """Compare the calls and durations of the runs of one workload and point, side by side."""
-    base, *others = load_captured(sides, COLLECTOR, _read_run)
+def pelt(sides: Sequence[Side], count_wakeups: CountWakeups = lambda *_: None) -> Pelt:
+    """Compare the calls and durations of the runs of one workload and point, side by side.
+
+    :param count_wakeups: for calls per wakeup; measured by another kind of evidence
+    """
+
+    def read(side: Side, run: Run) -> Traced:
+        return _read_run(side, run, count_wakeups(side, run))
+
+    base, *others = load_captured(sides, COLLECTOR, read)
     missing = [
         MissingSide(
             side=captured.name,
@@ -71,39 +77,17 @@ def pelt(sides: Sequence[Side]) -> Pelt:
     return analyse_sides([base, *with_runs], missing)
 
 
-def _read_run(bundle: Bundle, run: Run) -> Traced:
+def _read_run(side: Side, run: Run, wakeups: float | None) -> Traced:
     name = f"{run.folder}/{COLLECTOR}/pelt.json"
-    capture = parse_bpf_pelt(bundle.read(name, LARGEST_BYTES), name)
-    host = next(boot.host for boot in bundle.boots if boot.number == run.boot)
+    capture = parse_bpf_pelt(side.bundle.read(name, LARGEST_BYTES), name)
+    host = next(boot.host for boot in side.bundle.boots if boot.number == run.boot)
     nodes = host.topology.node_of_cpu()
     return Traced(
         capture=capture,
         nodes=nodes if len(set(nodes.values())) <= MOST_NODES else {},
-        wakeups=_wakeups(bundle, run),
+        wakeups=wakeups,
         emulated=host.virtualisation.emulated,
     )
-
-
-def _wakeups(bundle: Bundle, run: Run) -> float | None:
-    # None where perf could not count on some node.
-    name = f"{run.folder}/perf_stat/perf_stat.csv"
-    if bundle.size(name) is None:
-        return None
-    try:
-        lines = bundle.read_text(name, LARGEST_CSV_BYTES).splitlines()
-    except InputError:
-        # The section of these counters reports the error.
-        return None
-    read = list(parse_perf_stat(lines, name))
-    if WAKEUP_EVENT not in counted_everywhere(read):
-        return None
-    total = sum(
-        counter.value or 0.0
-        for counter in read
-        if isinstance(counter, Counter) and counter.event == WAKEUP_EVENT
-    )
-    # 0 cannot be a divisor, and a fraction below 1 is not a count.
-    return total if total >= 1.0 else None
 
 
 def analyse_sides(sides: Sequence[SideOf[Traced]], missing: Sequence[MissingSide]) -> Pelt:

@@ -22,7 +22,14 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from schedperf.model.errors import BadLine
+from schedperf.bundle.open import Run
+from schedperf.model.errors import BadLine, InputError
+from schedperf.runs.side import Side
+
+FOLDER = "perf_stat"
+# perf stat writes a hundred bytes an event and node; 64 nodes and 100 events make 0.6 MB.
+LARGEST_CSV_BYTES = 4 << 20
+WAKEUP_EVENT = "sched:sched_wakeup"
 
 # perf's unit, the base unit and the factor between them; an event without a unit is a count.
 UNITS = {"": ("count", 1.0), "msec": ("s", 1e-3), "ns": ("s", 1e-9), "Joules": ("J", 1.0)}
@@ -61,6 +68,39 @@ def parse_perf_stat(lines: Iterable[str], label: str) -> Iterator[Counter | BadL
     for number, line in enumerate(lines, 1):
         if line.strip() and not line.startswith("#"):
             yield _parse_line(line.rstrip("\r\n").split(","), f"{label}:{number}")
+
+
+def read_perf_stat(side: Side, run: Run) -> Sequence[Counter | BadLine]:
+    """Return the counts of a run; none if perf failed.
+
+    :raises InputError: the file is too large or damaged
+    """
+    name = f"{run.folder}/{FOLDER}/perf_stat.csv"
+    if side.bundle.size(name) is None:
+        return ()
+    return side.parsed(name, LARGEST_CSV_BYTES, _parse_file)
+
+
+def _parse_file(content: bytes, name: str) -> Sequence[Counter | BadLine]:
+    return tuple(parse_perf_stat(content.decode(errors="replace").splitlines(), name))
+
+
+def count_wakeups(side: Side, run: Run) -> float | None:
+    """Return the wakeups of a run; None if they were not counted on all nodes, or are below 1."""
+    try:
+        counts = read_perf_stat(side, run)
+    except InputError:
+        # The section of these counters reports the error.
+        return None
+    if WAKEUP_EVENT not in counted_everywhere(counts):
+        return None
+    total = sum(
+        counter.value or 0.0
+        for counter in counts
+        if isinstance(counter, Counter) and counter.event == WAKEUP_EVENT
+    )
+    # 0 cannot be a divisor, and a fraction below 1 is not a count.
+    return total if total >= 1.0 else None
 
 
 def counted_everywhere(read: Sequence[Counter | BadLine]) -> frozenset[str]:

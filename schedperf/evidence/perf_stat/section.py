@@ -14,9 +14,10 @@ from schedperf.bundle.json import decode
 from schedperf.bundle.open import Bundle, Run
 from schedperf.evidence import Absent, section
 from schedperf.evidence.perf_stat.capture import (
+    FOLDER,
     Counter,
     counted_everywhere,
-    parse_perf_stat,
+    read_perf_stat,
 )
 from schedperf.evidence.perf_stat.record import (
     CounterRow,
@@ -39,9 +40,6 @@ from schedperf.stats.counted.rates import (
     mean_of,
 )
 
-FOLDER = "perf_stat"
-# perf stat writes a hundred bytes an event and node; 64 nodes and 100 events make 0.6 MB.
-LARGEST_CSV_BYTES = 4 << 20
 LARGEST_JSON_BYTES = 1 << 20
 # They run on all CPUs, idle or not, where a whole machine is counted.
 CLOCKS = ("cpu-clock", "task-clock", "duration_time")
@@ -120,18 +118,11 @@ def _describe(captured: _Captured) -> CounterSide:
     return CounterSide(side=captured.name, runs=len(captured.runs), kind=captured.kind)
 
 
-def _read_run(bundle: Bundle, run: Run) -> _Counted:
-    name = f"{run.folder}/{FOLDER}/perf_stat.csv"
-    # If perf failed, the run has only the reasons.
-    lines = (
-        bundle.read_text(name, LARGEST_CSV_BYTES).splitlines()
-        if bundle.size(name) is not None
-        else []
-    )
-    read = list(parse_perf_stat(lines, name))
+def _read_run(side: Side, run: Run) -> _Counted:
+    read = read_perf_stat(side, run)
     return _Counted(
         counts=_add_up(read),
-        not_counted=_reasons(bundle, run),
+        not_counted=_reasons(side.bundle, run),
         notes=tuple(_describe_bad([line.problem for line in read if isinstance(line, BadLine)])),
     )
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from schedperf.bundle.open import Bundle, Run
+from schedperf.bundle.open import Run
 from schedperf.evidence import Absent, section
 from schedperf.evidence.placement.capture import PlacementCapture, parse_placement
 from schedperf.evidence.placement.comparability import (
@@ -65,9 +65,9 @@ def placement(sides: Sequence[Side]) -> Placement:
     )
 
 
-def _read(bundle: Bundle, run: Run) -> PlacementCapture:
+def _read(side: Side, run: Run) -> PlacementCapture:
     name = f"{run.folder}/{FOLDER}/placement.json"
-    return parse_placement(bundle.read(name, LARGEST_BYTES), name)
+    return parse_placement(side.bundle.read(name, LARGEST_BYTES), name)
 
 
 def analyse_sides(sides: Sequence[SideOf[PlacementCapture]]) -> Placement:

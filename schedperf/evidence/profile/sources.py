@@ -111,7 +111,7 @@ class _Reader:
 
     def _symbols_of(self, boot: Boot) -> BootSymbols:
         if self._symbols is None or self._symbols[0] is not boot:
-            self._symbols = boot, BootSymbols(self._bundle, boot, self.notes.append)
+            self._symbols = boot, BootSymbols(self._side, boot, self.notes.append)
         return self._symbols[1]
 
 

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from schedperf.evidence.schedstat.capture import Domain
-from schedperf.kernel.sched_debug import SchedDebug
 from schedperf.model.host import Cpu, Topology
+from schedperf.runs.sched_debug import SchedDebug
 from schedperf_collectors.contract import Unavailable, parse_cpu_list
 
 # Levels of the kernel in order of precedence: of several levels with the same CPUs the first is

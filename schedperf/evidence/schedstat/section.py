@@ -25,10 +25,10 @@ from schedperf.evidence.schedstat.levels import (
 )
 from schedperf.evidence.schedstat.measure import SchedCounts
 from schedperf.evidence.schedstat.record import Schedstat
-from schedperf.kernel.sched_debug import read_sched_debug
 from schedperf.model.errors import InputError
 from schedperf.model.run import Captured, SideOf
 from schedperf.runs.captured import load_captured, why_nothing
+from schedperf.runs.sched_debug import read_sched_debug
 from schedperf.runs.side import Side
 from schedperf.symbols.function_names import FunctionNames, function_names
 
@@ -101,7 +101,7 @@ def _add_levels(side: Side, captured: SideOf[_Counted]) -> SideOf[SchedCounts]:
     for boot in side.bundle.boots:
         debug = None
         try:
-            debug = read_sched_debug(side.bundle, boot)
+            debug = read_sched_debug(side, boot)
         except InputError as error:
             notes.append(f"{side.name}: {error}")
         names = {} if debug is None else domain_names(debug)
@@ -123,7 +123,8 @@ def _sched_counts(run: Captured[_Counted], boot: _Boot) -> SchedCounts:
     )
 
 
-def _read_run(bundle: Bundle, run: Run) -> _Counted:
+def _read_run(side: Side, run: Run) -> _Counted:
+    bundle = side.bundle
     return _Counted(change=_read_change(bundle, run), is_enabled=_is_enabled(bundle, run))
 
 

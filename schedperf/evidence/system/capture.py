@@ -13,7 +13,7 @@ from typing import Annotated, TypeVar
 
 from msgspec import Meta
 
-from schedperf.bundle.json import decode
+from schedperf.bundle.json import convert
 from schedperf.bundle.open import Bundle, Run
 from schedperf.evidence.system._counters import parse_count
 from schedperf.evidence.system.cgroup_cpu import CpuGroup, parse_cgroup_cpu
@@ -37,6 +37,8 @@ from schedperf.evidence.system.sums import (
 from schedperf.evidence.system.sys_tables import parse_cpufreq, parse_cpuidle, parse_power
 from schedperf.evidence.system.task_sched import parse_task_sched
 from schedperf.model.errors import InputError
+from schedperf.runs.settings import facts_member, read_facts
+from schedperf.runs.side import Side
 
 __all__ = [
     "CpuKey",
@@ -98,16 +100,16 @@ class _Facts:
     notes: tuple[str, ...] | None = None
 
 
-def read_system_counters(bundle: Bundle, run: Run) -> SystemCounts:
+def read_system_counters(side: Side, run: Run) -> SystemCounts:
     """Read what was captured around a run.
 
     :raises InputError: the run has none, or facts.json is damaged
     """
-    folder = f"{run.folder}/{FOLDER}"
-    name = f"{folder}/facts.json"
+    bundle, folder = side.bundle, f"{run.folder}/{FOLDER}"
+    name = facts_member(run)
     if bundle.size(name) is None:
         raise InputError(f"{bundle.path}: {name} is missing; record with the collector {FOLDER}")
-    facts = decode(bundle.read(name, LARGEST_JSON_BYTES), _Facts, name)
+    facts = convert(read_facts(side, run), _Facts, name)
     host = next(boot.host for boot in bundle.boots if boot.number == run.boot)
     reading = _Reading(bundle, folder, SystemSums(host.topology.node_of_cpu()))
     _describe_run(reading.sums, facts)
@@ -121,12 +123,12 @@ def read_system_counters(bundle: Bundle, run: Run) -> SystemCounts:
     )
 
 
-def read_task_counters(bundle: Bundle, run: Run) -> SystemCounts:
+def read_task_counters(side: Side, run: Run) -> SystemCounts:
     """Read the sums over the workload's tasks, as of the last snapshot of each.
 
     :raises InputError: the run has none, or tasks.json is damaged
     """
-    name = f"{run.folder}/{TASKS}"
+    bundle, name = side.bundle, f"{run.folder}/{TASKS}"
     if bundle.size(name) is None:
         raise InputError(f"{bundle.path}: {name} is missing; record with the collector task_sched")
     sums = SystemSums({})

@@ -24,10 +24,10 @@ from schedperf.evidence.system.record import (
     SystemRow,
 )
 from schedperf.evidence.system.words import about, rank
-from schedperf.kernel.sched_debug import FOLDER, flat_settings, read_sched_debug
 from schedperf.model.counted import CpuRow, Rate
 from schedperf.model.errors import InputError
 from schedperf.model.run import Captured, SideOf
+from schedperf.runs.sched_debug import FOLDER, flat_settings, read_sched_debug
 from schedperf.runs.side import Side
 from schedperf.stats.counted.distributions import CpuMeasure, CpuValues, compare_cpus
 from schedperf.stats.counted.rates import Measures, Question, compare_rates, mean_totals
@@ -251,7 +251,7 @@ def _read_settings(side: Side) -> tuple[_Settings, str]:
     """Return the settings, or None and the reason; "" if they were not requested."""
     for boot in side.bundle.boots[:1]:
         try:
-            debug = read_sched_debug(side.bundle, boot)
+            debug = read_sched_debug(side, boot)
         except InputError as error:
             return None, str(error)
         if debug is not None:

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from schedperf.bundle.open import open_bundle
-from schedperf.compare.kernel_config import MEMBER, option_differences
+from schedperf.compare.kernel_config import option_differences
 from schedperf.model.comparison import OptionDifference
 from schedperf.runs.side import name_sides
 
 MakeBundle = Callable[..., Path]
 
+MEMBER = "boots/0/layout/config"
 BASE = 'CONFIG_HZ=250\n# CONFIG_DEBUG is not set\nCONFIG_NAME="a=b"\nCONFIG_OLD=y\n'
 NEW = 'CONFIG_HZ=1000\nCONFIG_NAME="a=b"\nCONFIG_ADDED=m\n'
 

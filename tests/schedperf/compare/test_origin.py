@@ -11,7 +11,6 @@ import pytest
 
 from schedperf.bundle.open import open_bundle
 from schedperf.compare.comparability import compare_hosts
-from schedperf.compare.kernel_config import MEMBER
 from schedperf.model.comparison import Comparability, Difference
 from schedperf.runs.side import name_sides
 
@@ -19,6 +18,7 @@ MakeBundle = Callable[..., Path]
 Host = dict[str, Any]
 Gate = Callable[..., Comparability]
 
+MEMBER = "boots/0/layout/config"
 NEW_KERNEL = {"release": "6.18.0-new", "version": "#1 SMP PREEMPT_LAZY", "build_id": "77aa01"}
 NOTHING_SET: Host = {"sysctl": {}, "tmpfiles": {}, "tuned": "none", "written": {}}
 CONFIGS = ("CONFIG_PREEMPT_VOLUNTARY=y\n", "CONFIG_PREEMPT_LAZY=y\n")

@@ -10,6 +10,7 @@ import pytest
 from schedperf.bundle.open import open_bundle
 from schedperf.perf_data import Recording, read_perf_data
 from schedperf.perf_data.recording import MappedFile
+from schedperf.runs.side import name_sides
 from schedperf.symbols.boot_symbols import BootSymbols
 from schedperf_collectors.contract import VDSO
 from schedperf_collectors.symbols import read_file, symbols_of
@@ -39,7 +40,8 @@ def open_boot(
             make_bundle(tmp_path / "b.tar", host=host, runs=[{"time_s": 1}], files=files)
         )
         notes: list[str] = []
-        return BootSymbols(bundle, bundle.boots[0], notes.append), notes
+        [side] = name_sides([bundle])
+        return BootSymbols(side, bundle.boots[0], notes.append), notes
 
     return make
 

@@ -3,11 +3,13 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
 
 from schedperf.evidence.pelt.section import pelt
+from schedperf.evidence.perf_stat.capture import count_wakeups
 
 Json = dict[str, Any]
 
@@ -133,4 +135,4 @@ def traced_runs() -> Callable[..., list[Json]]:
 @pytest.fixture
 def analyse(analyse_with: Callable[..., Callable[..., Any]]) -> Callable[..., Any]:
     """Analyse bundles given as runs: ``analyse(runs_of_base, runs_of_new)``."""
-    return analyse_with(pelt)
+    return analyse_with(partial(pelt, count_wakeups=count_wakeups))

@@ -21,9 +21,10 @@ from schedperf.evidence.schedstat.levels import (
     name_domains,
 )
 from schedperf.evidence.schedstat.section import schedstat
-from schedperf.kernel.sched_debug import SchedDebug, read_sched_debug
 from schedperf.model.errors import InputError
 from schedperf.model.host import Cpu, Topology
+from schedperf.runs.sched_debug import SchedDebug, read_sched_debug
+from schedperf.runs.side import name_sides
 
 # Two nodes, each of two cores of two threads behind one cache.
 TWO_NODES = Topology(
@@ -135,7 +136,8 @@ def domains(counts: Mapping[int, int]) -> list[Domain]:
 
 
 def sched_debug(bundle: Bundle) -> SchedDebug:
-    captured = read_sched_debug(bundle, bundle.boots[0])
+    [side] = name_sides([bundle])
+    captured = read_sched_debug(side, bundle.boots[0])
     assert captured is not None
     return captured
 
@@ -189,7 +191,7 @@ def test_what_is_no_name_and_no_cpu_is_passed_over(
 def test_a_damaged_copy_is_one_line(content: str, open_with: Callable[[str], Bundle]) -> None:
     bundle = open_with(content)
     with pytest.raises(InputError) as caught:
-        read_sched_debug(bundle, bundle.boots[0])
+        sched_debug(bundle)
     assert "\n" not in str(caught.value)
 
 

@@ -20,6 +20,7 @@ from schedperf.evidence.system.capture import (
 from schedperf.evidence.system.record import Group
 from schedperf.evidence.system.sys_tables import FREQUENCY_COLUMNS, IDLE_COLUMNS, POWER_COLUMNS
 from schedperf.model.errors import InputError
+from schedperf.runs.side import name_sides
 from schedperf_collectors.plugin import BEGUN, PREPARED, Capture
 from schedperf_collectors.system_counters import system_counters
 
@@ -50,8 +51,10 @@ def read(tmp_path: Path, make_bundle: Callable[..., Path]) -> Read:
         for name, (before, after) in looks.items():
             files[f"system_counters/before/{name}"] = before
             files[f"system_counters/after/{name}"] = after
-        bundle = open_bundle(make_bundle(tmp_path / "base.tar", runs=[{"files": files}]))
-        return read_system_counters(bundle, bundle.runs[0])
+        [side] = name_sides(
+            [open_bundle(make_bundle(tmp_path / "base.tar", runs=[{"files": files}]))]
+        )
+        return read_system_counters(side, side.bundle.runs[0])
 
     return make
 
@@ -86,8 +89,8 @@ def test_what_this_machine_counts_is_read_whole(
         for path in capture.folder.rglob("*")
         if path.is_file()
     }
-    bundle = open_bundle(make_bundle(tmp_path / "base.tar", runs=[{"files": files}]))
-    found = read_system_counters(bundle, bundle.runs[0])
+    [side] = name_sides([open_bundle(make_bundle(tmp_path / "base.tar", runs=[{"files": files}]))])
+    found = read_system_counters(side, side.bundle.runs[0])
     assert found.notes == ()
     assert found.seconds is not None
     assert {"cpu", "interrupts", "softirqs"} <= {key.group for key in found.counts}
@@ -328,8 +331,8 @@ def read_tasks(tmp_path: Path, make_bundle: Callable[..., Path]) -> Callable[[st
 
     def make(text: str) -> SystemCounts:
         runs = [{"files": {"task_sched/tasks.json": text}}]
-        bundle = open_bundle(make_bundle(tmp_path / "base.tar", runs=runs))
-        return read_task_counters(bundle, bundle.runs[0])
+        [side] = name_sides([open_bundle(make_bundle(tmp_path / "base.tar", runs=runs))])
+        return read_task_counters(side, side.bundle.runs[0])
 
     return make
 
@@ -392,8 +395,8 @@ def test_facts_of_another_form_are_refused(read: Read, facts: dict[str, object])
 
 
 def test_a_run_without_it_says_so(tmp_path: Path, make_bundle: Callable[..., Path]) -> None:
-    bundle = open_bundle(make_bundle(tmp_path / "base.tar", runs=1))
+    [side] = name_sides([open_bundle(make_bundle(tmp_path / "base.tar", runs=1))])
     with pytest.raises(
         InputError, match="facts.json is missing; record with the collector system_counters"
     ):
-        read_system_counters(bundle, bundle.runs[0])
+        read_system_counters(side, side.bundle.runs[0])

@@ -16,7 +16,8 @@ from typing import Annotated
 from msgspec import Meta
 
 from schedperf.bundle.json import decode
-from schedperf.bundle.open import Boot, Bundle
+from schedperf.bundle.open import Boot
+from schedperf.runs.side import Side
 
 FOLDER = "sched_debug"
 # The largest file: 256 kinds of CPUs, each with nine settings per domain.
@@ -64,15 +65,15 @@ def parse_sched_debug(content: bytes, label: str) -> SchedDebug:
     return decode(content, SchedDebug, label)
 
 
-def read_sched_debug(bundle: Bundle, boot: Boot) -> SchedDebug | None:
+def read_sched_debug(side: Side, boot: Boot) -> SchedDebug | None:
     """Return the settings of a boot; None if they were not captured.
 
     :raises InputError: the capture is damaged
     """
     name = f"{boot.folder}/{FOLDER}/sched_debug.json"
-    if bundle.size(name) is None:
+    if side.bundle.size(name) is None:
         return None
-    return parse_sched_debug(bundle.read(name, LARGEST_BYTES), name)
+    return side.parsed(name, LARGEST_BYTES, parse_sched_debug)
 
 
 def flat_settings(debug: SchedDebug) -> dict[str, str]:

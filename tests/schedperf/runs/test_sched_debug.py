@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from schedperf.kernel.sched_debug import flat_settings, parse_sched_debug
 from schedperf.model.errors import InputError
+from schedperf.runs.sched_debug import flat_settings, parse_sched_debug
 
 RECORD: dict[str, Any] = {
     "source": "/sys/kernel/debug/sched",
