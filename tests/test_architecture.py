@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Plugin discovery and layering: every public module registers, and a name is registered once."""
+"""Plugin discovery, and few names for one thing.
 
+Every public module of a plugin package registers, a name is registered once, records are read by
+attribute, and few classes stand for a run, a side and the machine.
+"""
+
+import ast
 import importlib
 import sys
 from collections.abc import Iterator
@@ -24,6 +29,17 @@ REGISTRIES: dict[str, Registry[object]] = {
     "formats": schedperf_reports.formats.registry,  # type: ignore[dict-item]
 }
 PACKAGE = "plugins_of_this_test"
+ROOT = Path(__file__).parents[1]
+ANALYSIS, REPORTS, COLLECTORS = (
+    sorted((ROOT / name).rglob("*.py")) for name in ("schedperf", "reports", "collectors")
+)
+# What explains a comparison: rules, their merging, next steps.
+FINDINGS = [
+    path for path in ANALYSIS if path.name == "findings.py" or path.parent.name in {"why", "advice"}
+]
+RECORDS = [path for path in ANALYSIS if path.name == "record.py" or path.parent.name == "model"]
+# Subscripts with a constant text; those that are left are of tables of constants.
+MOST_SUBSCRIPTS = 60
 # Registers a name for the module, whatever its file is called.
 PLUGIN = """import plugins_of_this_test
 plugins_of_this_test.registry.add({name!r}, __name__)
@@ -79,3 +95,112 @@ def test_two_plugins_of_one_name_are_refused(plugins: Path) -> None:
     (plugins / "second.py").write_text(PLUGIN.format(name="mybench"))
     with pytest.raises(DuplicatePlugin, match="two plugins have the name 'mybench'"):
         registered()
+
+
+def nodes(paths: list[Path]) -> Iterator[tuple[Path, ast.AST]]:
+    """Yield all nodes of the syntax trees."""
+    for path in paths:
+        for node in ast.walk(ast.parse(path.read_text())):
+            yield path, node
+
+
+def dataclasses(paths: list[Path]) -> Iterator[tuple[Path, str, dict[str, str]]]:
+    """Yield file, name and annotated fields of each class."""
+    for path, node in nodes(paths):
+        if isinstance(node, ast.ClassDef):
+            fields = {
+                field.target.id: ast.unparse(field.annotation)
+                for field in node.body
+                if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+            }
+            yield path, node.name, fields
+
+
+def is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def test_reports_and_findings_read_records_by_attribute() -> None:
+    subscripts = [
+        f"{path.name}:{node.lineno}: {ast.unparse(node)}"
+        for path, node in nodes([*REPORTS, *FINDINGS])
+        if (isinstance(node, ast.Subscript) and is_text(node.slice))
+        or (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr == "get"
+            and node.args
+            and is_text(node.args[0])
+        )
+    ]
+    assert 0 < len(subscripts) <= MOST_SUBSCRIPTS, subscripts
+
+
+def test_no_field_of_a_record_and_no_reader_of_one_is_untyped() -> None:
+    fields = [
+        f"{path}: {name}.{field}"
+        for path, name, of_class in dataclasses(RECORDS)
+        for field, annotation in of_class.items()
+        if "Any" in annotation.replace("[", " ").replace("]", " ").split()
+    ]
+    # Plotly has no types; its figures are made of dicts.
+    plotted = {"ratio_axis.py", "run_figures.py", "side_traces.py", "sweep_plot.py", "tails.py"}
+    readers = {
+        path.name
+        for path, node in nodes([*REPORTS, *FINDINGS])
+        if isinstance(node, ast.Name) and node.id == "Any"
+    }
+    assert fields == []
+    assert readers <= plotted
+
+
+def test_few_classes_stand_for_a_run() -> None:
+    found = {
+        name
+        for path, name, fields in dataclasses(ANALYSIS)
+        if path not in RECORDS or path.name == "run.py"
+        if {"boot", "run"} <= fields.keys() or "RunKey" in fields.values()
+    }
+    assert found == {"Run", "RunKey", "Captured"}
+    planned = {
+        name for _, name, fields in dataclasses(COLLECTORS) if {"block", "round"} <= fields.keys()
+    }
+    assert planned == {"PlannedRun"}
+
+
+def test_few_classes_stand_for_a_side() -> None:
+    found = {
+        name
+        for _, name, fields in dataclasses(ANALYSIS)
+        if "Bundle" in fields.values()
+        or any(kind.startswith("tuple[Captured[") for kind in fields.values())
+    }
+    assert found == {"Side", "SideOf"}
+    assert sum(name == "Side" for _, name, _ in dataclasses(COLLECTORS)) == 1
+
+
+def test_the_facts_of_the_machine_have_one_reader() -> None:
+    # Groups of host.json; what compares hosts field by field takes no group out of them.
+    groups = {"topology", "sched", "virtualisation", "cpufreq", "memory"}
+    read = {
+        path.relative_to(ROOT).as_posix()
+        for path, node in nodes([*ANALYSIS, *REPORTS])
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "get"
+        and node.args
+        and isinstance(node.args[0], ast.Constant)
+        and node.args[0].value in groups
+    }
+    assert read == {"schedperf/model/host.py"}
+
+
+def test_no_json_schema_is_written_by_hand() -> None:
+    keywords = {"properties", "additionalProperties", "$defs"}
+    written = {
+        path.relative_to(ROOT).as_posix()
+        for path, node in nodes([*ANALYSIS, *REPORTS, *COLLECTORS])
+        if isinstance(node, ast.Constant) and node.value in keywords
+    }
+    # The second puts the derived schemas of the sections together.
+    assert written == {"schedperf/model/schema.py", "schedperf/compare/json.py"}

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 
 from schedperf.model.comparison import OptionDifference
 from schedperf.model.errors import InputError
-from schedperf.model.host import read_host
 from schedperf.runs.kernel_files import CONFIG, has_kernel_file, read_kernel_text
 from schedperf.runs.side import Side
 
@@ -107,7 +106,7 @@ def _chosen(options: Mapping[str, str], names: Mapping[str, str]) -> str | None:
 
 def _numa_balancing(options: Mapping[str, str], side: Side) -> int | None:
     # As mm/mempolicy.c does it at boot: in check_numabalancing_enable.
-    nodes = read_host(side.bundle.boots[0].host_fields).topology.nodes
+    nodes = side.bundle.boots[0].host.topology.nodes
     if "CONFIG_NUMA_BALANCING" not in options or not nodes:
         return None
     return int("CONFIG_NUMA_BALANCING_DEFAULT_ENABLED" in options and len(nodes) > 1)
@@ -115,8 +114,6 @@ def _numa_balancing(options: Mapping[str, str], side: Side) -> int | None:
 
 def _governor(options: Mapping[str, str], side: Side) -> str | None:
     chosen = _chosen(options, _GOVERNORS)
-    cpufreq = side.bundle.boots[0].host_fields.get("cpufreq")
-    driver = cpufreq.get("driver") if isinstance(cpufreq, Mapping) else None
-    if chosen is None or driver not in _ACTIVE_DRIVERS:
+    if chosen is None or side.bundle.boots[0].host.cpufreq.driver not in _ACTIVE_DRIVERS:
         return chosen
     return "performance" if chosen == "performance" else "powersave"

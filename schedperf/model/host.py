@@ -122,6 +122,16 @@ class System:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Cpufreq:
+    """How the CPUs' frequencies are chosen.
+
+    :param driver: "intel_pstate"
+    """
+
+    driver: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Host:
     """The machine, the kernel and their state during one boot."""
 
@@ -131,6 +141,7 @@ class Host:
     sched: Scheduler = field(default_factory=Scheduler)
     memory: Memory = field(default_factory=Memory)
     virtualisation: Virtualisation = field(default_factory=Virtualisation)
+    cpufreq: Cpufreq = field(default_factory=Cpufreq)
     system: System = field(default_factory=System)
 
 
@@ -143,6 +154,7 @@ def read_host(fields: Mapping[str, object]) -> Host:
         sched=_read(Scheduler, fields.get("sched")),
         memory=_read(Memory, fields.get("memory")),
         virtualisation=_read(Virtualisation, fields.get("virtualisation")),
+        cpufreq=_read(Cpufreq, fields.get("cpufreq")),
         system=_read(System, fields.get("system")),
     )
 

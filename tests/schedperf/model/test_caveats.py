@@ -15,6 +15,8 @@ COUNTED: dict[str, tuple[dict[str, object], str, str]] = {
     "unlisted-members": ({"bundle": "new.tar", "first": "a"}, "count", "member"),
     "unfinished-runs": ({"bundle": "new.tar", "first": "a"}, "count", "run"),
     "bad-lines": ({"label": "new", "problem": "a"}, "count", "line"),
+    "left-behind": ({"side": "new", "names": "sleep"}, "count", "run"),
+    "output-left-out": ({"side": "new", "first": "a"}, "count", "run"),
     "no-number": ({"side": "new", "first": "a"}, "count", "run"),
 }
 
