@@ -10,7 +10,7 @@ from schedperf_reports.blocks import REFERENCE_PRIORITY, Block, Cell, Column, Te
 from schedperf_reports.rates.cells import MEANS, explain_gaps, gather_twins, lead, tone_of
 from schedperf_reports.rates.tables import Rates, by_subject, notes_below, titled
 from schedperf_reports.sections import record_of, report_section
-from schedperf_reports.words.rows import count_of, merge_sides
+from schedperf_reports.words.rows import count_of, group_by_reason, merge_sides
 
 # Rows shown: events that changed, and some others for scale.
 MOST_ROWS = 6
@@ -95,14 +95,7 @@ RATES: Rates[CounterRow] = Rates(
 
 
 def _not_counted(entries: Sequence[NotCounted]) -> Iterator[Block]:
-    # One sentence per reason: most events fail for the same reason, on all sides.
-    sides: dict[tuple[str, str], list[str]] = {}
-    for entry in entries:
-        sides.setdefault((entry.event, entry.reason), []).append(entry.side)
-    events: dict[tuple[str, str], list[str]] = {}
-    for (event, reason), where in sides.items():
-        events.setdefault((" and ".join(dict.fromkeys(where)), reason), []).append(event)
-    for (sides_in_words, reason), names in events.items():
-        yield Text(
-            text=f"not counted in {sides_in_words} ({reason}): {', '.join(names)}", tone="muted"
-        )
+    for sides, reason, events in group_by_reason(
+        (entry.side, entry.event, entry.reason) for entry in entries
+    ):
+        yield Text(text=f"not counted in {sides} ({reason}): {', '.join(events)}", tone="muted")

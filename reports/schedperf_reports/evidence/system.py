@@ -38,7 +38,7 @@ from schedperf_reports.rates.cells import (
 from schedperf_reports.rates.cpu_maps import cpu_maps
 from schedperf_reports.rates.tables import Rates, by_subject, notes_below
 from schedperf_reports.sections import record_of, report_section
-from schedperf_reports.words.rows import count_of, merge_sides
+from schedperf_reports.words.rows import count_of, group_by_reason, merge_sides
 from schedperf_reports.words.units import format_share
 
 # Rows that a terminal shows: changes, and some rows of the whole machine for scale.
@@ -188,16 +188,11 @@ RATES: Rates[SystemRow] = Rates(
 
 
 def _missing(data: SystemCounters) -> Iterator[Block]:
-    # One line per reason: most files are missing for the same reason, on all sides.
-    sides: dict[tuple[str, str], list[str]] = {}
-    for missing in data.missing:
-        sides.setdefault((missing.what, missing.reason), []).append(missing.side)
-    whats: dict[tuple[str, str], list[str]] = {}
-    for (what, reason), where in sides.items():
-        whats.setdefault((" and ".join(dict.fromkeys(where)), reason), []).append(what)
     items = [
-        f"not measured in {sides_in_words}: {', '.join(names)}: {reason}"
-        for (sides_in_words, reason), names in whats.items()
+        f"not measured in {sides}: {', '.join(files)}: {reason}"
+        for sides, reason, files in group_by_reason(
+            (missing.side, missing.what, missing.reason) for missing in data.missing
+        )
     ]
     items += [
         f"not compared: {refused.group} of {refused.side}: {refused.what}: {refused.reason}"

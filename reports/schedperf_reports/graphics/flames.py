@@ -354,60 +354,58 @@ def _write(value: float | None, form: str) -> str:
     return MISSING if value is None else format(value, form)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _OneSided:
-    # The call paths that were sampled on one side only.
-    side: str
-    other: str
-    frames: Sequence[int]
-    count: int
-    sampled: Sequence[int]
-    means: Sequence[float | None]
-    runs: int
-    other_runs: int
-
-
 def _table_of_vanished(tree: FlameTree, lists: FlameLists) -> Table:
-    base, new = tree.counts
-    paths = _OneSided(
-        side="base",
-        other="new",
+    return _table_of_one_side(
+        tree,
         frames=lists.vanished,
         count=lists.counts.vanished,
         sampled=lists.sampled.vanished,
         means=tree.measures[0].inclusive.base,
-        runs=base,
-        other_runs=new,
+        sides=("base", "new"),
+        runs=tree.counts,
     )
-    return _table_of_one_side(tree, paths)
 
 
 def _table_of_appeared(tree: FlameTree, lists: FlameLists) -> Table:
     base, new = tree.counts
-    paths = _OneSided(
-        side="new",
-        other="base",
+    return _table_of_one_side(
+        tree,
         frames=lists.appeared,
         count=lists.counts.appeared,
         sampled=lists.sampled.appeared,
         means=tree.measures[0].inclusive.new,
-        runs=new,
-        other_runs=base,
+        sides=("new", "base"),
+        runs=(new, base),
     )
-    return _table_of_one_side(tree, paths)
 
 
-def _table_of_one_side(tree: FlameTree, paths: _OneSided) -> Table:
+def _table_of_one_side(
+    tree: FlameTree,
+    *,
+    frames: Sequence[int],
+    count: int,
+    sampled: Sequence[int],
+    means: Sequence[float | None],
+    sides: tuple[str, str],
+    runs: Sequence[int],
+) -> Table:
+    """Return a table of the call paths that were sampled on one side only.
+
+    :param count: number of such paths, including those that are not in ``frames``
+    :param sampled: number of runs with each frame
+    :param sides: the side with the paths, then the other; ``runs`` are those of both
+    """
     several = tree.independent
+    side, other = sides
     return Table(
         caption=(
-            f"{tree.event}: {count_of(paths.count, 'call path')} only in {paths.side} (in 0 of "
-            f"{count_of(paths.other_runs, several.removesuffix('s'))} of {paths.other}), in % of "
-            f"all time, including callees{_left_out(paths.count, paths.frames)}"
+            f"{tree.event}: {count_of(count, 'call path')} only in {side} (in 0 of "
+            f"{count_of(runs[1], several.removesuffix('s'))} of {other}), in % of "
+            f"all time, including callees{_left_out(count, frames)}"
         ),
         columns=(
             _FRAME,
-            Column(title=f"{paths.side}%", align="right"),
+            Column(title=f"{side}%", align="right"),
             Column(title=f"in {several}", align="right"),
             _CALLERS,
             _OBJECT,
@@ -415,11 +413,11 @@ def _table_of_one_side(tree: FlameTree, paths: _OneSided) -> Table:
         rows=tuple(
             (
                 Cell(text=_symbol_of(tree, frame)),
-                Cell(text=format_percent(paths.means[frame])),
-                Cell(text=f"{sampled} of {paths.runs}"),
+                Cell(text=format_percent(means[frame])),
+                Cell(text=f"{seen} of {runs[0]}"),
                 *_where(tree, frame),
             )
-            for frame, sampled in zip(paths.frames, paths.sampled, strict=True)
+            for frame, seen in zip(frames, sampled, strict=True)
         ),
         limit=_MOST_ROWS,
     )

@@ -3,7 +3,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from schedperf.model import verdict
@@ -73,6 +73,27 @@ def merge_sides(notes: Sequence[str]) -> list[str]:
         if note[start:end] not in sides:
             sides.append(note[start:end])
     return [f"{before}{' and '.join(sides)}{after}" for (before, after), sides in named.items()]
+
+
+def group_by_reason(
+    entries: Iterable[tuple[str, str, str]],
+) -> Iterator[tuple[str, str, list[str]]]:
+    """Group what is missing: most of it is missing for the same reason, on all sides.
+
+    >>> list(group_by_reason([("base", "cycles", "no PMU"), ("new", "cycles", "no PMU")]))
+    [('base and new', 'no PMU', ['cycles'])]
+
+    :param entries: side, what is missing, and the reason
+    :return: the sides in words, the reason, and what is missing there
+    """
+    sides: dict[tuple[str, str], list[str]] = {}
+    for side, what, reason in entries:
+        sides.setdefault((what, reason), []).append(side)
+    whats: dict[tuple[str, str], list[str]] = {}
+    for (what, reason), where in sides.items():
+        whats.setdefault((" and ".join(dict.fromkeys(where)), reason), []).append(what)
+    for (where_in_words, reason), names in whats.items():
+        yield where_in_words, reason, names
 
 
 class Compared(Protocol):

@@ -8,7 +8,7 @@ from schedperf.evidence import finding
 from schedperf.evidence.pelt.record import Pelt, PeltRow, UnseenFunction, What
 from schedperf.model.comparison import FIRST_NEW, Finding
 from schedperf.model.units import format_number, scale_for
-from schedperf.model.verdict import count_units
+from schedperf.stats.counted.findings import CO_OCCURS, rate_finding, write_change
 from schedperf.stats.counted.rates import distance_of
 
 # Of one point; the section's tables have all of them.
@@ -20,10 +20,6 @@ FEWEST_CALLS = 10.0
 # In order of preference. A slower kernel lowers every rate per second, so these are the last
 # resort.
 PER = ("wakeup", "operation")
-# Larger changes, in per cent, are printed without decimals.
-LARGE_PERCENT = 100.0
-
-CO_OCCURS = "correlated; causation not shown"
 
 
 @finding("pelt_updates", Pelt)
@@ -75,21 +71,13 @@ def _is_frequent(row: PeltRow) -> bool:
 
 def _describe(row: PeltRow, others: Sequence[PeltRow]) -> Finding:
     is_calls = row.what == "calls"
-    ends = (row.ci_low, row.ci_high)
-    low, high = (None if end is None else 100.0 * (end - 1.0) for end in ends)
-    claim = _calls_claim(row, others) if is_calls else _duration_claim(row, others)
-    return Finding(
-        id=f"pelt_updates#{row.row}",
-        side=row.side,
-        claim=claim,
+    return rate_finding(
+        row,
+        rule="pelt_updates",
+        section="pelt",
+        claim=_calls_claim(row, others) if is_calls else _duration_claim(row, others),
         metric=f"{row.what} of {row.function}",
-        value=None if row.ratio is None else 100.0 * (row.ratio - 1.0),
-        ci=None if low is None or high is None else (low, high),
-        unit="%",
         better=None if is_calls else "lower",
-        n=(row.n_base, row.n_new),
-        evidence=(f"pelt#{row.row}",),
-        replication=count_units(row.n_base, row.n_new, row.replication),
         attribution="; ".join((CO_OCCURS, *row.remarks)),
     )
 
@@ -117,13 +105,9 @@ def _change(row: PeltRow) -> str:
     if row.ratio is None:
         return ""
     if row.ci_low is None or row.ci_high is None:
-        return f" ({_percent(row.ratio)})"
-    return f" ({_percent(row.ratio)} [{_percent(row.ci_low)}, {_percent(row.ci_high)}])"
-
-
-def _percent(ratio: float) -> str:
-    percent = 100.0 * (ratio - 1.0)
-    return f"{percent:+.{0 if abs(percent) >= LARGE_PERCENT else 1}f}%"
+        return f" ({write_change(row.ratio)})"
+    low, high = write_change(row.ci_low), write_change(row.ci_high)
+    return f" ({write_change(row.ratio)} [{low}, {high}])"
 
 
 def _by_node(rows: Sequence[PeltRow], write: Callable[[float], str]) -> str:

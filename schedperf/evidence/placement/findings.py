@@ -13,12 +13,11 @@ from schedperf.evidence.placement.record import Part, Placement, PlacementRow, T
 from schedperf.model.comparison import Finding
 from schedperf.model.units import format_number, scale_for
 from schedperf.model.verdict import count_units
+from schedperf.stats.counted.findings import rate_finding, write_change
 from schedperf.stats.counted.rates import BASES, LEAST_EVENTS_OF_FINDING, distance_of
 
 # Per point and side; the section's tables have all of them.
 MOST_FINDINGS = 8
-# Larger changes, in per cent, are printed without decimals.
-LARGE_PERCENT = 100.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -151,37 +150,14 @@ def _events(row: PlacementRow) -> float:
 
 def _describe(rule: _Rule, row: PlacementRow, timers: Sequence[TimersRow]) -> Finding:
     numbers = _tell_timers(row, timers) if row.field == "distance" else _tell(row)
-    ratio, low, high = row.ratio, row.ci_low, row.ci_high
     look_at = rule.look_at.format(function=row.function)
-    return Finding(
-        id=f"task_placement#{row.row}",
-        side=row.side,
+    return rate_finding(
+        row,
+        rule="task_placement",
+        section="placement",
         claim=f"{rule.claim(row)} {numbers}: look at {look_at}",
         metric=row.name,
-        value=None if ratio is None else _percent(ratio),
-        ci=None
-        if ratio is None or low is None or high is None
-        else (_percent(low), _percent(high)),
-        unit="%",
-        better=None,
-        n=(row.n_base, row.n_new),
-        evidence=(f"placement#{row.row}",),
-        replication=_replication(row),
-        attribution="correlated; causation not shown",
     )
-
-
-def _replication(row: PlacementRow) -> str:
-    return count_units(row.n_base, row.n_new, row.replication)
-
-
-def _percent(ratio: float) -> float:
-    return 100.0 * (ratio - 1.0)
-
-
-def _write_percent(ratio: float) -> str:
-    percent = _percent(ratio)
-    return f"{percent:+.{0 if abs(percent) >= LARGE_PERCENT else 1}f}%"
 
 
 def _tell(row: PlacementRow) -> str:
@@ -208,10 +184,10 @@ def _unit(row: PlacementRow) -> str:
 
 
 def _interval(row: PlacementRow) -> str:
-    runs = _replication(row)
+    runs = count_units(row.n_base, row.n_new, row.replication)
     if row.ratio is None or row.ci_low is None or row.ci_high is None:
         return f"q = {row.q:.2g}, {runs}" if row.q is not None else runs
-    change, low, high = map(_write_percent, (row.ratio, row.ci_low, row.ci_high))
+    change, low, high = map(write_change, (row.ratio, row.ci_low, row.ci_high))
     return f"{change} [{low}, {high}], {runs}"
 
 

@@ -15,6 +15,8 @@ from schedperf.model.counted import RateRow
 from schedperf.model.verdict import SMALLEST_EFFECT, count_units
 
 CO_OCCURS = "correlated; causation not shown"
+# Larger changes, in per cent, are printed without decimals.
+LARGE_PERCENT = 100.0
 
 
 def rate_finding(
@@ -54,6 +56,16 @@ def describe_interval(row: RateRow, *remarks: str) -> str:
     interval_text = "" if interval is None else f"95% CI [{interval[0]:+.0f}%, {interval[1]:+.0f}%]"
     details = ", ".join(filter(None, (interval_text, *remarks)))
     return f" ({details})" if details else ""
+
+
+def write_change(ratio: float) -> str:
+    """Write new / base as a change.
+
+    >>> write_change(1.372), write_change(0.25), write_change(2.5)
+    ('+37.2%', '-75.0%', '+150%')
+    """
+    percent = _percent(ratio)
+    return f"{percent:+.{0 if abs(percent) >= LARGE_PERCENT else 1}f}%"
 
 
 def _interval(row: RateRow) -> tuple[float, float] | None:
