@@ -5,7 +5,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests import golden_evidence as evidence
 from tests import golden_inputs as inputs
+from tests import golden_tables as tables
 
 Make = Callable[[Path], None]
 
@@ -51,7 +53,7 @@ def example(name: str) -> Case:
 
 
 def seed(name: str) -> Case:
-    return comparison(f"seed-{name}", inputs.seed(f"{name}.csv"), f"{name}.csv")
+    return comparison(f"seed-{name}", tables.seed(f"{name}.csv"), f"{name}.csv")
 
 
 COMMANDS = (
@@ -77,9 +79,9 @@ CASES = (
             "tg-load-avg-spr",
         ),
     ),
-    comparison("claims", inputs.claims, "claims.csv --base tip"),
-    comparison("shapes", inputs.shapes, "shapes.csv"),
-    comparison("wandering", inputs.wandering, "wandering.csv"),
+    comparison("claims", tables.claims, "claims.csv --base tip"),
+    comparison("shapes", tables.shapes, "shapes.csv"),
+    comparison("wandering", tables.wandering, "wandering.csv"),
     comparison("regression", inputs.regression),
     comparison("improvement", inputs.improvement),
     comparison("no-change", inputs.no_change),
@@ -110,19 +112,19 @@ CASES = (
     comparison("until-decided", inputs.until_decided),
     comparison("recorded-benchmarks", inputs.recorded_benchmarks),
     comparison("printing-benchmarks", inputs.printing_benchmarks),
-    comparison("pelt", inputs.pelt),
-    comparison("placement", inputs.placement),
-    comparison("schedstat", inputs.schedstat),
-    comparison("schedstat-versions", inputs.schedstat_versions),
-    comparison("without-schedstats", inputs.without_schedstats),
-    comparison("system-counters", inputs.system_counters),
-    comparison("counters", inputs.counters),
-    comparison("only-instrumented", inputs.only_instrumented),
-    comparison("profiles", inputs.profiles),
-    comparison("story", inputs.story),
-    comparison("cache-lines", inputs.cache_lines),
-    comparison("bystanders", inputs.bystanders),
-    comparison("unreadable-captures", inputs.unreadable_captures),
+    comparison("pelt", evidence.pelt),
+    comparison("placement", evidence.placement),
+    comparison("schedstat", evidence.schedstat),
+    comparison("schedstat-versions", evidence.schedstat_versions),
+    comparison("without-schedstats", evidence.without_schedstats),
+    comparison("system-counters", evidence.system_counters),
+    comparison("counters", evidence.counters),
+    comparison("only-instrumented", evidence.only_instrumented),
+    comparison("profiles", evidence.profiles),
+    comparison("story", evidence.story),
+    comparison("cache-lines", evidence.cache_lines),
+    comparison("bystanders", evidence.bystanders),
+    comparison("unreadable-captures", evidence.unreadable_captures),
     Case(
         name="layout-command",
         make=inputs.published_layouts,
@@ -139,7 +141,7 @@ CASES = (
     ),
     Case(
         name="profile-command",
-        make=inputs.perf_files,
+        make=evidence.perf_files,
         outputs={
             "two.txt": "profile base.data new.data --symbols kallsyms",
             "two.json": "profile base.data new.data --symbols kallsyms --json -",
@@ -152,7 +154,7 @@ CASES = (
     ),
     Case(
         name="c2c-command",
-        make=inputs.memory_files,
+        make=evidence.memory_files,
         outputs={
             "two.txt": "c2c base.data new.data --symbols kallsyms --layout System.map "
             "--units percpu.json --limit 4",
@@ -163,7 +165,7 @@ CASES = (
     ),
     Case(
         name="schedstat-command",
-        make=inputs.schedstat_files,
+        make=evidence.schedstat_files,
         outputs={
             "two.txt": "schedstat base new --hz 250",
             "two.json": "schedstat base new --json -",

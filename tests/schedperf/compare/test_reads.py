@@ -12,7 +12,7 @@ import pytest
 
 from schedperf.bundle.open import Bundle, open_bundle
 from schedperf.compare.bundles import compare_bundles
-from tests import golden_inputs
+from tests import golden_evidence, golden_inputs
 
 Write = Callable[[Path], None]
 
@@ -40,8 +40,8 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[str, str]]:
     ("write", "several_readers"),
     [
         # Profile, layout and names of functions; memory samples besides.
-        pytest.param(golden_inputs.story, "layout/kallsyms", id="story"),
-        pytest.param(golden_inputs.cache_lines, "layout/kallsyms", id="cache-lines"),
+        pytest.param(golden_evidence.story, "layout/kallsyms", id="story"),
+        pytest.param(golden_evidence.cache_lines, "layout/kallsyms", id="cache-lines"),
         # Counts of wakeups for PELT, settings of runs and of boots, the configuration.
         pytest.param(
             golden_inputs.example("cluster-percpu"),

@@ -1,0 +1,347 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Write bundles and captures with evidence of each kind, always the same bytes."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+from schedperf_generators.events import PLAIN, Event
+from schedperf_generators.features import BuildId, Machine
+from schedperf_generators.kernel import KernelImage
+from schedperf_generators.memory import scheduler_kernel, scheduler_run
+from schedperf_generators.numa import Numa
+from schedperf_generators.perf_data import PerfData, write_perf_data
+from schedperf_generators.profiles import USER, profile, profiled_kernel
+from schedperf_generators.records import Comm, Fork
+from schedperf_generators.samples import MODE_KERNEL, Sample
+from tests.golden_inputs import (
+    CPUS,
+    NEW_KERNEL,
+    NOISE,
+    Json,
+    Runs,
+    Side,
+    clean,
+    in_turns,
+    write_bundle,
+    write_sides,
+)
+from tests.schedperf.compare.why.test_joined import WORSE, Made
+from tests.schedperf.evidence.pelt.conftest import make_function, make_run
+from tests.schedperf.evidence.placement.conftest import PLACEMENT, move, phases_of, timer
+from tests.schedperf.evidence.schedstat.conftest import make_stat_runs, write_schedstat
+from tests.schedperf.evidence.system.conftest import _run_of as run_of_counters
+
+
+def instrumented(runs: Runs) -> Runs:
+    return [{**run, "kind": "instrumented"} for run in runs]
+
+
+def pelt(folder: Path) -> None:
+    """Write calls of PELT's functions: three times as many, longer, and one function unseen."""
+
+    def runs(calls: Sequence[int], ns: int, *, blind: bool) -> Runs:
+        unseen = {
+            "mechanism": None, "calls": None, "contexts": None, "durations": None,
+            "tried": {"fentry/fexit": "operation not permitted", "kprobe/kretprobe": "no kprobes"},
+        }  # fmt: skip
+        return [
+            make_run(
+                {
+                    "update_cfs_group": make_function({0: count, 2: count // 2}, ns),
+                    "update_load_avg": make_function({0: 5000, 2: 5000 + count}, 20_000 + ns),
+                    "propagate_entity_load_avg": {
+                        **make_function({0: 700}), **(unseen if blind else {})
+                    },
+                }
+            )
+            for count in calls
+        ]  # fmt: skip
+
+    base, new = (1000, 1010, 990, 1005), (3000, 3010, 2990, 3005)
+    write_sides(
+        folder,
+        [*clean(0.6, 12), *runs(base, 200, blind=False)],
+        [*clean(0.66, 12, shift=5), *runs(new, 900, blind=True)],
+    )
+
+
+def placement(folder: Path) -> None:
+    """Write where tasks went: across nodes more often, with timers that expire together."""
+
+    def placed(crossing: int, waits: int, bins: tuple[int, int], step: int) -> Json:
+        latency = [
+            {
+                "node": node,
+                "log2_ns": [5000 * (place == waits + node) for place in range(40)],
+                "sum_ns": 5000 << (waits + node),
+                "count": 5000,
+                "max_ns": 3 << (waits + node),
+            }
+            for node in (0, 1)
+        ]
+        moves = [
+            move("fork", 900 + step),
+            move("fork", crossing + step, (0, 1)),
+            move("wakeup", 8000 + step),
+            move("migration", 3 * crossing + step, (0, 1), cause="load_balance"),
+            move("migration", 100 + step, cause="wakeup"),
+        ]
+        timers = [timer("/a", phases_of(bins[0])), timer("/b", phases_of(bins[1]))]
+        return {**PLACEMENT, "moves": moves, "latency": latency, "timers": timers}
+
+    def runs(crossing: int, waits: int, bins: tuple[int, int]) -> Runs:
+        captured = (placed(crossing, waits, bins, step) for step in (0, 4, -3, 2))
+        return [{"files": {"bpf_placement/placement.json": json.dumps(one)}} for one in captured]
+
+    write_sides(
+        folder,
+        [*clean(0.6, 12), *instrumented(runs(100, 10, (0, 16)))],
+        [*clean(0.6, 12, shift=5), *instrumented(runs(400, 13, (0, 0)))],
+    )
+
+
+def schedstat(folder: Path) -> None:
+    base = make_stat_runs((9000, 9100, 8900, 9050))
+    new = make_stat_runs((810, 820, 800, 815))
+    write_sides(
+        folder,
+        [{**run, **stat} for run, stat in zip(clean(0.6, 4), base, strict=True)],
+        [{**run, **stat} for run, stat in zip(clean(0.7, 4, shift=5), new, strict=True)],
+    )
+
+
+def schedstat_versions(folder: Path) -> None:
+    """Write counts of kernels that print other fields, and of one that prints none."""
+    write_bundle(folder / "base.tar", runs=make_stat_runs((900, 910, 890), version=15))
+    write_bundle(
+        folder / "new.tar", runs=make_stat_runs((700, 710, 690), version=17), host=NEW_KERNEL
+    )
+
+
+def without_schedstats(folder: Path) -> None:
+    reason = "no /proc/schedstat in this kernel; rebuild with CONFIG_SCHEDSTATS=y"
+    missing = {
+        "collector": "schedstat",
+        "path": "boots/0/runs/000/schedstat",
+        "status": "skipped",
+        "reason": reason,
+    }
+    write_sides(folder, clean(0.6), clean(0.7, shift=5), captures=[missing])
+
+
+def system_counters(folder: Path) -> None:
+    def runs(factor: int, entries: int) -> Runs:
+        return [
+            run_of_counters(
+                throttled=40 * factor + step,
+                stalled_us=300_000 * factor + 100 * step,
+                entries=entries + step,
+                idle_us=400_000 // factor + 100 * step,
+                energy_uj=9_000_000 * factor + 1000 * step,
+                switches=5000 * factor + step,
+                stolen=5 * factor,
+                lines={"RES": [200 * factor + step] * len(CPUS), "LOC": [500] * len(CPUS)},
+            )
+            for step in (0, 2, -1, 1)
+        ]
+
+    write_sides(
+        folder,
+        [{**run, **counts} for run, counts in zip(clean(0.6, 4), runs(1, 900), strict=True)],
+        [{**run, **counts} for run, counts in zip(clean(0.6, 4), runs(2, 4000), strict=True)],
+    )
+
+
+def counters(folder: Path) -> None:
+    """Write counts of perf stat, one event that was not counted and one of which a part was."""
+
+    def runs(counts: Sequence[int]) -> Runs:
+        return [
+            {
+                "time_s": 0.75 * NOISE[place],
+                "files": {
+                    "perf_stat/perf_stat.csv": "".join(
+                        f"N{node},2,{count + node},,sched:sched_switch,1000,100.00,,\n"
+                        f"N{node},2,{10 * count},,context-switches,1000,40.00,,\n"
+                        f"N{node},2,<not supported>,,cycles,0,100.00,,\n"
+                        for node in (0, 1)
+                    )
+                },
+            }
+            for place, count in enumerate(counts)
+        ]
+
+    base, new = runs((1000, 1040, 960, 1010)), runs((1500, 1560, 1440, 1490))
+    write_sides(
+        folder,
+        [*clean(0.6, 6), *instrumented(base)],
+        [*clean(0.6, 6, shift=5), *instrumented(new)],
+    )
+
+
+def only_instrumented(folder: Path) -> None:
+    write_sides(folder, instrumented(clean(0.6, 4)), instrumented(clean(0.7, 4, shift=5)))
+
+
+PROFILE_KERNEL = profiled_kernel()
+
+
+@cache
+def samples(extra: int, seed_: int, *, chains: bool = True) -> bytes:
+    """Return a perf.data in which update_cfs_group has ``extra`` samples."""
+    counts = {
+        ("update_load_avg", 0): 120 + seed_,
+        ("update_load_avg", 3): 40,
+        ("update_cfs_group", 1): extra + seed_,
+        ("schedule", 1): 60,
+        ("nf_conntrack_in", 2): 30,
+        (USER, 0): 150,
+    }
+    return write_perf_data(profile(PROFILE_KERNEL, counts, chains=chains, seed=seed_ + 1))
+
+
+def profiles(folder: Path) -> None:
+    """Write profiles in which a function takes five times as long, with call stacks."""
+    facts = {"event": "cycles", "clock": "pmu", "blind": False, "blind_reason": "PMU by NMI"}
+
+    def runs(extra: int) -> Iterator[Json]:
+        for seed_ in range(4):
+            files: Json = {
+                "perf_profile/perf.data": samples(extra, seed_),
+                "perf_profile/perf_profile.json": json.dumps(facts),
+            }
+            yield {"kind": "instrumented", "files": files}
+
+    symbols = {"boots/0/layout/kallsyms": PROFILE_KERNEL.kallsyms()}
+    write_sides(
+        folder, [*clean(0.6), *runs(40)], [*clean(0.66, shift=5), *runs(200)], files=symbols
+    )
+
+
+def bystanders(folder: Path) -> None:
+    """Write profiles in which a command that is not the workload has half of the busy time."""
+    # The recorder, 5, starts hackbench, 7; make, 3, was there before.
+    tasks = (
+        Comm(pid=3, comm="make"),
+        Comm(pid=5, comm="python3"),
+        Fork(pid=7, parent_pid=5, time=10),
+        Comm(pid=7, comm="hackbench", execed=True, time=20),
+    )
+    at = PROFILE_KERNEL.address("schedule", 8)
+    samples_ = tuple(
+        Sample(ip=at, pid=(3, 7)[number % 2], time=100 + number, mode=MODE_KERNEL, period=1000)
+        for number in range(200)
+    )
+    data = PerfData(
+        events=(Event(sample_type=PLAIN),),
+        records=(*PROFILE_KERNEL.mappings(), *tasks, *samples_),
+        machine=Machine(
+            build_ids=(BuildId(path="[kernel.kallsyms]", raw=PROFILE_KERNEL.build_id, mode=1),)
+        ),
+    )
+    run = {"kind": "instrumented", "files": {"perf_profile/perf.data": write_perf_data(data)}}
+    symbols = {"boots/0/layout/kallsyms": PROFILE_KERNEL.kallsyms()}
+    write_sides(folder, [*in_turns("base", 0.6), run], [*in_turns("new", 0.6), run], files=symbols)
+
+
+def story(folder: Path) -> None:
+    """Write a line, a symbol, a layout and a benchmark that changed together."""
+    for number, (name, chosen) in enumerate({"base": {}, "new": WORSE}.items()):
+        made = Made(**chosen)
+        write_bundle(
+            folder / f"{name}.tar",
+            runs=[{"boot_id": f"boot-{number}", **run} for run in made.runs()],
+            files={f"boots/0/layout/{path}": text for path, text in made.layout().items()},
+            host={"kernel": {"build_id": f"{number:040x}"}},
+        )
+
+
+NUMA = Numa(cpus=8, nodes=2)
+
+
+def units_of(kernel_numa: Numa) -> bytes:
+    units = {str(cpu): hex(base) for cpu, base in kernel_numa.unit_bases().items()}
+    facts = {
+        "method": "kcore",
+        "units": units,
+        "stable": True,
+        "unit_bytes": kernel_numa.unit_bytes,
+    }
+    return json.dumps(facts).encode()
+
+
+@cache
+def memory(side: Side, seed_: int) -> bytes:
+    """Return a perf.data of the scheduler's cache lines."""
+    return write_perf_data(scheduler_run(side, numa=NUMA, seed=seed_).perf_data())
+
+
+def cache_lines(folder: Path) -> None:
+    """Write memory samples in which lines of the scheduler bounce more often."""
+    kernel: KernelImage = scheduler_kernel()
+    layout = {"System.map": kernel.system_map(), "kallsyms": kernel.kallsyms()}
+
+    def runs(side: Side, boot_id: str) -> Runs:
+        files = ({"perf_c2c/perf.data": memory(side, number)} for number in range(3))
+        return [
+            {"kind": "instrumented", "boot_id": boot_id,
+             "files": {**one, "perf_c2c/percpu.json": units_of(NUMA)}}
+            for one in files
+        ]  # fmt: skip
+
+    for number, side in enumerate(("base", "new")):
+        write_bundle(
+            folder / f"{side}.tar",
+            runs=runs(side, f"boot-{number}"),  # type: ignore[arg-type] # the two sides
+            files={f"boots/0/layout/{name}": text for name, text in layout.items()},
+            host={"kernel": {"build_id": f"{number:040x}"}},
+        )
+
+
+UNREADABLE: Mapping[str, str | bytes] = {
+    "perf_profile/perf.data": b"PERFILE2 and no more",
+    "perf_c2c/perf.data": b"\0" * 64,
+    "perf_stat/perf_stat.csv": "a,b\n",
+    "bpf_pelt/pelt.json": '{"schema": "schedperf/bpf_pelt/9"}',
+    "bpf_placement/placement.json": "[]",
+    "schedstat/before": "version 99\n",
+    "schedstat/after": "version 99\n",
+    "system_counters/facts.json": "{",
+}
+
+
+def unreadable_captures(folder: Path) -> None:
+    """Write captures none of which can be parsed."""
+    runs = [{"kind": "instrumented", "files": UNREADABLE}] * 2
+    layout = {"boots/0/layout/System.map": "this is no map\n"}
+    write_sides(folder, [*clean(0.6, 4), *runs], [*clean(0.6, 4, shift=5), *runs], files=layout)
+
+
+def perf_files(folder: Path) -> None:
+    """Write perf.data of two kernels, and their symbols."""
+    (folder / "base.data").write_bytes(samples(40, 0))
+    (folder / "new.data").write_bytes(samples(200, 1))
+    (folder / "kallsyms").write_text(PROFILE_KERNEL.kallsyms())
+
+
+def memory_files(folder: Path) -> None:
+    kernel = scheduler_kernel()
+    (folder / "base.data").write_bytes(memory("base", 0))
+    (folder / "new.data").write_bytes(memory("new", 1))
+    (folder / "percpu.json").write_bytes(units_of(NUMA))
+    (folder / "System.map").write_text(kernel.system_map())
+    (folder / "kallsyms").write_text(kernel.kallsyms())
+
+
+def schedstat_files(folder: Path) -> None:
+    """Write copies before and after some runs of two kernels."""
+    for name, pulls in {"base": (900, 910, 890, 905), "new": (81, 82, 80, 83)}.items():
+        for number, count in enumerate(pulls):
+            run = folder / name / f"{number:03d}"
+            run.mkdir(parents=True)
+            machine = {cpu: {"sched_count": 50, "newidle lb_gained": count} for cpu in (0, 1)}
+            before = write_schedstat(17, {0: {}, 1: {}}, jiffies=1000)
+            (run / "before").write_text(before)
+            (run / "after").write_text(write_schedstat(17, machine, jiffies=1500))
