@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""scripts/sentences.py: it extracts what users read and draws the same sentences for a seed."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scripts import sentences
+
+PROGRAM = Path(__file__).parents[1] / "scripts" / "sentences.py"
+
+MODULE = '''
+"""Parse the output of a program."""
+
+@click.command()
+@click.option("--jobs", help="number of jobs that run at once")
+def command(count):
+    """Write the result to a file.
+
+    \\b
+    Examples of how it is called
+    """
+    """a b c"""
+    raise Failed(f"{path}: cannot read {count} of the files"
+                 " that it names")
+
+def other():
+    """Return what no user of the program reads."""
+    return re.compile(r"one two \\d three four")
+'''
+
+
+def test_strings_of_python() -> None:
+    texts = [text.strip() for _, text in sorted(sentences.of_python(MODULE))]
+    assert [text for text in texts if sentences.is_prose(text)] == [
+        "number of jobs that run at once",
+        "Write the result to a file.",
+        "{path}: cannot read {count} of the files that it names",
+    ]
+
+
+def test_documents_without_code_headings_and_comments() -> None:
+    text = (
+        "# A heading of words\n\nThe first sentence is\non 2 lines. Here is one more sentence.\n"
+        "* an item of a list\n\n<!-- not run: it needs two kernels -->\n"
+        "```console\n$ not a sentence of it\n```\n\n"
+        "| first cell of the table | second cell of the table |\n"
+    )
+    assert [
+        (line, part)
+        for line, paragraph in sentences.of_document(text)
+        for part in sentences.split(paragraph)
+        if sentences.is_prose(part)
+    ] == [
+        (3, "The first sentence is on 2 lines."),
+        (3, "Here is one more sentence."),
+        (5, "an item of a list"),
+        (12, "first cell of the table"),
+        (12, "second cell of the table"),
+    ]
+
+
+def test_texts_of_templates_and_scripts() -> None:
+    template = (
+        '{# not for the reader #}\n<p title="what the column means">the {{ n }} rows of a table</p>'
+    )
+    assert [text for _, text in sentences.of_template(template)] == [
+        "what the column means",
+        "the {{ n }} rows of a table",
+    ]
+    script = "// a comment of four words\nsay(`go to ${rows[0]} of the table`);"
+    assert list(sentences.of_script(script)) == [(2, "go to ${rows[0]} of the table")]
+
+
+@pytest.mark.parametrize(
+    "text", ["one two three", "<b>one two three four", "{a} {b} {c} {d}", "one two three four;"]
+)
+def test_no_prose(text: str) -> None:
+    assert not sentences.is_prose(text)
+
+
+def run(*arguments: str) -> list[str]:
+    done = subprocess.run([sys.executable, PROGRAM, *arguments], capture_output=True, check=True)
+    return done.stdout.decode().splitlines()
+
+
+def test_a_seed_determines_the_draw() -> None:
+    drawn = run("--seed", "1a2b3c", "-n", "20")
+    assert len(drawn) == 20
+    assert run("--seed", "1a2b3c", "-n", "20") == drawn
+    assert run("--seed", "other", "-n", "20") != drawn
+
+
+def test_all_sentences_of_some_files() -> None:
+    lines = run("-n", "0", "docs/vm.md", "docs/tables.md")
+    assert {line.split()[1].split(":")[0] for line in lines} == {"docs/vm.md", "docs/tables.md"}
+    assert len(lines) > 50
