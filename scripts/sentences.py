@@ -35,7 +35,8 @@ END = re.compile(r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)(?<!\bvs\.)\s+(?=[A-Z`*\"\[])
 BLOCK = re.compile(r"\s*([*-] |\d+\. |\||#|<!--)")
 # Not prose: markup, regular expressions, code, SQL-like column lists.
 NOT_PROSE = re.compile(
-    r"^\s*[<\[(\\#]|^Examples:|\|\||>&|\) {|\\[dwsb(\[]|[;{]\s*$|=>|\(\?|::|&&|</|:not\(|:scope|charset=|, [.>]"
+    r"^\s*[<\[(\\#]|^Examples:|\|\||>&|\) {|\\[dwsb(\[]|[;{]\s*$|=>|\(\?|::|&&|</"
+    r"|:not\(|:scope|charset=|, [.>]"
 )
 PLACEHOLDER = re.compile(r"\$?{[^{}]*(?:{[^{}]*}[^{}]*)*}")
 SCRIPT_STRING = re.compile(r"""(["'`])((?:(?!\1)[^\\\n]|\\.)*)\1""")

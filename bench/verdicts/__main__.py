@@ -87,7 +87,7 @@ def main(arguments: Sequence[str]) -> int:
     if found:
         print_lines("Real recordings", list(real_lines(chain.from_iterable(found))))
     print_lines(f"Time for {ROWS} rows", list(lines(timings)))
-    print_lines("Promises", list(gate_lines(checks)))
+    print_lines("Limits", list(gate_lines(checks)))
     if chosen.csv:
         write_csv(chosen.csv, cells, scores)
     return 0 if all(check.is_kept for check in checks) else 1

@@ -23,7 +23,7 @@ SETTINGS = "settings"
 APPLIED_AT_BOOT = ("settings.sysctl.", "settings.tmpfiles.")
 WRITTEN = "settings.written"
 
-NOT_RECORDED = "it is not recorded whether a setting of the machine's owner caused it"
+NOT_RECORDED = "not recorded whether an administrator set it"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,13 +91,15 @@ def decide(
         return Decision()
     reason = next(_settings_of(path, set_by, base, new), None)
     if reason is not None:
-        return Decision(origin="owner", reason=f"set on the machine, not by the kernel: {reason}")
+        return Decision(origin="owner", reason=f"set by an administrator: {reason}")
     if all(path in settings.defaults for settings in (base, new)):
-        return Decision(origin="kernel", reason="default of each kernel's configuration")
+        return Decision(origin="kernel", reason="default in each kernel's configuration")
     if decides == "verified":
         return Decision()
     if base.is_recorded and new.is_recorded:
-        return Decision(origin="kernel", reason="default of each kernel: nothing set it")
+        return Decision(
+            origin="kernel", reason="default of each kernel: not set by an administrator"
+        )
     return Decision(origin="unknown", reason=f"the kernels differ; {NOT_RECORDED}")
 
 
@@ -133,7 +135,7 @@ def _written(path: str, patterns: Sequence[str], settings: Settings) -> Iterator
     default = settings.defaults.get(path)
     is_other = default is not None and value not in (None, default)
     if is_other and not _has_parameter(settings, patterns):
-        yield f"{now}, whose kernel's configuration makes {_say(default)} the default"
+        yield f"{now}, default in its kernel's configuration {_say(default)}"
 
 
 def _has_parameter(settings: Settings, patterns: Sequence[str]) -> bool:

@@ -160,7 +160,7 @@ def _missing(evidence: Evidence, side: str) -> tuple[Verdict, Reason] | None:
     for name, n in numbers:
         if n is not None and n < FEWEST_RUNS:
             why = f"{name} has {n} {name_units(n, evidence.replication)}"
-            needed = f"a CI needs at least {FEWEST_RUNS}"
+            needed = f"a CI requires at least {FEWEST_RUNS}"
             return "inconclusive", reason_of(why, needed)
     return "inconclusive", _unknown(evidence, [name for name, n in numbers if n is None])
 

@@ -108,8 +108,8 @@ class BootSymbols:
         slide = kernel.address - linked
         if slide and is_runtime:
             self._note(
-                f"{label}: kernel addresses differ from those in perf.data, so it is of another "
-                "boot; addresses in modules stay unresolved"
+                f"{label}: kernel addresses differ from those in perf.data, so the file is from "
+                f"another boot; addresses in modules stay unresolved"
             )
             text = without_modules(text)
         return parse_kernel_symbols(text, label, slide=slide)

@@ -68,7 +68,7 @@ def _given(path: Path, kernel: KernelText | None, note: Callable[[str], None]) -
         lacking = "perf.data" if kernel is None else str(path)
         note(
             f"{lacking} does not have the {symbol}: addresses of {path} are used unchanged, which "
-            "is wrong if KASLR moved the kernel"
+            f"yields wrong names if KASLR moved the kernel"
         )
     return _moved(text, str(path), slide or 0)
 
@@ -162,8 +162,8 @@ class _LocalFiles:
             return None
         self._note_once(
             "by number",
-            f"{path}: functions of generated code are read from the file of a process of the same "
-            "number; it is wrong if another process has written it since",
+            f"{path}: names of JIT-compiled functions come from this file of a process with the "
+            f"same PID; they are wrong if another process has overwritten the file",
         )
         return symbols
 

@@ -171,8 +171,8 @@ def _origin_items(shown: Sequence[Difference]) -> Iterator[Item]:
     unknown = [each for each in shown if each.is_part_of_change and each.origin == "unknown"]
     if unknown:
         paths = list(dict.fromkeys(each.path for each in sorted(unknown, key=_default_rank)))
-        text = f"not known whether the owner of a machine set {_listed(paths, MOST_NAMED)}"
-        detail = "the bundles do not record it, so these count as defaults of the kernels"
+        text = f"unknown whether an administrator set {_listed(paths, MOST_NAMED)}"
+        detail = "not recorded in the bundles; the values count as kernel defaults"
         yield Item(text=text, detail=detail, tone="warning", evidence=("environment",))
 
 
@@ -188,7 +188,7 @@ def _options_items(comparison: Comparison) -> Iterator[Item]:
             text = f"{count} {differ}: {_listed(named, MOST_NAMED)}"
             yield Item(text=text, evidence=("environment",))
         elif _have_other_configs(comparison, side.name):
-            text = "kernel configs differ; not known which options: a bundle has no config"
+            text = "kernel configs differ; options unknown, because a bundle contains no config"
             yield Item(text=text, evidence=("environment",))
 
 

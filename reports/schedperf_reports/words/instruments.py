@@ -126,7 +126,7 @@ def say_agreement(pairs: Sequence[Pair]) -> str | None:
     if len(pairs) == 1:
         return f"the instrumented runs also show the change: {describe_ratio(shown[0].probed)}"
     number = count_of(len(changed), "change")
-    return f"the instrumented runs also show {len(shown)} of {number} that the clean runs show"
+    return f"the instrumented runs also show {len(shown)} of {number} of the clean runs"
 
 
 def list_doubts(comparison: Comparison) -> Iterator[Item]:
@@ -138,8 +138,8 @@ def list_doubts(comparison: Comparison) -> Iterator[Item]:
     if missing:
         named, numbers = _tell(missing, has_others=has_others)
         yield _warning(
-            f"instrumented runs do not show the change{named}, but {numbers}: "
-            "captures may not explain the change"
+            f"instrumented runs do not reproduce the change{named} ({numbers}): "
+            "captures may not explain it"
         )
     if alone:
         named, numbers = _tell(alone, has_others=has_others)

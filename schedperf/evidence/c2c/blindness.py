@@ -86,7 +86,8 @@ def _notes_of_samples(
     if counts["double_counted"]:
         yield (
             f"{counts['double_counted']} loads are counted as both remote HITM and remote DRAM "
-            "accesses (as in `perf c2c`), so twice among the records and loads per cache line"
+            "accesses (as in `perf c2c`), so they appear twice in the records and loads of a "
+            "cache line"
         )
 
 

@@ -251,7 +251,7 @@ def _missing_parts(
 
 def _cut_line(text: str) -> Iterator[str]:
     if not text.endswith("\n"):
-        yield "the last line has no line end, so the text may be cut there"
+        yield "the last line has no newline, so the text may be truncated"
 
 
 def _split(text: str) -> dict[str, list[str]]:
@@ -310,7 +310,7 @@ class _Reader:
     def damage(self) -> Iterator[str]:
         """Yield what was left out, one sentence each."""
         for table, width in self._widths.items():
-            yield f"the table of {table} may be cut: its ruler ends at column {width}"
+            yield f"the table of {table} may be truncated: its ruler ends at column {width}"
         if self._missing:
             yield (
                 f"rows of the table of lines left out: {self._lines_left_out}, which lack "

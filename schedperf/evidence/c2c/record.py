@@ -338,7 +338,7 @@ class C2cSource:
     ]
     lines: Annotated[tuple[C2cSampledLine, ...], "sorted by `sort`"]
     damage: Annotated[
-        tuple[str, ...], "what of a damaged text is left out, one sentence each; empty if nothing"
+        tuple[str, ...], "omitted parts of a damaged report, one sentence each; empty if none"
     ] = ()
     notes: Annotated[tuple[str, ...], "what was not measured, one sentence each"]
 

@@ -391,7 +391,7 @@ class LayoutUnit:
     only_read: Annotated[
         tuple[Pair, ...],
         "separated pairs that are used together but raise no alarm, because neither is written at "
-        "run time: by the table of hot variables and by memory samples",
+        "run time according to the table of hot variables and memory samples",
     ]
     causes: tuple[LayoutCause, ...]
     unknown_heat: tuple[str, ...]
@@ -407,7 +407,7 @@ class LayoutRow:
     """One row of a drawing of cache lines."""
 
     kind: Annotated[
-        RowKind, "kind of row; gap: entries that are not shown, their number is in `name`"
+        RowKind, "kind of row; gap: entries that are not shown (`name` contains their number)"
     ]
     address: Offset
     letter: Annotated[str, "symbol type as in nm: D global, d static; empty if unknown"] = ""

@@ -69,7 +69,7 @@ class PeltRow(RateRow):
     ]
     per: Annotated[Per, "denominator of the rate of calls; empty for durations and shares"]
     node: Annotated[int | None, "NUMA node; null for all CPUs"]
-    context: Annotated[str, "what the CPU was doing, e.g. enqueue; empty for all calls"]
+    context: Annotated[str, "context of the calls, e.g. enqueue; empty for all calls"]
     status: Annotated[Literal["ok", "invalid"], "invalid if base and new are not comparable"]
     reason: Annotated[str | None, "why the row is invalid; null if it is ok"]
     remarks: Annotated[tuple[str, ...], "limitations of the values"]
@@ -91,7 +91,8 @@ class PeltRow(RateRow):
     resolution_new: float | None
     few_calls: Annotated[
         bool,
-        "a mean or share of which the slowest 1% of the calls are most; `remarks` says how much",
+        "true if the slowest 1% of the calls dominate the mean or share; `remarks` contains their "
+        "part",
     ] = False
 
     @property

@@ -231,13 +231,13 @@ def _remedy(clock: str | None, machine: Machine) -> str:
 def _caveats(sight: EventSight) -> Iterator[str]:
     if left_out := [_LEVELS[level] for level in sight.excluded if level in _LEVELS]:
         yield (
-            f"{sight.event} does not count {' and '.join(left_out)}: no sample is of it, and "
-            "shares are of the rest"
+            f"{sight.event} does not count {' and '.join(left_out)}: it has no samples, and "
+            "shares refer to the rest"
         )
     if sight.emulated and sight.clock == "pmu":
         yield (
-            f"{sight.event}: {EMULATED_COUNTER}; shares show which code runs more, not how much "
-            "slower a real machine is"
+            f"{sight.event}: {EMULATED_COUNTER}; shares show which code runs more often, but not "
+            f"how much slower it is on real hardware"
         )
     if sight.clock == "pmu" and not sight.precise:
         yield (

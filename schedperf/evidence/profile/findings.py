@@ -190,9 +190,7 @@ def _blind(side: str, event: ProfileEvent, blind: Sequence[str]) -> Finding:
     return Finding(
         id=_id(side, f"blind:{event.event}"),
         side=side,
-        claim=(
-            f"{where} cannot see the scheduler's own cost: {event.event} {sees}; {event.remedy}"
-        ),
+        claim=(f"{where} does not cover the scheduler: {event.event} {sees}; {event.remedy}"),
         metric=f"share of {event.event}",
         value=None,
         ci=None,

@@ -56,7 +56,7 @@ def _differences(base: EventIdentity, new: EventIdentity, side: str) -> Iterator
     if base.config != new.config:
         yield "different configuration of the PMU"
     if base.number != new.number:
-        yield "events of equal names, distinguished by their order alone"
+        yield "events with the same name, distinguished only by their order"
 
 
 def _counts(event: EventIdentity, letter: str) -> bool:

@@ -385,12 +385,12 @@ def _seconds_until(group: CpuGroup, clock: Clock | None) -> float:
 
 def _describe_removed(group: CpuGroup) -> str:
     removed = f"cgroup: {group.path} was removed during the run"
-    until = "rates per second are of the time up to its last snapshot"
+    until = "rates per second refer to the time until its last snapshot"
     if group.is_empty:
         return f"{removed}, after its last task had exited; {until}"
     return (
-        f"{removed}, at an unknown time after its last snapshot; {until}, and there are none per "
-        "operation"
+        f"{removed}, at an unknown time after its last snapshot; {until}, and rates per "
+        "operation are not computed"
     )
 
 
@@ -411,7 +411,7 @@ def _limit_times(
         if not longest or (partial and min(partial) < least):
             del sums.counts[key]
             sums.note(
-                f"cgroup: {key.subject} has no counts: the last snapshot of a group that was "
+                f"cgroup: {key.subject} has no counts: the last snapshot before the group was "
                 "removed is too early"
             )
             continue

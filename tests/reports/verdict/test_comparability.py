@@ -373,4 +373,4 @@ def test_configurations_that_differ_in_unknown_options_are_said_to(
 ) -> None:
     found = differing(make_difference("noted", "kernel.config_sha256", "c0", "d1"))
     text = item(make_comparison(comparability=found), "kernel configs differ; ").text
-    assert text == "kernel configs differ; not known which options: a bundle has no config"
+    assert text == "kernel configs differ; options unknown, because a bundle contains no config"

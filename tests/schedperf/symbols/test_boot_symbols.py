@@ -98,8 +98,8 @@ def test_what_does_not_fit_is_noted(
     assert boot.of(recording).kernel is not None
     (note,) = notes
     assert note == (
-        "boot 0, kallsyms: kernel addresses differ from those in perf.data, so it is of another "
-        "boot; addresses in modules stay unresolved"
+        "boot 0, kallsyms: kernel addresses differ from those in perf.data, so the file is from "
+        "another boot; addresses in modules stay unresolved"
     )
 
     boot, notes = open_boot({"boots/0/layout/kallsyms": "no symbols\n"})

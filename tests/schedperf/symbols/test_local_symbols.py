@@ -279,7 +279,7 @@ def test_a_given_table_that_cannot_be_moved_is_noted(
     (note,) = heard
     assert note == (
         f"perf.data does not have the kernel's address: addresses of {path} are used unchanged, "
-        "which is wrong if KASLR moved the kernel"
+        "which yields wrong names if KASLR moved the kernel"
     )
 
 
