@@ -123,7 +123,7 @@ class Difference:
     :param path: dotted path in host.json: ``cpu.microcode``; ``setup`` and ``workload`` are what
         the recorder was given
     :param origin: of a field that kernels have a default of, if the kernels differ: "kernel" if it
-        is their default, "owner" if the owner of a machine set it, "unknown" if that is not
+        is their default, "owner" if an administrator set it, "unknown" if that is not
         recorded; else None
     """
 

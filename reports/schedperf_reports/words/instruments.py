@@ -138,7 +138,7 @@ def list_doubts(comparison: Comparison) -> Iterator[Item]:
     if missing:
         named, numbers = _tell(missing, has_others=has_others)
         yield _warning(
-            f"instrumented runs do not reproduce the change{named} ({numbers}): "
+            f"instrumented runs do not reproduce the change{named}, they show {numbers}: "
             "captures may not explain it"
         )
     if alone:

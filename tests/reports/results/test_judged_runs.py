@@ -235,7 +235,7 @@ def test_a_row_without_an_interval_says_once_that_it_has_too_few_runs(
     table = sweep(unchanged, points=(4,))
     comparison = compare_frame(table[(table["side"] == "base") | (table["run"] == 0)])
     assert [one.code for one in comparison.rows[0].caveats] == ["few-runs"]
-    assert "new has 1 run; a CI needs at least 2" in comparison.overall.reason
+    assert "new has 1 run; a CI requires at least 2" in comparison.overall.reason
     assert [row[0] for row in results(comparison)] == ["hackbench time at groups=4"]
 
 

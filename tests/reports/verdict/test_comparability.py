@@ -320,13 +320,13 @@ def test_what_nobody_recorded_is_said(
     make_comparison: Make, two_kernels: Comparability, item: ItemOf
 ) -> None:
     comparison = make_comparison(comparability=two_kernels)
-    said = item(comparison, "not known whether the owner")
+    said = item(comparison, "unknown whether an administrator")
     assert said.text.endswith("set sched.preempt, sched.base_slice_ns, sched.features.PLACE_LAG")
     known = tuple(
         replace(each, origin=each.origin and "kernel") for each in two_kernels.differences
     )
     found = comparable(make_comparison(comparability=replace(two_kernels, differences=known)))
-    assert "not known whether the owner" not in str(found)
+    assert "unknown whether an administrator" not in str(found)
     assert found.aside == "60 fields compared; differences: 1 expected, 3 part of the change"
 
 

@@ -112,8 +112,8 @@ def test_a_change_that_instrumented_runs_do_not_show_is_a_doubt_with_its_numbers
     comparison = probed([make_row()], between=[between(1.066, 0.965, 1.177)])
     [doubt] = list_doubts(comparison)
     assert doubt.text == (
-        "instrumented runs do not show the change, but +6.6% [-3.5%, +17.7%]: "
-        "captures may not explain the change"
+        "instrumented runs do not reproduce the change, they show +6.6% [-3.5%, +17.7%]: "
+        "captures may not explain it"
     )
     assert (doubt.tone, doubt.evidence) == ("warning", ("probe_effect",))
     assert say_agreement(pairs_of(comparison)) is None
@@ -180,11 +180,11 @@ def test_of_several_results_the_clearest_is_named_and_the_others_are_counted(
     comparison = probed(rows, between=pairs)
     [doubt] = texts(list_doubts(comparison))
     assert doubt.startswith(
-        "instrumented runs do not show the change of hackbench time at groups=16 and 1 more"
-        ", but +0.0% [-10.0%, +10.0%]: "
+        "instrumented runs do not reproduce the change of hackbench time at groups=16 and 1 more"
+        ", they show +0.0% [-10.0%, +10.0%]: "
     )
     assert say_agreement(pairs_of(comparison)) == (
-        "the instrumented runs also show 1 of 3 changes that the clean runs show"
+        "the instrumented runs also show 1 of 3 changes of the clean runs"
     )
 
 
@@ -244,7 +244,7 @@ def test_the_evidence_has_doubts_before_other_weaknesses_and_costs_after_them(
 ) -> None:
     comparison = probed([make_row()], between=[between(1.0, 0.9, 1.1)], rows=[effect(2.0)])
     found = texts(list_evidence(comparison))
-    [doubt] = [place for place, text in enumerate(found) if "do not show" in text]
+    [doubt] = [place for place, text in enumerate(found) if "do not reproduce" in text]
     [weakness] = [place for place, text in enumerate(found) if "runs of new failed" in text]
     [cost] = [place for place, text in enumerate(found) if "collectors slowed" in text]
     assert doubt < weakness < cost

@@ -128,7 +128,7 @@ class TestDecide:
     def test_one_unit_has_no_interval(self) -> None:
         bare = {"ci": None, "equivalence_ci": None, "q": None}
         found = said(evidence(n_new=1, **bare))
-        assert found == ("inconclusive", "new has 1 run; a CI needs at least 2")
+        assert found == ("inconclusive", "new has 1 run; a CI requires at least 2")
 
     def test_a_published_mean_says_what_it_lacks(self) -> None:
         bare = {"ci": None, "equivalence_ci": None, "q": None, "n_base": None, "n_new": None}

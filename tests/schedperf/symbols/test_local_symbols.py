@@ -250,7 +250,7 @@ def test_generated_code_is_named_only_on_the_machine_that_recorded_it(
     if found is not None:
         # Names may have blanks, and the last function of an address counts.
         assert found.names == ("hot /app/x.js:12", "cold")
-        assert "of a process of the same number" in heard[-1]
+        assert "of a process with the same PID" in heard[-1]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")

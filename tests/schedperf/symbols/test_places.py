@@ -340,7 +340,7 @@ def test_generated_code_and_linkage_tables_have_the_names_of_perf(generating: Pa
     }
     assert "LazyCompile:*hot /app/x.js:12" in {symbol for symbol, _ in special}
     assert {place: ours[place] for place in special} == special
-    assert any("functions of generated code are read from" in note for note in notes)
+    assert any("names of JIT-compiled functions come from" in note for note in notes)
 
 
 @pytest.fixture

@@ -112,9 +112,7 @@ def test_a_blind_event_is_the_finding_and_changes_are_not(profiled: Any) -> None
     assert event.blind == BaseNew(base=True, new=True)
     assert not any(row.changed for point in event.points for row in point.rows)
     (found,) = findings_of(data)
-    assert found.claim.startswith(
-        "the profile cannot see the scheduler's own cost: cpu-clock cannot"
-    )
+    assert found.claim.startswith("the profile does not cover the scheduler: cpu-clock cannot")
     assert found.value is None
     assert found.attribution == "a cause in the scheduler is possible but not shown"
 

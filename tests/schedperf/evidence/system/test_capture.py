@@ -243,7 +243,8 @@ def test_groups_that_come_and_go_are_counted_as_far_as_they_were_seen(read: Read
     )
     assert {key.subject for key in found.counts} == {"/gone", "/job", "all limited groups"}
     until = (
-        "rates per second are of the time up to its last snapshot, and there are none per operation"
+        "rates per second refer to the time until its last snapshot, and rates per "
+        "operation are not computed"
     )
     assert sorted(found.notes) == [
         *(
@@ -272,7 +273,8 @@ def test_a_removed_group_is_measured_by_the_time_until_its_last_snapshot(read: R
     [note] = found.notes
     assert note == (
         "cgroup: /job was removed during the run, at an unknown time after its last snapshot; "
-        "rates per second are of the time up to its last snapshot, and there are none per operation"
+        "rates per second refer to the time until its last snapshot, and rates per "
+        "operation are not computed"
     )
 
 
@@ -283,7 +285,7 @@ def test_a_group_that_was_empty_at_its_last_snapshot_is_counted_whole(read: Read
     [note] = found.notes
     assert note == (
         "cgroup: /job was removed during the run, after its last task had exited; rates per second "
-        "are of the time up to its last snapshot"
+        "refer to the time until its last snapshot"
     )
 
 
@@ -294,7 +296,7 @@ def test_a_group_whose_last_snapshot_is_early_has_no_counts(read: Read) -> None:
         ("/job", "quota"), ("/job", "period"),
     }  # fmt: skip
     assert (
-        "cgroup: /job has no counts: the last snapshot of a group that was removed is too early"
+        "cgroup: /job has no counts: the last snapshot before the group was removed is too early"
         in found.notes
     )
 
