@@ -2,7 +2,7 @@
 """The golden cases: what is given to which commands, and what all of them together must reach."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests import golden_evidence as evidence
@@ -39,6 +39,15 @@ def comparison(name: str, make: Make, arguments: str = "base.tar new.tar") -> Ca
     )
 
 
+def several(name: str, make: Make, arguments: str) -> Case:
+    """Return a case of three sides or more, which have a table of their own in a mail as well."""
+    compared = comparison(name, make, arguments)
+    return replace(
+        compared,
+        outputs={**compared.outputs, "lkml.txt": f"compare {arguments} --format lkml"},
+    )
+
+
 def example(name: str) -> Case:
     """Return a case of two bundles that were really recorded."""
     files = "base.tar.xz new.tar.xz"
@@ -53,7 +62,8 @@ def example(name: str) -> Case:
 
 
 def seed(name: str) -> Case:
-    return comparison(f"seed-{name}", tables.seed(f"{name}.csv"), f"{name}.csv")
+    make = several if name.endswith("-kernels") else comparison
+    return make(f"seed-{name}", tables.seed(f"{name}.csv"), f"{name}.csv")
 
 
 COMMANDS = (
@@ -98,7 +108,8 @@ CASES = (
     comparison("other-workload", inputs.other_workload),
     comparison("emulated", inputs.emulated),
     comparison("sweep", inputs.sweep),
-    comparison("three-sides", inputs.three_sides, "base.tar faster.tar slower.tar"),
+    several("three-sides", inputs.three_sides, "base.tar faster.tar slower.tar"),
+    several("four-kernels", inputs.four_kernels, "tip.tar cluster.tar repair.tar v2.tar"),
     comparison("boots", inputs.boots),
     comparison("unpaired", inputs.unpaired),
     comparison("incomplete", inputs.incomplete),

@@ -161,6 +161,27 @@ def three_sides(folder: Path) -> None:
         write_bundle(folder / f"{name}.tar", runs=clean(mean_s, 12, shift=shift), host=host)
 
 
+def four_kernels(folder: Path) -> None:
+    """Write a sweep of a kernel, a patch that costs more the more groups there are, and two more.
+
+    The second patch takes most of the cost away, and the third makes small groups faster.
+    """
+    factors = {
+        "tip": (1.0, 1.0, 1.0),
+        "cluster": (1.0, 1.08, 1.25),
+        "repair": (1.0, 1.01, 1.04),
+        "v2": (0.93, 0.99, 1.04),
+    }
+    for place, (name, of_groups) in enumerate(factors.items()):
+        runs = [
+            {**run, "point": {"groups": groups}, "order": 4 * (8 * point + number) + place}
+            for point, (groups, factor) in enumerate(zip(("1", "4", "16"), of_groups, strict=True))
+            for number, run in enumerate(clean(0.05 * int(groups) * factor, 8, shift=4 * place))
+        ]
+        host = {"kernel": {"release": f"6.12.0-{name}", "build_id": f"{place:06x}"}}
+        write_bundle(folder / f"{name}.tar", runs=runs, host=host)
+
+
 def boots(folder: Path) -> None:
     """Write four boots a side, which differ more than the runs of one."""
 

@@ -133,6 +133,8 @@ class Table:
     :param quiet_word: what the hidden ones are: "unchanged"
     :param details: for each row, what it opens to on a page, () where to nothing; empty: none does
     :param brief: whether a text of one screen has it, without the quiet rows
+    :param repeated: a text that is too narrow for all columns draws them in parts below each other,
+        each of which begins with so many of the first columns; 0: columns are left out
     """
 
     caption: str
@@ -144,6 +146,7 @@ class Table:
     quiet_word: str = "unchanged"
     details: "tuple[tuple[Block, ...], ...]" = ()
     brief: bool = False
+    repeated: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -20,6 +20,7 @@ from schedperf.compare.advice.next_steps import next_steps
 from schedperf.compare.advice.rerun import recordings_of
 from schedperf.compare.comparability import compare_hosts
 from schedperf.compare.kernel_config import option_differences
+from schedperf.compare.side_by_side import compare_side_by_side
 from schedperf.compare.why.find import all_rules, find_all
 from schedperf.evidence import Absent, SectionPlugin, all_sections
 from schedperf.evidence.c2c.sources import measure_heat
@@ -38,6 +39,7 @@ from schedperf.model.comparison import (
     Row,
     RunValue,
     Section,
+    SideBySide,
     SideSummary,
     Verdict,
     digest_of,
@@ -100,7 +102,8 @@ def compare_bundles(bundles: Sequence[Bundle], options: CompareOptions | None = 
     sides = name_sides(bundles)
     facts = _Facts.of(sides, compare_hosts(sides, allowed=chosen.allowed))
     values = df_run_values(sides)
-    rows, result = _compare_numbers(sides, facts, values, chosen)
+    numbers = _compare_numbers(sides, facts, values, chosen)
+    rows = numbers.rows
     sections = {
         name: analyse_sides(plugin, sides, **GIVEN.get(name, {}))
         for name, plugin in all_sections().items()
@@ -113,8 +116,9 @@ def compare_bundles(bundles: Sequence[Bundle], options: CompareOptions | None = 
         sides=tuple(_summarise(side) for side in sides),
         comparability=replace(facts.comparability, options=option_differences(sides)),
         rows=rows,
-        sweeps=tuple(sweep for _, sweep in result.sweeps),
+        sweeps=tuple(sweep for _, sweep in numbers.result.sweeps),
         families=tuple(to_families(rows)),
+        side_by_side=numbers.beside,
         findings=findings,
         sections=sections,
         caveats=_unique(
@@ -134,12 +138,19 @@ def compare_rows(bundles: Sequence[Bundle]) -> Sequence[Row]:
     """Return the rows of :func:`compare_bundles` alone, for a look while runs are made."""
     sides = name_sides(bundles)
     facts = _Facts.of(sides, compare_hosts(sides))
-    return _compare_numbers(sides, facts, df_run_values(sides), CompareOptions())[0]
+    return _compare_numbers(sides, facts, df_run_values(sides), CompareOptions()).rows
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Numbers:
+    rows: tuple[Row, ...]
+    result: Result
+    beside: tuple[SideBySide, ...]
 
 
 def _compare_numbers(
     sides: Sequence[Side], facts: "_Facts", values: RunValues, options: CompareOptions
-) -> tuple[tuple[Row, ...], Result]:
+) -> "_Numbers":
     clean = _df_clean(values.table, sides, facts)
     recorded = {side.name: side.bundle.sequential for side in sides[1:]}
     result = compare_runs(
@@ -151,7 +162,11 @@ def _compare_numbers(
         looks={name: looks.max_runs for name, looks in recorded.items() if looks is not None},
     )
     judged = [facts.overrule(row) for row in result.rows]
-    return tuple(to_rows(judged, clean, options.margin)), result
+    rows = tuple(to_rows(judged, clean, options.margin))
+    digests = {side.name: side.bundle.digest for side in sides}
+    return _Numbers(
+        rows=rows, result=result, beside=tuple(compare_side_by_side(rows, digests, clean))
+    )
 
 
 def df_past_runs(past: Bundle, base: Bundle, options: CompareOptions) -> pd.DataFrame:
@@ -316,18 +331,25 @@ def _whole(number: float | None) -> int | None:
 def to_families(rows: Sequence[Row]) -> Iterator[FamilySummary]:
     """Yield how many rows of each family and side got which verdict."""
     families: dict[tuple[Family, str], list[Row]] = {}
+    corrected_for: Counter[Family] = Counter()
     for row in rows:
         families.setdefault((row.family, row.side), []).append(row)
+        corrected_for[row.family] += _is_tested(row)
     for (family, side), members in families.items():
         verdicts = Counter(row.verdict for row in members)
         yield FamilySummary(
             family=family,
             side=side,
             rows=len(members),
-            tested=sum(row.p is not None and row.same_as is None for row in members),
+            tested=sum(map(_is_tested, members)),
+            corrected_for=corrected_for[family],
             expected_false=FALSE_DISCOVERY_RATE * sum(row.verdict in CHANGED for row in members),
             verdicts=verdicts,
         )
+
+
+def _is_tested(row: Row) -> bool:
+    return row.p is not None and row.same_as is None
 
 
 def analyse_sides(plugin: SectionPlugin, sides: Sequence[Side], **given: object) -> Section:

@@ -21,6 +21,7 @@ from schedperf.compare.bundles import (
     to_families,
     to_rows,
 )
+from schedperf.compare.side_by_side import compare_side_by_side
 from schedperf.evidence import all_sections
 from schedperf.model.caveats import Caveat, caveat
 from schedperf.model.comparison import (
@@ -71,6 +72,7 @@ def compare_tables(
     same = {side.name for side in sides[1:] if side.digest == sides[0].digest}
     judged = [say_same_data(row) if row.side in same else row for row in result.rows]
     rows = tuple(to_rows(judged, _df_single_runs(runs), chosen.margin))
+    digests = {side.name: side.digest for side in sides}
     comparison = Comparison(
         schema=SCHEMA,
         id=comparison_id([side.digest for side in sides], chosen),
@@ -80,6 +82,7 @@ def compare_tables(
         rows=rows,
         sweeps=tuple(sweep for _, sweep in result.sweeps),
         families=tuple(to_families(rows)),
+        side_by_side=tuple(compare_side_by_side(rows, digests, runs)),
         findings=(),
         sections={
             name: Section(

@@ -330,10 +330,65 @@ class Sweep:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Step:
+    """The change of one side from the side before it, without a test.
+
+    :param ratio: this side / the side before it, with its 95% CI
+    """
+
+    ratio: float | None
+    ci_low: float | None
+    ci_high: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SideCell:
+    """The result of one side, beside those of the others.
+
+    :param n: number of independent values; None if not recorded
+    :param value: mean of the runs, in the unit of the result; None if it has no value
+    :param ratio: this side / base with its 95% CI; None for base
+    :param verdict: of the row of this side; None for base
+    :param step: change from the side before it; None for base, and if one of the two is invalid
+    """
+
+    side: str
+    n: int | None
+    value: float | None
+    ratio: float | None
+    ci_low: float | None
+    ci_high: float | None
+    verdict: Verdict | None
+    step: Step | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SideBySide:
+    """One metric of one point on all sides of a comparison of three or more.
+
+    :param cells: one per side, base first
+    :param best: side with the largest significant improvement, base if others regressed and none
+        improved; by the means alone if no side has a CI; None if no change is significant
+    :param worst: the same for regressions
+    """
+
+    workload: str
+    point: str
+    metric: str
+    unit: str
+    better: Better
+    family: Family
+    cells: tuple[SideCell, ...]
+    best: str | None
+    worst: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class FamilySummary:
     """How many rows of a family have each verdict.
 
-    :param tested: number of rows with a p, for which p is corrected
+    :param tested: number of rows with a p
+    :param corrected_for: number of rows with a p on all new sides, for which p is corrected
     :param expected_false: largest expected number of false positives among the changed rows
     """
 
@@ -341,6 +396,7 @@ class FamilySummary:
     side: str
     rows: int
     tested: int
+    corrected_for: int
     expected_false: float
     verdicts: Mapping[Verdict, int]
 
@@ -469,6 +525,7 @@ class NextStep:
 class Comparison:
     """The comparison of two or more bundles or tables.
 
+    :param side_by_side: the results of three or more sides, a column per side; () for two
     :param command: command line that reproduces the comparison, one word per item; () if unknown
     """
 
@@ -484,6 +541,7 @@ class Comparison:
     sections: Mapping[str, Section]
     caveats: tuple[Caveat, ...]
     overall: Overall
+    side_by_side: tuple[SideBySide, ...] = ()
     next_steps: tuple[NextStep, ...] = ()
     command: tuple[str, ...] = ()
 

@@ -2,26 +2,9 @@
 """Multiple-testing correction of p values."""
 
 import numpy as np
-import pandas as pd
 
 from schedperf.model.verdict import FALSE_DISCOVERY_RATE
 from schedperf.stats._rows import Floats, Integers
-
-
-def holm(p: Floats, question: Integers) -> Floats:
-    """Correct the p values of each question, which several sides answer, for their number.
-
-    Holm, "A simple sequentially rejective multiple test procedure", Scand. J. Stat. 6 (1979).
-
-    :param p: NaN where nothing was tested; those stay and do not count
-    """
-    table = pd.DataFrame({"question": question, "p": p}).dropna().sort_values("p", kind="stable")
-    groups = table.groupby("question", sort=False)
-    left = groups["p"].transform("size") - groups.cumcount()
-    table["p"] = (table["p"] * left).clip(upper=1.0)
-    corrected = np.full(len(p), np.nan)
-    corrected[table.index] = table.groupby("question", sort=False)["p"].cummax()
-    return corrected
 
 
 def false_discovery(p: Floats, family: Integers) -> Floats:

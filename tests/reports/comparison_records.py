@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from schedperf.compare.bundles import to_families, to_rows
+from schedperf.compare.side_by_side import FEWEST_SIDES, put_side_by_side
 from schedperf.model.caveats import caveat
 from schedperf.model.comparison import (
     SCHEMA,
@@ -256,6 +257,7 @@ def make_comparison(**changes: Any) -> Comparison:
                 side="new",
                 rows=4,
                 tested=4,
+                corrected_for=4,
                 expected_false=0.1,
                 verdicts={"regression": 1, "improvement": 1, "no-change": 1, "inconclusive": 1},
             ),
@@ -277,7 +279,10 @@ def make_comparison(**changes: Any) -> Comparison:
         ),
         "overall": overall_of("regression", "1 regression", 1),
     }
-    return Comparison(**values | changes)
+    made = values | changes
+    sides = [side.name for side in made["sides"]]
+    beside = put_side_by_side(rows, sides, {}) if len(sides) >= FEWEST_SIDES else ()
+    return Comparison(**{"side_by_side": tuple(beside)} | made)
 
 
 def compare_frame(runs: pd.DataFrame, **changes: Any) -> Comparison:

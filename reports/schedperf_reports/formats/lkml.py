@@ -37,11 +37,18 @@ from schedperf_reports.blocks import (
     Text,
 )
 from schedperf_reports.formats import Options, output_format
+from schedperf_reports.results.benchmarks import FAMILIES
+from schedperf_reports.results.side_by_side import draw_side_by_side
 from schedperf_reports.sections import ReportSection, shown_sections
 from schedperf_reports.text.column_widths import GAP
 from schedperf_reports.text.terminal import INDENT, draw_section, write_text
-from schedperf_reports.verdict.comparable import describe_machines, name_kernel
-from schedperf_reports.verdict.findings import NOT_A_CAUSE, NOTHING_DECIDED, in_short
+from schedperf_reports.verdict.comparable import describe_machines, has_machines, name_kernel
+from schedperf_reports.verdict.findings import (
+    NOT_A_CAUSE,
+    NOTHING_DECIDED,
+    in_short,
+    list_absent,
+)
 from schedperf_reports.words.rows import (
     count_values,
     describe_directions,
@@ -157,7 +164,7 @@ def _parts(comparison: Comparison) -> Iterator[tuple[str | None, Iterable[Block]
     above = sections[0].describe(comparison)
     yield None, (block for block in above if isinstance(block, (Headline, Items, Text)))
     if comparison.rows:
-        yield None, (_results(comparison),)
+        yield None, _results(comparison)
     # With several sides, each would have tables of its own.
     if len(comparison.sides) == PAIR:
         for section in sections:
@@ -170,19 +177,27 @@ def _parts(comparison: Comparison) -> Iterator[tuple[str | None, Iterable[Block]
     yield "Recordings", _recordings(comparison)
 
 
-def _results(comparison: Comparison) -> Table:
-    rows = [row for row in comparison.rows if row.family == "primary"] or comparison.rows
-    base, *others = map(name_side, comparison.sides)
+def _results(comparison: Comparison) -> tuple[Block, ...]:
+    family = next(family for family in FAMILIES if any(r.family == family for r in comparison.rows))
+    of_all = draw_side_by_side(comparison, family, brief=True)
+    if of_all is not None:
+        return of_all.plain()
+    rows = [row for row in comparison.rows if row.family == family]
+    return (_pair_results(comparison, rows),)
+
+
+def _pair_results(comparison: Comparison, rows: Sequence[Row]) -> Table:
+    base, new = map(name_side, comparison.sides)
     directions = describe_directions(rows)
     deviation = "+-: standard deviation of the runs"
-    titles = ("result", base, others[0] if len(others) == 1 else "side", "change [95% CI]")
+    titles = ("result", base, new, "change [95% CI]")
     return Table(
         caption=f"{deviation}; {directions}" if directions else deviation,
         columns=tuple(
             Column(title=title, align="right" if index else "left")
             for index, title in enumerate(titles)
         ),
-        rows=tuple(_rows(rows, comparison.sides, titles)),
+        rows=tuple(_rows(rows, titles)),
         limit=MOST_RESULTS,
     )
 
@@ -190,29 +205,17 @@ def _results(comparison: Comparison) -> Table:
 Line = tuple[str, ...]
 
 
-def _rows(
-    rows: Sequence[Row], sides: Sequence[SideSummary], titles: Line
-) -> Iterator[tuple[Cell, ...]]:
+def _rows(rows: Sequence[Row], titles: Line) -> Iterator[tuple[Cell, ...]]:
     names = _name_results(rows)
-    if len(sides) == PAIR:
-        for shortness in range(SHORTEST + 1):
-            lines = [_line(names[index], row, shortness) for index, row in enumerate(rows)]
-            widths = [max(map(len, column)) for column in zip(titles, *lines, strict=True)]
-            if sum(widths) + GAP * (len(widths) - 1) <= WIDTH - 1:
-                yield from map(_cells, lines)
-                return
-        labels: Sequence[str] = [""] * len(rows)
-    else:
-        # A row for each side below the name of its result.
-        of_side = {side.name: name_side(side) for side in sides}
-        labels = [of_side[row.side] for row in rows]
-    results: dict[tuple[str, ...], list[int]] = {}
+    for shortness in range(SHORTEST + 1):
+        lines = [_line(names[index], row, shortness) for index, row in enumerate(rows)]
+        widths = [max(map(len, column)) for column in zip(titles, *lines, strict=True)]
+        if sum(widths) + GAP * (len(widths) - 1) <= WIDTH - 1:
+            yield from map(_cells, lines)
+            return
     for index, row in enumerate(rows):
-        results.setdefault(row.question, []).append(index)
-    for indices in results.values():
-        yield _cells((names[indices[0]], *("" for _ in titles[1:])))
-        for index in indices:
-            yield _cells(_line(f"  {labels[index]}", rows[index]))
+        yield _cells((names[index], *("" for _ in titles[1:])))
+        yield _cells(_line("  ", row))
 
 
 def _name_results(rows: Sequence[Row]) -> Mapping[int, str]:
@@ -315,8 +318,9 @@ def _findings(comparison: Comparison) -> Iterator[Block]:
         yield Items(items=tuple(items), ordered=True)
         yield Text(text=NOT_A_CAUSE if has_changed(comparison) else NOTHING_DECIDED)
     unseen = (in_short(each.claim) for each in comparison.findings if each.bearing == "unseen")
-    for text in dict.fromkeys(unseen):
-        yield Text(text=f"not measured: {text}")
+    absent = (item.text for item in list_absent(comparison) if has_machines(comparison.sides))
+    for text in dict.fromkeys((*unseen, *absent)):
+        yield Text(text=f"not measured: {text.removeprefix('not recorded: ')}")
 
 
 def _recordings(comparison: Comparison) -> Iterator[Block]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from schedperf.model.comparison import Comparison, Family, FamilySummary, Row
 from schedperf_reports.blocks import Block, Cell, Column, Items, Table, Text
 from schedperf_reports.graphics.intervals import IntervalLine, Intervals
+from schedperf_reports.results.side_by_side import draw_side_by_side
 from schedperf_reports.results.sweep_plot import describe_sweep, is_point_of
 from schedperf_reports.results.table import Results, build_results
 from schedperf_reports.sections import report_section
@@ -50,11 +51,18 @@ def benchmarks(comparison: Comparison) -> Iterator[Block]:
     # A text of one screen has what decides.
     families = {row.family for row in comparison.rows}
     first = next(family for family in FAMILIES if family in families)
+    for family in FAMILIES:
+        of_all = draw_side_by_side(comparison, family, brief=family == first)
+        if of_all is not None:
+            yield of_all
+    # The table of all sides is on one screen instead of one table per side.
+    are_brief = not comparison.side_by_side
     for side in dict.fromkeys(row.side for row in comparison.rows):
         for family in FAMILIES:
             members = [line for line in lines if (line[1].side, line[1].family) == (side, family)]
             if members:
-                yield from _family(comparison, members, is_brief=family == first)
+                is_brief = are_brief and family == first
+                yield from _family(comparison, members, is_brief=is_brief)
     yield from _missing(comparison, lines)
 
 

@@ -238,6 +238,7 @@ def _table_of(table: Table, entries: Sequence[_Entry]) -> Table:
         caption=f"{table.caption}; in all rows: {common}" if common else table.caption,
         columns=tuple(table.columns[index] for index in shown),
         rows=tuple(tuple(row[index] for index in shown) for row in rows),
+        repeated=table.repeated,
     )
 
 
@@ -252,7 +253,7 @@ def _entries(table: Table) -> Iterator[_Entry]:
         if is_spanning(table.rows[first]) and not is_note(table.rows[first]):
             heading = table.rows[first]
             continue
-        while index < len(table.rows) and is_note(table.rows[index]):
+        while index < len(table.rows) and _continues(table.rows[index]):
             index += 1
         # What stands below a heading is indented.
         heading = heading if table.rows[first][0].text.startswith(" ") else None
@@ -262,6 +263,11 @@ def _entries(table: Table) -> Iterator[_Entry]:
             is_quiet=quiet[first],
             is_result=are_results[first],
         )
+
+
+def _continues(row: Sequence[Cell]) -> bool:
+    # A note, or a further line of the row above it, which has no name.
+    return is_note(row) or not row[0].text
 
 
 def _with_headings(entries: Iterable[_Entry]) -> Iterator[tuple[Cell, ...]]:

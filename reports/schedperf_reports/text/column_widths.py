@@ -46,6 +46,22 @@ def choose_columns(
     return _share(kept, natural, floors, width)
 
 
+def share_columns(widths: Sequence[int], repeated: int, width: int) -> list[list[int]]:
+    """Divide columns into parts that fit, each with the first columns in front.
+
+    >>> share_columns([9, 5, 12, 12, 12], 2, 50)
+    [[0, 1, 2, 3], [0, 1, 4]]
+    """
+    first = list(range(repeated))
+    parts: list[list[int]] = []
+    for index in range(repeated, len(widths)):
+        if parts and _total(widths, [*parts[-1], index]) <= width:
+            parts[-1].append(index)
+        else:
+            parts.append([*first, index])
+    return parts or [first]
+
+
 def _longest_word(texts: Sequence[str]) -> int:
     # The blanks in front of a text stay where it is wrapped.
     words = (

@@ -32,7 +32,7 @@ from schedperf_reports.blocks import (
     is_spanning,
     words_of_rule,
 )
-from schedperf_reports.text.column_widths import GAP, choose_columns
+from schedperf_reports.text.column_widths import GAP, choose_columns, share_columns
 from schedperf_reports.text.commands import wrap_command
 from schedperf_reports.words.clean import clean
 
@@ -82,7 +82,8 @@ def draw_block(block: Block, width: int, *, see: str) -> RenderableType | None:
         case Items():
             return _draw_items(block, width, see)
         case Table():
-            return _draw_table(block, width, see)
+            draw = _draw_parts if block.repeated else _draw_table
+            return draw(block, width, see)
         case Drawing():
             return _draw_drawing(block, width)
         case Graphic():
@@ -141,6 +142,37 @@ def _draw_commands(item: Item, width: int) -> Iterator[Styled]:
             yield Styled(f"{blanks}{line}", no_wrap=True, overflow="ignore")
 
 
+def _draw_parts(block: Table, width: int, see: str) -> RenderableType:
+    texts = [[row[index].text for row in block.rows] for index in range(len(block.columns))]
+    titles = [column.title for column in block.columns]
+    spanned = [row[0].text for row in block.rows if is_spanning(row)]
+    widths = [
+        max(cell_len(_clean(text)) for text in (title, *column) if text not in spanned)
+        for title, column in zip(titles, texts, strict=True)
+    ]
+    parts = share_columns(widths, block.repeated, width - INDENT)
+    drawn: list[RenderableType] = []
+    for number, columns in enumerate(parts):
+        part = _part_of(block, columns, is_last=number == len(parts) - 1)
+        drawn += [""] if number else []
+        drawn.append(_draw_table(replace(part, caption="") if number else part, width, see))
+    return Group(*drawn)
+
+
+def _part_of(block: Table, columns: Sequence[int], *, is_last: bool) -> Table:
+    rows = [tuple(row[index] for index in columns) for row in block.rows[: block.limit]]
+    hidden = block.rows[len(rows) :] if is_last else ()
+    cut = [tuple(row[index] for index in columns) for row in hidden]
+    return replace(
+        block,
+        columns=tuple(block.columns[index] for index in columns),
+        # A line that continues a row may have nothing to say of these sides.
+        rows=(*(row for row in rows if any(cell.text for cell in row)), *cut),
+        limit=sum(any(cell.text for cell in row) for row in rows),
+        repeated=0,
+    )
+
+
 def _draw_table(block: Table, width: int, see: str) -> RenderableType:
     hidden = len(block.rows) - len(block.rows[: block.limit])
     clean_rows = [[_clean_cell(cell) for cell in row] for row in block.rows[: block.limit]]
@@ -154,7 +186,7 @@ def _draw_table(block: Table, width: int, see: str) -> RenderableType:
     kept = choose_columns(ranked, plain_rows, width - INDENT)
     once = ", ".join(text for index, text in common.items() if index not in kept)
     caption = f"{block.caption}; in all rows: {once}" if once else block.caption
-    parts: list[RenderableType] = [_styled(caption, "strong")]
+    parts: list[RenderableType] = [_styled(caption, "strong")] if caption else []
     grid = _make_grid(columns, kept, show_header=True)
     for row in clean_rows:
         if is_spanning(row):

@@ -271,7 +271,7 @@ def _who(sides: Sequence[SideSummary]) -> Iterator[Item]:
 def describe_machines(sides: Sequence[SideSummary]) -> str:
     """Return the machine and the kernel of all sides; "" if no side records them."""
     # Tables of numbers record no machine; the answer above states this.
-    if not _have_machines(sides):
+    if not has_machines(sides):
         return ""
     machines, kernels = ({word(side) for side in sides} for word in (_machine, _kernel))
     machine = f"{machines.pop()} on all sides" if len(machines) == 1 else "machines differ"
@@ -284,13 +284,14 @@ def name_kernel(side: SideSummary) -> str | None:
     return read_host(side.host).kernel.release
 
 
-def _have_machines(sides: Sequence[SideSummary]) -> bool:
+def has_machines(sides: Sequence[SideSummary]) -> bool:
+    """Return whether a side records its machine; a table of numbers does not."""
     return any(side.host for side in sides)
 
 
 def _sides_table(sides: Sequence[SideSummary]) -> Table:
     labels = any(side.label != side.name for side in sides)
-    machines = _have_machines(sides)
+    machines = has_machines(sides)
     compared = describe_machines(sides)
     return Table(
         caption=f"{count_of(len(sides), 'side')} compared{f': {compared}' if compared else ''}",

@@ -50,7 +50,7 @@ def findings(comparison: Comparison) -> Iterator[Block]:
         against = by_bearing["against"]
         yield Text(text="changes in the direction opposite to the verdict", tone="strong")
         yield Items(items=tuple(map(short, against)), whole=tuple(map(whole, against)))
-    unseen, absent = by_bearing["unseen"], tuple(_absent(comparison))
+    unseen, absent = by_bearing["unseen"], tuple(list_absent(comparison))
     if unseen or absent:
         yield Text(text="not measured", tone="strong", brief=bool(unseen))
         yield Items(
@@ -120,7 +120,8 @@ def _with_side(text: str, finding: Finding, *, with_side: bool) -> str:
     return f"{finding.side}: {text}" if with_side else text
 
 
-def _absent(comparison: Comparison) -> Iterator[Item]:
+def list_absent(comparison: Comparison) -> Iterator[Item]:
+    """Yield one item that names the analyses without data; nothing if all have some."""
     # Missing analyses rule nothing out; the end of each chapter gives the reasons.
     missing: dict[str, list[str]] = {}
     for section in all_report_sections():

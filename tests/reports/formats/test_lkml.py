@@ -119,22 +119,29 @@ def test_one_run_has_no_deviation(make_comparison: Make, make_row: Callable[...,
     assert "+-" not in results.partition("\n\n")[0]
 
 
-def test_each_of_several_sides_has_a_line_below_its_result(
+def test_several_sides_are_columns(
     make_comparison: Make, make_row: Callable[..., Row], make_side: Callable[..., SideSummary]
 ) -> None:
-    sides = (make_side(), make_side("new", label="cluster"), make_side("new2", label="repair"))
+    labels = ("cluster", "repair", "align_first (Patch 1)", "per_cpu")
+    sides = (make_side(label="tip"), *(
+        make_side(f"new{number}" if number > 1 else "new", label=label)
+        for number, label in enumerate(labels, 1)
+    ))  # fmt: skip
     rows = tuple(
-        make_row(side=side, metric="hackbench time", point=f"groups={groups}")
-        for side in ("new", "new2")
-        for groups in (1, 2)
+        make_row(side=side.name, metric="time", point=f"groups={groups}")
+        for side in sides[1:]
+        for groups in (1, 16)
     )
     text = draw(make_comparison(sides=sides, rows=rows))
-    results = text.partition("change [95% CI]")[2].partition("\n\n")[0]
-    names = [re.split(" {2,}", line.strip())[0] for line in results.splitlines()[1:]]
-    assert names == [
-        "hackbench -g 1", "cluster", "repair",
-        "hackbench -g 2", "cluster", "repair",
-    ]  # fmt: skip
+    assert max(map(len, text.splitlines())) <= WIDTH
+    heads = [line.split() for line in text.splitlines() if line.startswith(" result")]
+    # Each part begins with the result and base.
+    assert heads == [["result", "tip", *names] for names in (
+        ("cluster", "repair"), ("align_first", "per_cpu"),
+    )]  # fmt: skip
+    for point in ("groups=1", "groups=16"):
+        lines = [line for line in text.splitlines() if line.split()[:1] == [point]]
+        assert len(lines) == len(heads)
 
 
 def test_recordings_are_named_by_digest(make_comparison: Make) -> None:

@@ -101,7 +101,13 @@ def test_numbers_of_boots_are_said_or_not_known(
 
 def test_nothing_tested_promises_nothing(make_comparison: Make, items: ItemsOf) -> None:
     family = FamilySummary(
-        family="primary", side="new", rows=4, tested=0, expected_false=0.0, verdicts={}
+        family="primary",
+        side="new",
+        rows=4,
+        tested=0,
+        corrected_for=0,
+        expected_false=0.0,
+        verdicts={},
     )
     texts = [one.text for one in items(make_comparison(families=(family,)))]
     assert not any("tested" in text or "false positives" in text for text in texts)

@@ -14,6 +14,7 @@ from scipy import stats
 
 from schedperf.model.errors import InputError
 from schedperf.stats import Result, compare_runs
+from schedperf.stats._correction import false_discovery
 from schedperf.stats.sequential import nominal_level
 from tests.schedperf.stats.as_dicts import as_dicts, df_rows
 
@@ -147,18 +148,25 @@ class TestCorrections:
         for row in rows_of(compare_runs(self.table(make_runs, family), base="base")):
             assert row["q"] == row["p"]
 
-    def test_several_sides_pay_by_holm(self, make_runs: MakeRuns) -> None:
+    def test_rows_of_all_sides_are_one_family(self, make_runs: MakeRuns) -> None:
         sides = {"base": QUIET, "new": LOUD, "new2": QUIET[::-1], "new3": [3.0, 3.1, 2.9, 3.3]}
         rows = rows_of(compare_runs(make_runs(sides), base="base"))
         p = {row["side"]: row["p"] for row in rows}
         q = {row["side"]: row["q"] for row in rows}
         alone = stats.ttest_ind(np.log(LOUD), np.log(QUIET), equal_var=False).pvalue
         assert p["new"] == pytest.approx(alone)
-        ordered = sorted(p, key=lambda side: p[side])
-        assert ordered == ["new3", "new", "new2"]
-        assert q["new3"] == pytest.approx(3.0 * p["new3"])
-        assert q["new"] == pytest.approx(2.0 * p["new"])
-        assert q["new2"] == pytest.approx(p["new2"])
+        expected = false_discovery(np.array([*p.values()]), np.zeros(3, dtype=np.intp))
+        assert [*q.values()] == pytest.approx(expected.tolist())
+        assert q["new"] > p["new"]
+
+    def test_a_row_pays_for_the_rows_of_another_side(self, make_runs: MakeRuns) -> None:
+        of_two = make_runs({"base": QUIET, "new": LOUD})
+        more = [make_runs({"base": QUIET, "new2": QUIET[::-1]}, metric=name) for name in "bcde"]
+        alone = rows_of(compare_runs(of_two, base="base", new=["new"]))[0]
+        table = pd.concat([of_two, *more])
+        among = rows_of(compare_runs(table, base="base", new=["new", "new2"]))[0]
+        assert among["p"] == alone["p"] == alone["q"]
+        assert among["q"] > 2.0 * alone["q"]
 
     def test_sides_without_the_question_are_not_paid_for(self, make_runs: MakeRuns) -> None:
         table = pd.concat(

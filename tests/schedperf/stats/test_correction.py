@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from schedperf.stats._correction import false_discovery, holm
+from schedperf.stats._correction import false_discovery
 
 P_VALUES = st.lists(st.floats(0.0, 1.0) | st.floats(0.0, 0.06), min_size=1, max_size=12)
 
@@ -74,25 +74,3 @@ class TestFalseDiscovery:
         found = q < 0.05
         false_share = found[:, 5:].sum(axis=1) / np.maximum(found.sum(axis=1), 1)
         assert false_share.mean() < 0.05
-
-
-class TestHolm:
-    def test_it_is_the_closed_form(self) -> None:
-        # Three sides: 3 * .01, 2 * .02, 1 * .03 with the running maximum.
-        found = holm(np.array([0.02, 0.01, 0.03]), np.zeros(3, dtype=np.intp))
-        assert found == pytest.approx([0.04, 0.03, 0.04])
-
-    @given(P_VALUES)
-    def test_rejections_are_those_of_the_sequential_procedure(self, p: list[float]) -> None:
-        found = holm(np.array(p), one_family(p))
-        rejected = np.zeros(len(p), dtype=bool)
-        for step, place in enumerate(np.argsort(p, kind="stable")):
-            if p[place] * (len(p) - step) >= 0.05:
-                break
-            rejected[place] = True
-        assert (found < 0.05).tolist() == rejected.tolist()
-
-    def test_questions_are_separate_and_one_side_pays_nothing(self) -> None:
-        found = holm(np.array([0.02, 0.03, 0.04, np.nan]), np.array([0, 1, 1, 1]))
-        assert found[:3] == pytest.approx([0.02, 0.06, 0.06])
-        assert np.isnan(found[3])

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The results of three or more sides as one table, a column per side."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from schedperf.model.comparison import (
+    Comparison,
+    Family,
+    SideBySide,
+    SideCell,
+    SideSummary,
+    Step,
+    Verdict,
+)
+from schedperf.model.units import MISSING, Scale, percent, scale_for
+from schedperf.model.verdict import CHANGED, UNKNOWN
+from schedperf_reports.graphics.side_columns import SideColumns, SideFigures, SideRow, SideTitle
+from schedperf_reports.words.rows import VERDICT_TONES, count_of, describe_directions, name_side
+from schedperf_reports.words.units import format_change, format_interval
+
+# The role of a side is shorter than a longer label; the verdict has both.
+LONGEST_TITLE = 22
+# Results that a terminal lists.
+MOST_ROWS = 40
+# Behind a change, so that no verdict is told by colour alone.
+MARKS: Mapping[Verdict, str] = {"regression": "*", "improvement": "*", "no-change": "="}
+
+
+def draw_side_by_side(comparison: Comparison, family: Family, *, brief: bool) -> SideColumns | None:
+    """Return the results of a family with a column per side; None for two sides.
+
+    :param brief: whether a text of one screen has it
+    """
+    results = [result for result in comparison.side_by_side if result.family == family]
+    if not results:
+        return None
+    return SideColumns(
+        caption=_caption(comparison, results, family),
+        sides=_titles(comparison.sides),
+        rows=tuple(_rows(results)),
+        brief=brief,
+        limit=MOST_ROWS,
+    )
+
+
+def _titles(sides: Sequence[SideSummary]) -> tuple[SideTitle, ...]:
+    labels = [name_side(side) for side in sides]
+    # Without what stands in brackets, if that tells the sides apart.
+    plain = [label.partition(" (")[0] for label in labels]
+    shorter = [
+        short if plain.count(short) == 1 else label
+        for label, short in zip(labels, plain, strict=True)
+    ]
+    return tuple(
+        SideTitle(
+            name=side.name,
+            label=label,
+            short=short if len(short) <= LONGEST_TITLE else side.name,
+        )
+        for side, label, short in zip(sides, labels, shorter, strict=True)
+    )
+
+
+def _caption(comparison: Comparison, results: Sequence[SideBySide], family: Family) -> str:
+    sides: Sequence[SideSummary] = comparison.sides
+    rows = [row for row in comparison.rows if row.family == family]
+    cells = [cell for result in results for cell in result.cells[1:]]
+    verdicts = {cell.verdict for cell in cells}
+    has_interval = any(cell.ci_low is not None for cell in cells)
+    interval = ", its 95% CI" if has_interval else ""
+    what = f"change vs {name_side(sides[0])}{interval}, step vs the column before"
+    parts = [
+        f"{count_of(len(results), f'{family} result')} of {len(sides)} sides: {what}",
+        describe_directions(rows) or "",
+        _count(results),
+    ]
+    if verdicts & {*CHANGED}:
+        parts.append("*: significant, corrected for the results of all sides")
+    if "no-change" in verdicts:
+        margins = sorted({f"+-{percent(row.margin)}" for row in rows})
+        parts.append(f"=: no change, within {' or '.join(margins)}")
+    if any(result.best for result in results):
+        by_mean = "by the means, significance unknown"
+        largest = "largest significant changes, or base"
+        parts.append(f"best, worst: {largest if has_interval else by_mean}")
+    return "; ".join(filter(None, parts))
+
+
+def _count(results: Sequence[SideBySide]) -> str:
+    counts = {cell.n for result in results for cell in result.cells}
+    if None in counts:
+        return f"n {UNKNOWN}"
+    numbers = sorted(number for number in counts if number is not None)
+    return f"n = {numbers[0]}{'' if len(numbers) == 1 else f' to {numbers[-1]}'} per side"
+
+
+def _rows(results: Sequence[SideBySide]) -> Iterator[SideRow]:
+    groups: dict[tuple[str, str], list[SideBySide]] = {}
+    for result in results:
+        groups.setdefault((result.workload, result.metric), []).append(result)
+    many = Counter(metric for _, metric in groups)
+    is_marked = len({result.better for result in results}) > 1
+    for (workload, metric), members in groups.items():
+        name = f"{metric} ({workload})" if many[metric] > 1 else metric
+        direction = f", {members[0].better} is better" if is_marked else ""
+        scales = [_scale(result) for result in members]
+        units = {scale.unit for scale in scales}
+        shared = f", {scales[0].unit}" if len(units) == 1 and scales[0].unit else ""
+        if len(members) > 1:
+            yield SideRow(name=f"{name}{shared}{direction}")
+        for result, scale in zip(members, scales, strict=True):
+            own = f", {scale.unit}" if scale.unit and not (shared and len(members) > 1) else ""
+            point = f"  {result.point or 'no parameter'}" if len(members) > 1 else name
+            point_direction = direction if len(members) == 1 else ""
+            yield SideRow(
+                name=f"{point}{own}{point_direction}",
+                cells=tuple(_figures(result, index, scale) for index in range(len(result.cells))),
+            )
+
+
+def _scale(result: SideBySide) -> Scale:
+    return scale_for(result.unit, *(cell.value for cell in result.cells))
+
+
+def _figures(result: SideBySide, index: int, scale: Scale) -> SideFigures:
+    cell = result.cells[index]
+    value = MISSING if cell.value is None else scale.format(cell.value)
+    extreme = {result.best: "best", result.worst: "worst"}.get(cell.side, "")
+    if cell.verdict is None:
+        return SideFigures(value=value, extreme=extreme, title=_title(cell))
+    # The step of the first new side is its change from base.
+    step = cell.step if index > 1 else None
+    return SideFigures(
+        value=value,
+        change=_change(cell),
+        interval="" if cell.ci_low is None else format_interval(cell.ci_low, cell.ci_high),
+        step="" if step is None or step.ratio is None else format_change(step.ratio),
+        step_interval=_interval_of(step),
+        extreme=extreme,
+        title=_title(cell),
+        tone=VERDICT_TONES[cell.verdict] if cell.verdict in CHANGED else "plain",
+    )
+
+
+def _change(cell: SideCell) -> str:
+    if cell.verdict is None or cell.verdict == "invalid":
+        return cell.verdict or ""
+    return f"{format_change(cell.ratio)}{MARKS.get(cell.verdict, '')}"
+
+
+def _interval_of(step: Step | None) -> str:
+    if step is None or step.ci_low is None:
+        return ""
+    return format_interval(step.ci_low, step.ci_high)
+
+
+def _title(cell: SideCell) -> str:
+    n = f"n = {UNKNOWN if cell.n is None else cell.n}"
+    return n if cell.verdict is None else f"{cell.verdict}, {n}"
