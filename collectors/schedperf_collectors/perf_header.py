@@ -100,6 +100,7 @@ _FLAG_FREQ = 1 << 10
 _PRECISE_IP_SHIFT = 15
 _FLAG_SAMPLE_ID_ALL = 1 << 18
 _FLAG_USE_CLOCKID = 1 << 25
+_FLAG_CONTEXT_SWITCH = 1 << 26
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,8 @@ class Event:
     :param sample_regs_intr: the same of the interrupted code
     :param excluded: what is not counted: "user", "kernel", "hv", "idle", "host", "guest"
     :param more_config: config1 (of a breakpoint its address), config2 and config3
+    :param has_switches: whether the kernel writes records of context switches for this event, and
+        counts those that it lost as lost samples
     """
 
     name: str
@@ -138,6 +141,7 @@ class Event:
     sample_regs_intr: int = 0
     excluded: frozenset[str] = frozenset()
     more_config: tuple[int, int, int] = (0, 0, 0)
+    has_switches: bool = False
 
     @property
     def plain_name(self) -> str:
@@ -528,6 +532,7 @@ def read_attr(raw: bytes, order: str, *, name: str = "", ids: tuple[int, ...] = 
             later("Q", _CONFIG2_OFFSET),
             later("Q", _CONFIG3_OFFSET),
         ),
+        has_switches=bool(flags & _FLAG_CONTEXT_SWITCH),
     )
 
 

@@ -197,15 +197,24 @@ class _Reader:
         records, samples = lost[RECORD_LOST], lost[RECORD_LOST_SAMPLES]
         # perf writes them at the end: if there are none but records were lost, it was stopped.
         are_counted = bool(samples or not records)
+        of_event = [
+            self.side.lost_samples[number]
+            if are_counted and event.read_format & FORMAT_LOST
+            else None
+            for number, event in enumerate(self.opened.events)
+        ]
         return Losses(
             records=total_lost(lost, self.opened.events),
             samples=samples,
             samples_of_event=tuple(
-                self.side.lost_samples[number]
-                if are_counted and event.read_format & FORMAT_LOST
-                else None
-                for number, event in enumerate(self.opened.events)
+                None if event.has_switches and count else count
+                for event, count in zip(self.opened.events, of_event, strict=True)
             ),
+            mixed_of_event=tuple(
+                count if event.has_switches and count else 0
+                for event, count in zip(self.opened.events, of_event, strict=True)
+            ),
+            has_switches=any(event.has_switches for event in self.opened.events),
             throttled=self.side.throttled.total(),
             throttled_of_event=tuple(
                 self.side.throttled[number] for number in range(len(self.opened.events))

@@ -204,6 +204,9 @@ class Losses:
     :param samples: lost samples, if the file counts them separately
     :param samples_of_event: lost samples of each event; None if the file does not count them by
         event: the kernel's own count is of all records in a buffer that events share
+    :param mixed_of_event: lost samples and records of context switches of each event together, if
+        the event has both, because the kernel does not count them apart
+    :param has_switches: whether lost records may be of context switches
     :param throttled: number of times that the kernel throttled an event
     :param throttled_of_event: the same of each event
     :param skipped: number of records of unknown types, by type
@@ -213,6 +216,8 @@ class Losses:
     records: int
     samples: int
     samples_of_event: tuple[int | None, ...]
+    mixed_of_event: tuple[int, ...]
+    has_switches: bool
     throttled: int
     throttled_of_event: tuple[int, ...]
     skipped: Mapping[int, int]

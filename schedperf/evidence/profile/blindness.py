@@ -253,11 +253,16 @@ class EventLosses:
     :param records: lost records of any type and event
     :param samples: lost samples of the event; None if the file does not count them by event
     :param throttled: number of times that the kernel throttled the event
+    :param mixed: lost samples and records of context switches of the event, which the kernel does
+        not count apart
+    :param has_switches: whether lost records may be of context switches
     """
 
     records: int
     samples: int | None
     throttled: int
+    mixed: int = 0
+    has_switches: bool = False
 
     @classmethod
     def of(cls, losses: Losses, event: int) -> "EventLosses":
@@ -269,6 +274,8 @@ class EventLosses:
             records=losses.records,
             samples=losses.samples_of_event[event],
             throttled=losses.throttled_of_event[event],
+            mixed=losses.mixed_of_event[event],
+            has_switches=losses.has_switches,
         )
 
     def __add__(self, more: "EventLosses") -> "EventLosses":
@@ -277,6 +284,8 @@ class EventLosses:
             records=self.records + more.records,
             samples=(self.samples or 0) + (more.samples or 0) if is_counted else None,
             throttled=self.throttled + more.throttled,
+            mixed=self.mixed + more.mixed,
+            has_switches=self.has_switches or more.has_switches,
         )
 
 
@@ -289,17 +298,25 @@ def loss_caveat(samples: int, lost: EventLosses) -> str | None:
     :param samples: number of samples of the event
     """
     parts = []
-    if lost.samples is None and lost.records:
+    if lost.mixed:
+        parts.append(
+            f"{lost.mixed} samples or context switches were lost (perf record --switch-events; the "
+            "kernel does not count them apart)"
+        )
+    elif lost.samples is None and lost.records:
+        # With context switches, which are many, the bound is worth nothing.
+        bound = f", at most {_percent(samples, lost.records)} of the expected samples"
         parts.append(
             f"{_were_lost(lost.records, 'record')} (of any type: the file does not count them by "
-            f"event), at most {_percent(samples, lost.records)} of the expected samples"
+            f"event){'' if lost.has_switches else bound}"
         )
     if lost.samples:
         parts.append(
             f"{_were_lost(lost.samples, 'sample')}, {_percent(samples, lost.samples)} of the "
             "expected samples"
         )
-    if lost.samples is not None and (others := lost.records - lost.samples) > 0:
+    of_event = lost.mixed or lost.samples
+    if of_event is not None and (others := lost.records - of_event) > 0:
         parts.append(f"{_were_lost(others, 'record')} of other types or events")
     if lost.throttled:
         times = "time" if lost.throttled == 1 else "times"

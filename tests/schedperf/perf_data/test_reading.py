@@ -219,6 +219,20 @@ def test_losses_are_of_the_event_that_lost_them() -> None:
     assert (losses.records, losses.throttled) == (30_048, 1)
 
 
+def test_lost_context_switches_of_an_event_are_not_its_samples() -> None:
+    # perf record --switch-events of a command: the first event has the records of switches, and
+    # the kernel counts those that it lost in the event's lost samples.
+    first, second = counted_events(read_format=ReadFormat.LOST)
+    events = (replace(first, switches=True), second)
+    records: list[Record] = [LostSamples(count=9_666), LostSamples(count=1_037, event=1)]
+    losses = read(PerfData(events=events, records=records)).losses
+    assert losses.samples_of_event == (None, 1_037)
+    assert losses.mixed_of_event == (9_666, 0)
+    assert losses.has_switches
+    unharmed = read(PerfData(events=events, records=[])).losses
+    assert (unharmed.samples_of_event, unharmed.mixed_of_event) == ((0, 0), (0, 0))
+
+
 @pytest.mark.parametrize(
     ("read_format", "records"),
     [
@@ -245,9 +259,10 @@ def test_switch_records_that_a_real_perf_lost_are_no_samples(recorded_with: Any)
     reported = run_perf("report", "-i", path, "--stats", "--stdio")
     statistics = r"(?m)^(\S+) stats:\n(?: .*\n)*? +LOST_SAMPLES events: +(\d+)"
     lost = dict(re.findall(statistics, reported))
-    assert recording.losses.samples_of_event == tuple(
-        int(lost.get(event.name, 0)) for event in recording.events
-    )
+    losses = recording.losses
+    for number, event in enumerate(recording.events):
+        own = losses.mixed_of_event if event.has_switches else losses.samples_of_event
+        assert own[number] == int(lost.get(event.name, 0))
 
 
 def test_records_that_are_not_known_are_skipped_and_counted() -> None:

@@ -148,6 +148,20 @@ def test_lost_records_of_other_events_are_no_lost_samples() -> None:
     )
 
 
+def test_lost_context_switches_are_no_part_of_the_expected_samples() -> None:
+    mixed = EventLosses(records=10_703, samples=None, throttled=0, mixed=9_666, has_switches=True)
+    assert loss_caveat(216, mixed) == (
+        "9666 samples or context switches were lost (perf record --switch-events; the kernel does "
+        "not count them apart); 1037 records were lost of other types or events"
+    )
+    both = mixed + lost(5, 5)
+    assert (both.mixed, both.samples, both.has_switches) == (9_666, None, True)
+    uncounted = EventLosses(records=30_000, samples=None, throttled=0, has_switches=True)
+    assert loss_caveat(602, uncounted) == (
+        "30000 records were lost (of any type: the file does not count them by event)"
+    )
+
+
 def test_records_that_are_not_counted_by_event_are_a_bound() -> None:
     said = loss_caveat(900, lost(100, None))
     assert said is not None
