@@ -21,6 +21,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from schedperf.bundle.open import Run
 from schedperf.model.errors import BadLine, InputError
@@ -51,6 +52,8 @@ class Counter:
     :param unit: base unit: "count", "s", "J", or as perf prints it
     :param value: in ``unit``; None: not counted
     :param scaled: perf extrapolated, because the event was multiplexed
+    :param seconds: how long each CPU counted the event; None if the number of CPUs is unknown or
+        the event was multiplexed
     """
 
     event: str
@@ -58,6 +61,7 @@ class Counter:
     unit: str
     value: float | None
     scaled: bool
+    seconds: float | None = None
 
 
 def parse_perf_stat(lines: Iterable[str], label: str) -> Iterator[Counter | BadLine]:
@@ -115,12 +119,20 @@ def counted_everywhere(read: Sequence[Counter | BadLine]) -> frozenset[str]:
     return frozenset(counter.event for counter in counters) - missing
 
 
+def counting_seconds(read: Iterable[Counter | BadLine]) -> float | None:
+    """Return for how long perf counted: the median of the events; None if unknown."""
+    seconds = [
+        line.seconds for line in read if isinstance(line, Counter) and line.seconds is not None
+    ]
+    return median(seconds) if seconds else None
+
+
 def _parse_line(fields: list[str], where: str) -> Counter | BadLine:
     node = _NODE.fullmatch(fields[0])
     # value, unit, event, time counted, percent
     rest = fields[2:] if node else fields
     try:
-        value, unit, event, _, percent = rest[:5]
+        value, unit, event, counted_ns, percent = rest[:5]
     except ValueError:
         return BadLine(problem=f"{where}: {len(fields)} fields (expected 5, or 7 with --per-node)")
     base_unit, factor = UNITS.get(unit, (unit, 1.0))
@@ -131,6 +143,8 @@ def _parse_line(fields: list[str], where: str) -> Counter | BadLine:
     try:
         count = None if value in NO_VALUE else _number(value) * factor
         share = _number(percent)
+        counted_s = _number(counted_ns) * 1e-9
+        cpus = _number(fields[1]) if node else 0.0
     except ValueError as error:
         return BadLine(problem=f"{where}: {error}")
     return Counter(
@@ -139,6 +153,7 @@ def _parse_line(fields: list[str], where: str) -> Counter | BadLine:
         unit=base_unit,
         value=count,
         scaled=share < COUNTED_ALL_THE_TIME,
+        seconds=counted_s / cpus if cpus and share >= COUNTED_ALL_THE_TIME else None,
     )
 
 

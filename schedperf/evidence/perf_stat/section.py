@@ -17,6 +17,7 @@ from schedperf.evidence.perf_stat.capture import (
     FOLDER,
     Counter,
     counted_everywhere,
+    counting_seconds,
     read_perf_stat,
 )
 from schedperf.evidence.perf_stat.record import (
@@ -61,7 +62,9 @@ class _Count:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Counted:
     # :param not_counted: reason by event
+    # :param seconds: how long perf counted; None if unknown
     counts: Mapping[_Key, _Count]
+    seconds: float | None
     not_counted: Mapping[str, str]
     notes: tuple[str, ...]
 
@@ -122,6 +125,7 @@ def _read_run(side: Side, run: Run) -> _Counted:
     read = read_perf_stat(side, run)
     return _Counted(
         counts=_add_up(read),
+        seconds=counting_seconds(read),
         not_counted=_reasons(side.bundle, run),
         notes=tuple(_describe_bad([line.problem for line in read if isinstance(line, BadLine)])),
     )
@@ -211,10 +215,17 @@ def _measure(
         if key.node in nodes
         for identity, measure in divide(
             {key: Measure(count.value, "1" if count.unit == "count" else count.unit)},
-            seconds=run.wall_s,
+            seconds=_window(run),
             ops=None if key.event.partition(":")[0] in CLOCKS else run.ops,
         )
     }
+
+
+def _window(run: Captured[_Counted]) -> float | None:
+    # perf counts from before the command starts until after its end. What it says of a shorter
+    # time is of something else than the run.
+    seconds, wall_s = run.content.seconds, run.wall_s
+    return wall_s if seconds is None or (wall_s is not None and seconds < wall_s) else seconds
 
 
 _Totals = Mapping[tuple[str, str, _Key], Sequence[_Count]]

@@ -3,7 +3,7 @@
 
 import pytest
 
-from schedperf.evidence.perf_stat.capture import Counter, parse_perf_stat
+from schedperf.evidence.perf_stat.capture import Counter, counting_seconds, parse_perf_stat
 from schedperf.model.errors import BadLine
 
 WHOLE = """\
@@ -33,6 +33,19 @@ def test_nodes_are_told_apart() -> None:
     assert isinstance(second, Counter)
     assert (first.node, first.event, first.value) == (0, "sched:sched_switch", 26.0)
     assert (second.node, second.event, second.value) == (13, "cycles", None)
+
+
+def test_the_time_of_counting_is_that_of_one_cpu() -> None:
+    lines = [
+        "N0,2,29168,,context-switches,2373257089,100.00,,",
+        "N1,4,29168,,context-switches,4746514178,100.00,,",
+        # Multiplexed, not counted, and of an unknown number of CPUs.
+        "N0,2,1204,,cache-misses,1015,49.99,,",
+        "N0,2,<not counted>,,cycles,0,0.00,,",
+        "28,,context-switches,203050885,100.00,,",
+    ]
+    assert counting_seconds(parse_perf_stat(lines, "x")) == pytest.approx(1.1866285445)
+    assert counting_seconds(parse_perf_stat(WHOLE.splitlines(), "x")) is None
 
 
 @pytest.mark.parametrize(

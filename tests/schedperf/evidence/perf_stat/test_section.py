@@ -54,7 +54,7 @@ def by_basis(data: Counters) -> dict[str, Any]:
     return {row.basis: row for row in data.rows}
 
 
-def test_rates_are_a_second_of_wall_time_beside_the_totals_of_a_run(analyse: Analyse) -> None:
+def test_rates_stand_beside_the_totals_of_a_run(analyse: Analyse) -> None:
     # The runs take 1.99 s and 0.01 s more from fork to exit.
     row = by_basis(analyse(switches(BASE), switches(NEW)))["time"]
     assert (row.row, row.side, row.event, row.node) == (
@@ -68,6 +68,16 @@ def test_rates_are_a_second_of_wall_time_beside_the_totals_of_a_run(analyse: Ana
     assert row.ratio == pytest.approx(1.5)
     assert row.ci_low < 1.5 < row.ci_high
     assert (row.n_base, row.n_new, row.replication) == (3, 3, "runs")
+
+
+@pytest.mark.parametrize(("counted_s", "rate"), [(2.5, 40.0), (0.5, 50.0)])
+def test_rates_are_a_second_of_the_time_that_perf_counted(
+    analyse: Analyse, counted_s: float, rate: float
+) -> None:
+    # perf counts longer than the run of 2 s; a shorter time would not be of the whole run.
+    line = f"N0,2,100,,sched:sched_switch,{2e9 * counted_s:.0f},100.00,,\n"
+    row = by_basis(analyse([run(line)] * 3, [run(line)] * 3))["time"]
+    assert row.base == pytest.approx(rate, rel=0.001)
 
 
 def test_a_benchmark_that_says_what_it_did_has_rates_an_operation(analyse: Analyse) -> None:
