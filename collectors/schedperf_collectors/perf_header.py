@@ -58,6 +58,8 @@ RECORD_SAMPLE = 9
 RECORD_LOST_SAMPLES = 13
 RECORD_TRACING_DATA = 66
 RECORD_AUXTRACE = 71
+# PERF_SAMPLE_CPU: samples have their CPU, as those of whole CPUs do.
+SAMPLE_CPU = 1 << 7
 # PERF_FORMAT_LOST: the READ field has the number of lost samples.
 FORMAT_LOST = 1 << 4
 # PERF_RECORD_MISC_LOST_SAMPLES_BPF: a BPF filter dropped them on purpose.
@@ -97,6 +99,7 @@ _MODIFIERS = re.compile(r":[ukhIGHpPSDWeb]+$")
 # Bits of perf_event_attr's flags word.
 EXCLUDED_BITS = {"user": 4, "kernel": 5, "hv": 6, "idle": 7, "host": 19, "guest": 20}
 _FLAG_FREQ = 1 << 10
+_FLAG_ENABLE_ON_EXEC = 1 << 12
 _PRECISE_IP_SHIFT = 15
 _FLAG_SAMPLE_ID_ALL = 1 << 18
 _FLAG_USE_CLOCKID = 1 << 25
@@ -122,6 +125,7 @@ class Event:
     :param more_config: config1 (of a breakpoint its address), config2 and config3
     :param has_switches: whether the kernel writes records of context switches for this event, and
         counts those that it lost as lost samples
+    :param starts_on_exec: whether it counts from the start of the command
     """
 
     name: str
@@ -142,6 +146,7 @@ class Event:
     excluded: frozenset[str] = frozenset()
     more_config: tuple[int, int, int] = (0, 0, 0)
     has_switches: bool = False
+    starts_on_exec: bool = False
 
     @property
     def plain_name(self) -> str:
@@ -154,6 +159,11 @@ class Event:
         printed = _MODIFIERS.sub("", self.name)
         is_known = any(printed in names for names in _NAMES.values())
         return is_known and self.has_known_name and printed != self.plain_name
+
+    @property
+    def is_of_tasks(self) -> bool:
+        """Whether it samples a command or tasks, and not whole CPUs (perf record -a or -C)."""
+        return self.starts_on_exec or not self.sample_type & SAMPLE_CPU
 
     @property
     def has_known_name(self) -> bool:
@@ -533,6 +543,7 @@ def read_attr(raw: bytes, order: str, *, name: str = "", ids: tuple[int, ...] = 
             later("Q", _CONFIG3_OFFSET),
         ),
         has_switches=bool(flags & _FLAG_CONTEXT_SWITCH),
+        starts_on_exec=bool(flags & _FLAG_ENABLE_ON_EXEC),
     )
 
 

@@ -66,7 +66,7 @@ MEMORY = (
 # Bits of perf_event_attr's flags word.
 _MMAP, _COMM, _FREQ, _TASK, _PRECISE_IP = 1 << 8, 1 << 9, 1 << 10, 1 << 13, 15
 _SAMPLE_ID_ALL, _MMAP2, _COMM_EXEC, _USE_CLOCKID = 1 << 18, 1 << 23, 1 << 24, 1 << 25
-_CONTEXT_SWITCH = 1 << 26
+_ENABLE_ON_EXEC, _CONTEXT_SWITCH = 1 << 12, 1 << 26
 _EXCLUDED_BITS = {"user": 4, "kernel": 5, "hv": 6, "idle": 7, "host": 19, "guest": 20}
 
 
@@ -81,6 +81,7 @@ class Event:
     :param sample_id_all: whether other records end with the id fields of samples
     :param regs_user: mask of the registers in samples
     :param excluded: what is not counted: "user", "kernel", "hv", "idle", "host", "guest"
+    :param on_exec: whether it counts from the start of the command, as without ``-a``
     :param switches: whether it writes records of context switches (``--switch-events``)
     """
 
@@ -102,6 +103,7 @@ class Event:
     regs_intr: int = 0
     config1: int = 0
     excluded: frozenset[str] = frozenset()
+    on_exec: bool = False
     switches: bool = False
 
     def attr(self, order: str) -> bytes:
@@ -119,7 +121,8 @@ class Event:
     def _flags(self, order: str) -> int:
         flags = _MMAP | _COMM | _TASK | _MMAP2 | _COMM_EXEC
         flags |= _FREQ * self.by_frequency | _SAMPLE_ID_ALL * self.sample_id_all
-        flags |= _USE_CLOCKID * (self.clockid is not None) | _CONTEXT_SWITCH * self.switches
+        flags |= _USE_CLOCKID * (self.clockid is not None)
+        flags |= _ENABLE_ON_EXEC * self.on_exec | _CONTEXT_SWITCH * self.switches
         flags |= sum(1 << _EXCLUDED_BITS[level] for level in self.excluded)
         if order == "<":
             return flags | self.precise_ip << _PRECISE_IP

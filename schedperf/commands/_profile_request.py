@@ -12,7 +12,7 @@ from schedperf.commands._profile_sources import Loaded, Wanted, load_sources
 from schedperf.evidence.profile.blindness import EventSight, loss_caveat
 from schedperf.evidence.profile.export import EXPORTS
 from schedperf.evidence.profile.flame_data import describe_stacks
-from schedperf.evidence.profile.pairs import describe_unpaired
+from schedperf.evidence.profile.pairs import describe_targets, describe_unpaired
 from schedperf.evidence.profile.record import (
     ComparedRow,
     FlameTree,
@@ -30,6 +30,7 @@ from schedperf.evidence.profile.samples import (
     ProfileSamples,
     losses_of,
     operation_of,
+    sampled_attributes,
     sampled_events,
 )
 from schedperf.evidence.profile.stacks import StackedSamples, collect_stacks
@@ -185,6 +186,7 @@ class Request:
             shown = [sampled_events([side]) for side in self.sides]
             of_base, of_new = ([e for e in events if e in self.events] for events in shown)
             yield from describe_unpaired(SIDES[1], of_base, of_new)
+            yield from describe_targets(SIDES[1], *map(sampled_attributes, self.sides))
 
     def _perf_events(self, event: EventIdentity) -> Mapping[SideName, PerfEvent]:
         named_sides = zip(SIDES, self.sides, strict=False)

@@ -4,6 +4,7 @@
 from collections.abc import Iterable, Iterator
 
 from schedperf.perf_data.event import EventIdentity
+from schedperf_collectors.perf_header import Event
 
 # What modifiers leave out or add, by letter.
 _LEVELS = {"u": "user space", "k": "the kernel", "h": "the hypervisor"}
@@ -33,6 +34,21 @@ def describe_unpaired(
         )
     for event in only_new:
         yield f"{event.label} was sampled on {side} only, so it is not compared"
+
+
+def describe_targets(side: str, base: Iterable[Event], new: Iterable[Event]) -> Iterator[str]:
+    """Yield a sentence if one side sampled whole CPUs and the other only tasks.
+
+    :param side: name of the new side
+    :param base: the events that base has samples of
+    """
+    of_base, of_new = ({event.is_of_tasks for event in events} for events in (base, new))
+    if len(of_base) == len(of_new) == 1 and of_base != of_new:
+        of_cpus, of_tasks = ("base", side) if False in of_base else (side, "base")
+        yield (
+            f"shares are not comparable: {of_cpus} was sampled on whole CPUs (perf record -a or "
+            f"-C), {of_tasks} in a command or in tasks; record both sides alike"
+        )
 
 
 def _differences(base: EventIdentity, new: EventIdentity, side: str) -> Iterator[str]:

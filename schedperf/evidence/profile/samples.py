@@ -6,7 +6,7 @@ shown. The unit of replication is a run, or a boot if a side has several; the ru
 averaged.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,7 @@ from schedperf.perf_data.recording import Integers, Recording
 from schedperf.symbols.functions import SharedNames
 from schedperf.symbols.place import Place
 from schedperf.symbols.places import Placed, Symbols, build_ids, place_samples
+from schedperf_collectors.perf_header import Event
 
 if TYPE_CHECKING:
     from schedperf.stats import Columns
@@ -244,6 +245,13 @@ def sampled_events(sides: Iterable[Profiles]) -> tuple[EventIdentity, ...]:
         for number in np.unique(samples.recording.samples.event[samples.rows]):
             events.setdefault(samples.sights[number].identity)
     return tuple(events)
+
+
+def sampled_attributes(side: Profiles) -> Iterator[Event]:
+    """Yield the events of each run that have selected samples."""
+    for samples in (run.content for run in side.runs):
+        for number in np.unique(samples.recording.samples.event[samples.rows]).tolist():
+            yield samples.recording.events[number]
 
 
 def losses_of(side: Profiles, event: EventIdentity) -> tuple[int, EventLosses]:

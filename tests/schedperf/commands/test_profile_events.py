@@ -187,3 +187,33 @@ def test_sides_of_different_modifiers_are_not_compared(tmp_path: Path, capsys: C
         "count the kernel or the hypervisor, precise level 0 in base and 2 in new); record the "
         "same event on both sides"
     ) in data["cautions"]
+
+
+@pytest.mark.parametrize(
+    "of_command",
+    [
+        Event(on_exec=True, sample_type=PLAIN & ~SampleType.CPU),
+        # perf record --sample-cpu
+        Event(on_exec=True),
+        # perf record -p
+        Event(sample_type=PLAIN & ~SampleType.CPU),
+    ],
+)
+def test_shares_of_cpus_and_of_a_command_have_different_totals(
+    tmp_path: Path, capsys: Capture, of_command: Event
+) -> None:
+    paths = [str(tmp_path / name) for name in ("cpus.data", "command.data")]
+    for path, event in zip(paths, (Event(), of_command), strict=True):
+        Path(path).write_bytes(
+            write_perf_data(PerfData(events=(event,), records=[Sample(ip=0x1000)] * 3))
+        )
+    start = "shares are not comparable: "
+    forth, back, same = (
+        [text for text in data_of(capsys, *pair)["cautions"] if text.startswith(start)]
+        for pair in (paths, paths[::-1], [paths[1], paths[1]])
+    )
+    cpus, tasks = "on whole CPUs (perf record -a or -C)", "in a command or in tasks"
+    advice = "record both sides alike"
+    assert forth == [f"{start}base was sampled {cpus}, new {tasks}; {advice}"]
+    assert back == [f"{start}new was sampled {cpus}, base {tasks}; {advice}"]
+    assert same == []
