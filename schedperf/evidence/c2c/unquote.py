@@ -14,14 +14,15 @@ from collections.abc import Iterator
 BANNER = r"={20,}"
 _QUOTED_BANNER = re.compile(rf"([ \t>|]*){BANNER}\s*")
 # Some reports were saved with numbers in front of the lines, as by `cat -n`.
-_NUMBERED_BANNER = re.compile(rf"(?m)^ {{0,8}}\d{{1,9}}\t{BANNER}")
-_NUMBERED = re.compile(r"(?m)^ {0,8}\d{1,9}\t")
+_NUMBER = r"(?m)^((?:[ \t]*[>|])*)[ \t]*\d{1,9}"
+_NUMBERED = re.compile(rf"{_NUMBER}(?:\t|$)")
+_NUMBERED_BANNER = re.compile(rf"{_NUMBER}\t{BANNER}")
 
 
 def unquoted_lines(text: str) -> Iterator[str]:
     """Yield the lines of a report as perf printed them, and other lines as they are."""
     if _NUMBERED_BANNER.search(text):
-        text = _NUMBERED.sub("", text)
+        text = _NUMBERED.sub(r"\1", text)
     prefix = ""
     for line in text.splitlines():
         if match := _QUOTED_BANNER.fullmatch(line):

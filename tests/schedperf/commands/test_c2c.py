@@ -177,13 +177,29 @@ def test_a_text_without_its_table_is_not_none_seen(recorded: Path, capsys: Captu
     text = path.read_text()
     path.write_text(text[: text.index("Shared Data Cache Line Table")].rsplit("\n", 2)[0])
     _, out, _ = run(capsys, path)
-    assert "4424 HITMs in the totals, but the input contains no table of cache lines" in " ".join(
-        out.split()
-    )
+    words = " ".join(out.split())
+    assert "4424 HITMs in the totals, but the input contains no complete table" in words
     assert "no contended line sampled" not in out
     _, both, _ = run(capsys, path, path)
     assert "no contended line" not in both
     assert "no table of lines; give the report without --stats" in " ".join(both.split())
+
+
+def test_two_texts_without_numbers_of_contended_loads_are_not_none_seen(
+    recorded: Path, capsys: Capture
+) -> None:
+    path = report_of(recorded, "base")
+    title, following = "Global Shared Cache Line Event Information", "c2c details"
+    rows = path.read_text().splitlines(keepends=True)
+    first, last = (
+        next(number for number, row in enumerate(rows) if row.strip() == each)
+        for each in (title, following)
+    )
+    path.write_text("".join(rows[first - 1 : last - 1]))
+    _, out, _ = run(capsys, path, path)
+    words = " ".join(out.split())
+    assert "the input does not contain the number of contended loads" in words
+    assert "no contended lines" not in words
 
 
 def test_a_line_is_compared_with_all_contended_loads(recorded: Path, capsys: Capture) -> None:

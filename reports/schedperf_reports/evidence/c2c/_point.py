@@ -130,7 +130,9 @@ def _samples(counted: C2cLineRow | C2cTotals) -> int:
 
 def _nothing(point: C2cPoint) -> str:
     if _samples(point.totals):
-        return "contended lines unknown: the input contains no table of cache lines"
+        return "contended lines unknown: the input contains no complete table of cache lines"
+    if None in (*point.samples, *point.totals.remote.samples, *point.totals.local.samples):
+        return "contended lines unknown: the input does not contain the number of contended loads"
     seen = count_of(sum(filter(None, point.samples)), "memory sample")
     return f"no contended lines: 0 of {seen} hit a line cached by another CPU"
 

@@ -59,8 +59,11 @@ def _headline(side: C2cSource) -> Headline:
     counts = [side.totals.get(key) for key in _TOTALS[side.observable]]
     total = sum(filter(None, counts))
     if not lines and total:
-        text = f"{total} {what}s in the totals, but the input contains no table of cache lines"
-        return Headline(word="lines unknown", text=text)
+        return Headline(
+            word="lines unknown",
+            text=f"{total} {what}s in the totals, but the input contains no complete table of "
+            "cache lines",
+        )
     if not lines and (side.damage or None in counts):
         text = f"the input does not contain the number of {what}s"
         return Headline(word="not known", text=text)

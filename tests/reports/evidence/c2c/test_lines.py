@@ -96,7 +96,9 @@ def test_nothing_seen_is_not_could_not_see(
         "no contended lines: 0 of 3000 memory samples hit a line cached by another CPU" in nothing
     )
     without_table = describe(with_point(lines=())).texts()
-    assert "contended lines unknown: the input contains no table of cache lines" in without_table
+    assert "contended lines unknown: the input contains no complete table of cache lines" in (
+        without_table
+    )
     absent = Section(schema="", status="absent", reason="base: no PEBS here", data=None)
     blocks = to_blocks(c2c(make_comparison(sections={"c2c": absent})))
     assert blocks.texts() == ["not measured: base: no PEBS here"]

@@ -167,6 +167,14 @@ def test_quoted_and_indented_reports_are_read_as_printed(
     assert parse_c2c_text(quoted, "mail") == parse_c2c_text(report, "report")
 
 
+@pytest.mark.parametrize("prefix", ["", "    ", "\t", "> ", ">", "> > ", "| "])
+def test_numbered_lines_may_be_quoted_too(prefix: str, report: str) -> None:
+    # As cat -n prints them.
+    rows = (f"{number:6}\t{line}" for number, line in enumerate(report.splitlines(), 1))
+    quoted = "".join(f"{prefix}{row}".rstrip() + "\n" for row in rows)
+    assert parse_c2c_text(quoted, "mail") == parse_c2c_text(report, "report")
+
+
 @pytest.mark.parametrize("width", range(60, 260, 7))
 def test_lines_that_are_cut_give_no_wrong_count(width: int, report: str) -> None:
     whole = parse_c2c_text(report, "report")
