@@ -5,14 +5,13 @@ Exit status: what the subcommand returns · 2 usage, input or internal error, on
 line on stderr · 4 not comparable · 130 interrupted · 141 stdout was closed by its reader.
 """
 
-import difflib
-import importlib
+import importlib.util
 import os
 import pkgutil
 import signal
 import sys
 from collections.abc import Sequence
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import click
 from click.exceptions import (
@@ -23,12 +22,14 @@ from click.exceptions import (
     NoSuchOption,
     UsageError,
 )
-from click.shell_completion import shell_complete
 
 from schedperf import commands
-from schedperf.commands.completion import COMPLETE
+from schedperf.commands import COMPLETE
 from schedperf.model.errors import SchedperfError
 from schedperf.model.text import clean_line
+
+if TYPE_CHECKING:
+    from importlib.abc import InspectLoader
 
 _TROUBLE = 2
 # As a shell reports a program killed by a signal.
@@ -59,6 +60,16 @@ class _Commands(click.Group):
         _complete_files(command)
         return command
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        names = self.list_commands(ctx)
+        limit = formatter.width - 6 - max(map(len, names))
+        lines = [
+            (name, click.Command(name, help=summary(name)).get_short_help_str(limit))
+            for name in names
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(lines)
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -72,6 +83,21 @@ class _Commands(click.Group):
         return super().resolve_command(ctx, args)
 
 
+def summary(name: str) -> str:
+    """Return what the docstring of a command's module says after its name.
+
+    It is read from the compiled module: importing all commands would take longer than all the rest.
+    """
+    module = f"{commands.__name__}.{name}"
+    spec = importlib.util.find_spec(module)
+    assert spec is not None
+    code = cast("InspectLoader", spec.loader).get_code(module)
+    assert code is not None
+    docstring = next((text for text in code.co_consts if isinstance(text, str)), "")
+    summary = docstring.partition("\n")[0].partition(": ")[2]
+    return summary[:1].upper() + summary[1:]
+
+
 def _complete_files(command: click.Command) -> None:
     """Let shells complete paths for all options whose value the help calls FILE or FOLDER."""
     for param in command.params:
@@ -81,6 +107,8 @@ def _complete_files(command: click.Command) -> None:
 
 def _ask_for_near(given: str, names: Sequence[str]) -> str:
     """Return a question that names close matches for a mistyped name; "" for none."""
+    import difflib  # noqa: PLC0415 # --help needs none
+
     letters = given.lstrip("-")
     near = [
         name
@@ -163,6 +191,8 @@ def _run(args: list[str]) -> int:
     """Run the subcommand and return its exit status."""
     instruction = os.environ.get(COMPLETE)
     if instruction:
+        from click.shell_completion import shell_complete  # noqa: PLC0415 # --help needs none
+
         return shell_complete(cli, {}, "schedperf", COMPLETE, instruction)
     try:
         with cli.make_context("schedperf", args) as context:

@@ -50,6 +50,11 @@ class Registry(Generic[Plugin]):
                 importlib.import_module(module)
         return dict(sorted(self._plugins.items()))
 
+    def find(self, name: str) -> Plugin:
+        """Import the module of this name, which registers the plugin of its name, and no other."""
+        importlib.import_module(f"{self.packages[0]}.{name}")
+        return self._plugins[name]
+
 
 def public_modules(package: str, module: str | None = None) -> Iterator[str]:
     """Yield the public modules of a package, and modules called ``module`` in its subpackages."""

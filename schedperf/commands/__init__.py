@@ -9,6 +9,14 @@
         \"\"\"Do one thing.\"\"\"
 
 A command returns its exit status, None being 0, and raises
-:class:`~schedperf.model.errors.SchedperfError` for what the user must fix. Modules
-import nothing heavy at their top: ``schedperf --help`` imports all of them.
+:class:`~schedperf.model.errors.SchedperfError` for what the user must fix. The docstring of its
+module begins with its name and its summary, which ``schedperf --help`` prints without importing
+it::
+
+    \"\"\"``schedperf NAME``: do one thing.\"\"\"
+
+Modules import nothing heavy at their top: ``schedperf NAME --help`` shall be fast.
 """
+
+# The script of ``schedperf completion`` sets it to ask for completions.
+COMPLETE = "_SCHEDPERF_COMPLETE"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""``schedperf ab``: record two settings of one machine, interleaved, into two bundles."""
+"""``schedperf ab``: record two settings of this machine, interleaved."""
 
 from schedperf.commands._recorder import RecorderCommand, run_recorder
 

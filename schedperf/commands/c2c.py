@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""``schedperf c2c``: contended cache lines of one recording, or of two compared."""
+"""``schedperf c2c``: show contended cache lines and the code that accesses them."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""``schedperf compare``: what changed between two or more bundles or tables, and why."""
+"""``schedperf compare``: compare bundles: what changed, how certain it is, and why."""
 
-import pkgutil
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -57,10 +56,9 @@ class _Percentage(click.ParamType["float"]):
 
 def _complete_formats(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """Return the formats whose names start with a text, without importing their modules."""
-    from schedperf_reports import formats  # noqa: PLC0415 # as below
+    from schedperf_reports.formats import format_names  # noqa: PLC0415 # as below
 
-    modules = sorted(module.name for module in pkgutil.iter_modules(formats.__path__))
-    return [name for name in modules if name.startswith(incomplete) and not name.startswith("_")]
+    return [name for name in format_names() if name.startswith(incomplete)]
 
 
 @click.command(epilog=EPILOG)
@@ -227,7 +225,7 @@ def _are_tables(paths: Sequence[Path]) -> bool:
 
 def _choose_format(name: str | None, asked: Mapping[str, str | None]) -> str:
     """Return the format of stdout."""
-    from schedperf_reports.formats import all_formats  # noqa: PLC0415 # as above
+    from schedperf_reports.formats import format_names  # noqa: PLC0415 # as above
 
     chosen = {option for option, file in asked.items() if file == STDOUT}
     if name is not None:
@@ -238,21 +236,19 @@ def _choose_format(name: str | None, asked: Mapping[str, str | None]) -> str:
             f"{', '.join(sorted(chosen))}); write the others to files"
         )
     printed = next(iter(chosen), DEFAULT_FORMAT)
-    formats = all_formats()
-    if printed not in formats:
-        raise click.UsageError(
-            f"unknown format {printed!r} (expected one of: {', '.join(formats)})"
-        )
+    names = format_names()
+    if printed not in names:
+        raise click.UsageError(f"unknown format {printed!r} (expected one of: {', '.join(names)})")
     return printed
 
 
 def _render_piped(comparison: "Comparison", **how: Any) -> str:
     """Return the text as it is printed to a pipe, whatever the terminal is."""
     from schedperf.model.text import PIPED_COLUMNS  # noqa: PLC0415 # as above
-    from schedperf_reports.formats import Options, all_formats  # noqa: PLC0415
+    from schedperf_reports.formats import Options, find_format  # noqa: PLC0415
 
     options = Options(width=PIPED_COLUMNS, colour=False, **how)
-    return all_formats()[DEFAULT_FORMAT].render(comparison, options)
+    return find_format(DEFAULT_FORMAT).render(comparison, options)
 
 
 def _render(comparison: "Comparison", name: str, **how: Any) -> str:
@@ -261,9 +257,9 @@ def _render(comparison: "Comparison", name: str, **how: Any) -> str:
     :param how: further fields of :class:`schedperf_reports.formats.Options`
     """
     from schedperf.model.text import make_console  # noqa: PLC0415 # as above
-    from schedperf_reports.formats import Options, all_formats  # noqa: PLC0415
+    from schedperf_reports.formats import Options, find_format  # noqa: PLC0415
 
     console = make_console()
     has_colour = console.color_system is not None and not console.no_color
     options = Options(width=console.width, colour=has_colour, **how)
-    return all_formats()[name].render(comparison, options)
+    return find_format(name).render(comparison, options)

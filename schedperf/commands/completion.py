@@ -4,8 +4,7 @@
 import click
 from click.shell_completion import get_completion_class
 
-# The script sets it to ask for completions; cli.py answers.
-COMPLETE = "_SCHEDPERF_COMPLETE"
+from schedperf.commands import COMPLETE
 
 EPILOG = """\b
 Add one line to the start-up file of the shell (in ~/.zshrc after compinit):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""``schedperf layout``: the cache-line layout of one kernel, or of several compared."""
+"""``schedperf layout``: compare cache-line layouts of kernels."""
 
 import gc
 from collections.abc import Iterator

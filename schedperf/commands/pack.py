@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""``schedperf pack``: the recorder as one file for a machine that has only Python."""
+"""``schedperf pack``: write the recorder as one file that needs only Python 3.9."""
 
 from pathlib import Path
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""``schedperf profile``: which functions take CPU time, in one recording or two compared."""
+"""``schedperf profile``: show which functions take CPU time, and which of them changed."""
 
 from collections.abc import Iterable
 from pathlib import Path

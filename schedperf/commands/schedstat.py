@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""``schedperf schedstat``: scheduler counters of one source, or of two compared."""
+"""``schedperf schedstat``: compare /proc/schedstat counters per CPU and topology level."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""``schedperf vm``: boot kernels alternately in virtual machines and record one bundle each."""
+"""``schedperf vm``: boot kernels in virtual machines and record a command in each."""
 
 import contextlib
 import os

@@ -70,7 +70,7 @@ def test_every_public_module_of_commands_is_a_subcommand_with_a_summary() -> Non
     for name in public:
         command = cli.cli.get_command(context, name)
         assert command is not None
-        assert command.get_short_help_str(), name
+        assert command.get_short_help_str(limit=1000) == cli.summary(name), name
         assert command.name in {name, "command"}
 
 
@@ -80,6 +80,16 @@ def test_help_lists_every_subcommand(run_cli: RunCli) -> None:
     assert done.stderr == ""
     for name in cli.cli.list_commands(click.Context(cli.cli)):
         assert f"  {name} " in done.stdout
+    assert "  layout      Compare cache-line layouts of kernels.\n" in done.stdout
+
+
+def test_help_imports_no_command() -> None:
+    program = (
+        "import sys; from schedperf.cli import main; main(['--help']); "
+        "print(*sorted(name for name in sys.modules if name.startswith('schedperf.commands.')))"
+    )
+    done = finish([sys.executable, "-c", program])
+    assert done.stdout.splitlines()[-1] == ""
 
 
 def test_help_and_version_import_nothing_heavy() -> None:

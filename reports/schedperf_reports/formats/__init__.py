@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Output formats: each public module draws the record for one medium.
+"""Output formats: each public module draws the record for one medium, and has the format's name.
 
 ::
 
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from schedperf.model.comparison import Comparison
-from schedperf_collectors.registry import Registry
+from schedperf_collectors.registry import Registry, public_modules
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,6 +63,19 @@ def output_format(name: str) -> Callable[[Render], Render]:
         return render
 
     return register
+
+
+def format_names() -> list[str]:
+    """Return the names of all output formats, without importing them."""
+    return sorted(module.rpartition(".")[2] for module in public_modules(__name__))
+
+
+def find_format(name: str) -> OutputFormat:
+    """Return one output format; the others, the page's templates among them, are not imported.
+
+    :param name: one of :func:`format_names`
+    """
+    return registry.find(name)
 
 
 def all_formats() -> Mapping[str, OutputFormat]:
