@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """``schedperf layout``: compare cache-line layouts of kernels."""
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from schedperf.commands._memory import without_collection
 from schedperf.commands._outputs import (
     json_option,
     limit_option,
@@ -88,7 +86,7 @@ def command(
         )
     outputs = {"json": json, "html": html}
     printed = printed_format(outputs)
-    with open_outputs(outputs, paths) as files, _without_collection():
+    with open_outputs(outputs, paths) as files, without_collection():
         # Imported here so that --help of all commands stays fast.
         from schedperf.commands._layout_request import make_request  # noqa: PLC0415
 
@@ -99,18 +97,6 @@ def command(
             write_output(file, [request.render(layout, name, limit)])
     click.echo(request.render(layout, printed, limit), nl=False)
     return ALARM_STATUS if layout.has_alarms else 0
-
-
-@contextmanager
-def _without_collection() -> Iterator[None]:
-    # Looking for cycles among a kernel's types takes a tenth of the time, and there are none.
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _kinds(*, percpu: bool, has_structs: bool, has_globals: bool) -> "tuple[UnitKind, ...]":
