@@ -15,6 +15,7 @@ from schedperf.model.comparison import Comparison, SideSummary
 from schedperf.model.errors import InputError
 from schedperf.model.text import clean_line
 from schedperf.model.verdict import MARGIN
+from schedperf.model.workers import count_workers
 from schedperf.tables.read import Table, open_table
 
 
@@ -76,7 +77,7 @@ class CompareRequest:
         earlier = [open_bundle(path) for path in self.history]
         _refuse_known([*bundles, *earlier], len(bundles))
         past = tuple(df_past_runs(bundle, bundles[0], options) for bundle in earlier)
-        return compare_bundles(bundles, replace(options, history=past))
+        return compare_bundles(bundles, replace(options, history=past), workers=count_workers())
 
     def _compare_tables(self, options: CompareOptions) -> Comparison:
         # Without a column `workload` all tables are of one workload.

@@ -7,8 +7,9 @@ caveat, a reason or a section's status.
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from typing import TypeVar
 
@@ -22,6 +23,7 @@ from schedperf.compare.comparability import compare_hosts
 from schedperf.compare.kernel_config import option_differences
 from schedperf.compare.side_by_side import compare_side_by_side
 from schedperf.compare.why.find import all_rules, find_all
+from schedperf.compare.workers import do_all
 from schedperf.evidence import Absent, SectionPlugin, all_sections
 from schedperf.evidence.c2c.sources import measure_heat
 from schedperf.evidence.perf_stat.capture import count_wakeups
@@ -67,7 +69,7 @@ Item = TypeVar("Item")
 MOST_PROCESSES = 3
 
 # Kinds of evidence do not import each other: what one takes of another is handed to it here.
-GIVEN: Mapping[str, Mapping[str, object]] = {
+GIVEN: Mapping[str, Mapping[str, Callable[..., object]]] = {
     "layout": {"measure_heat": measure_heat},
     "pelt": {"count_wakeups": count_wakeups},
 }
@@ -93,10 +95,14 @@ def comparison_id(digests: Sequence[str], options: CompareOptions) -> str:
     return digest_of([SCHEMA, [*digests], options.margin, sorted(options.allowed), history])
 
 
-def compare_bundles(bundles: Sequence[Bundle], options: CompareOptions | None = None) -> Comparison:
+def compare_bundles(
+    bundles: Sequence[Bundle], options: CompareOptions | None = None, *, workers: int = 1
+) -> Comparison:
     """Compare every bundle with the first one.
 
     :param bundles: base and at least one more
+    :param workers: processes that analyse sections; more than one must not be forked from a program
+        with threads
     """
     chosen = options or CompareOptions()
     sides = name_sides(bundles)
@@ -104,10 +110,7 @@ def compare_bundles(bundles: Sequence[Bundle], options: CompareOptions | None = 
     values = df_run_values(sides)
     numbers = _compare_numbers(sides, facts, values, chosen)
     rows = numbers.rows
-    sections = {
-        name: analyse_sides(plugin, sides, **GIVEN.get(name, {}))
-        for name, plugin in all_sections().items()
-    }
+    sections = _analyse_all(sides, workers)
     findings, failed_rules = find_all(all_rules().values(), sections, rows)
     comparison = Comparison(
         schema=SCHEMA,
@@ -350,6 +353,28 @@ def to_families(rows: Sequence[Row]) -> Iterator[FamilySummary]:
 
 def _is_tested(row: Row) -> bool:
     return row.p is not None and row.same_as is None
+
+
+def _analyse_all(sides: Sequence[Side], workers: int) -> dict[str, Section]:
+    # Sections that read the same captures are one task: those of one kind of evidence, and those
+    # that take what another kind measured.
+    plugins = all_sections()
+    kinds: dict[str, list[str]] = {}
+    for name, plugin in plugins.items():
+        reads = next(iter(GIVEN.get(name, {}).values()), plugin.analyse)
+        kinds.setdefault(_kind(reads), []).append(name)
+
+    def analyse(names: Sequence[str]) -> dict[str, Section]:
+        return {name: analyse_sides(plugins[name], sides, **GIVEN.get(name, {})) for name in names}
+
+    done = do_all([partial(analyse, names) for names in kinds.values()], workers)
+    sections = {name: section for part in done for name, section in part.items()}
+    return {name: sections[name] for name in plugins}
+
+
+def _kind(function: Callable[..., object]) -> str:
+    # schedperf.evidence.KIND, or a module beside the packages.
+    return ".".join(function.__module__.split(".")[:3])
 
 
 def analyse_sides(plugin: SectionPlugin, sides: Sequence[Side], **given: object) -> Section:

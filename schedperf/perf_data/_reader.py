@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schedperf.model.errors import InputError
+from schedperf.model.workers import count_workers
 from schedperf.perf_data._bytes import release
 from schedperf.perf_data._columns import (
     RECORD_MOST_BYTES,
@@ -30,7 +31,6 @@ from schedperf.perf_data._layout import CPU, TIME, Layout
 from schedperf.perf_data._sideband import UNKNOWN_COMM, read_side_band
 from schedperf.perf_data._spaces import UNKNOWN_LINE
 from schedperf.perf_data._walk import Stream, Window
-from schedperf.perf_data._workers import count_workers
 from schedperf.perf_data.recording import (
     KERNEL_SPACE,
     MODE_GUEST_KERNEL,

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Do independent tasks in several processes.
+
+Workers are forks of this process, so that no input is copied; their results come back through
+pipes. A task is a number in a pipe that all of them read, so that who is done early takes the next.
+"""
+
+import contextlib
+import os
+import pickle
+import signal
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+Content = TypeVar("Content")
+
+# A number in the pipe is one byte.
+MOST_TASKS = 256
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Worker:
+    # A child process, and the end of the pipe that its results come from.
+    pid: int
+    results: int
+
+
+def do_all(tasks: Sequence[Callable[[], Content]], workers: int) -> list[Content]:
+    """Return the result of every task, in their order.
+
+    The tasks of a worker that was killed are done again here.
+
+    :param tasks: at most ``MOST_TASKS``; their results are pickled
+    :param workers: processes that may run at the same time, this one included
+    """
+    if min(workers, len(tasks)) <= 1:
+        return [task() for task in tasks]
+    queue, fill = os.pipe()
+    os.write(fill, bytes(range(len(tasks))))
+    os.close(fill)
+    children: list[_Worker] = []
+    try:
+        children.extend(_start(tasks, queue) for _ in range(min(workers, len(tasks)) - 1))
+        results = dict(_take(tasks, queue))
+        while children:
+            results |= _collect(children.pop())
+    finally:
+        os.close(queue)
+        for child in children:
+            _stop(child)
+    return [results[index] if index in results else task() for index, task in enumerate(tasks)]
+
+
+def _take(tasks: Sequence[Callable[[], Content]], queue: int) -> Iterator[tuple[int, Content]]:
+    while number := os.read(queue, 1):
+        yield number[0], tasks[number[0]]()
+
+
+def _start(tasks: Sequence[Callable[[], Content]], queue: int) -> _Worker:
+    results, send = os.pipe()
+    with warnings.catch_warnings():
+        # The other threads are those of OpenBLAS, which is prepared for forks.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
+    if pid:
+        os.close(send)
+        return _Worker(pid=pid, results=results)
+    # The child: whatever happens, it must not return into the program of its parent.
+    status = 1
+    try:
+        with os.fdopen(send, "wb") as pipe:
+            pickle.dump(dict(_take(tasks, queue)), pipe, pickle.HIGHEST_PROTOCOL)
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _collect(child: _Worker) -> dict[int, Content]:
+    with os.fdopen(child.results, "rb") as pipe:
+        content = pipe.read()
+    _, status = os.waitpid(child.pid, 0)
+    results: dict[int, Content] = {} if status else pickle.loads(content)  # noqa: S301 # our own
+    return results
+
+
+def _stop(child: _Worker) -> None:
+    os.close(child.results)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(child.pid, signal.SIGKILL)
+    os.waitpid(child.pid, 0)
