@@ -13,7 +13,7 @@ import pytest
 from schedperf.bundle.open import open_bundle
 from schedperf.compare.bundles import compare_bundles
 from schedperf.compare.workers import do_all
-from tests import golden_inputs
+from tests import golden_evidence
 
 workers = pytest.mark.parametrize("workers", [1, 2, 16])
 
@@ -73,7 +73,7 @@ def test_an_error_here_ends_the_workers() -> None:
 def test_a_comparison_does_not_depend_on_the_number_of_workers(
     tmp_path: Path, workers: int
 ) -> None:
-    golden_inputs.story(tmp_path)
+    golden_evidence.story(tmp_path)
     bundles = [open_bundle(path) for path in sorted(tmp_path.glob("*.tar*"))]
     alone = compare_bundles(bundles)
     assert sum(section.status == "ok" for section in alone.sections.values()) > 1
