@@ -110,6 +110,11 @@ CASES = (
     comparison("sweep", inputs.sweep),
     several("three-sides", inputs.three_sides, "base.tar faster.tar slower.tar"),
     several("four-kernels", inputs.four_kernels, "tip.tar cluster.tar repair.tar v2.tar"),
+    several(
+        "five-layouts",
+        inputs.five_layouts,
+        "tip.tar patch-1.tar moved-declaration.tar align-first.tar custom-layout.tar",
+    ),
     comparison("boots", inputs.boots),
     comparison("unpaired", inputs.unpaired),
     comparison("incomplete", inputs.incomplete),

@@ -376,6 +376,19 @@ def example(name: str) -> Any:
     return link
 
 
+def five_layouts(folder: Path) -> None:
+    """Write the five kernels of a mail, of which only the layouts are known."""
+    published_layouts(folder)
+    names = ("tip", "patch-1", "moved-declaration", "align-first", "custom-layout")
+    for number, name in enumerate(names):
+        write_bundle(
+            folder / f"{name}.tar",
+            runs=[],
+            files={"boots/0/layout/System.map": (folder / f"{name}.map").read_text()},
+            host={"kernel": {"release": f"5.19.0-{name}", "build_id": f"{number:040x}"}},
+        )
+
+
 def published_layouts(folder: Path) -> None:
     for path in (DATA / "layouts").glob("*.map"):
         text = f"{0:016x} D __per_cpu_start\n{path.read_text()}{0x34000:016x} D __per_cpu_end\n"

@@ -174,12 +174,16 @@ class Drawing:
     :param columns: the lines of each; all have as many, an empty line where a side has nothing
     :param places: the colour and shape of each column's side, by ``_words.side_place``; () where
         columns are no sides
+    :param stacked: columns are below each other, and their lines are not aligned
+    :param brief: whether a text of one screen has it
     """
 
     caption: str
     titles: tuple[str, ...]
     columns: tuple[tuple[DrawingLine, ...], ...]
     places: tuple[int, ...] = ()
+    stacked: bool = False
+    brief: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

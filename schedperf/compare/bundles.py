@@ -488,6 +488,8 @@ def _absence(
         why = _say_emulator(how) if how else "this workload has no primary metric"
         return "inconclusive", undecided(why)
     same = all(side.name in facts.same_data for side in sides[1:])
+    if not same and not any(side.bundle.runs for side in sides):
+        return "inconclusive", undecided("no run was recorded, only the kernels are compared")
     verdict: Verdict = "inconclusive" if same else "invalid"
     for side in sides:
         runs = [run for run in side.bundle.runs if run.kind == "clean" and not run.warmup]

@@ -30,6 +30,8 @@ from schedperf_reports.blocks import (
     Block,
     Cell,
     Column,
+    Drawing,
+    Graphic,
     Headline,
     Item,
     Items,
@@ -147,6 +149,17 @@ def _spell(block: Block) -> Block:
         case Items():
             items = (replace(item, text=to_ascii(item.text)) for item in block.items)
             return replace(block, items=tuple(items))
+        case Drawing():
+            lines = (
+                tuple(replace(line, text=to_ascii(line.text)) for line in column)
+                for column in block.columns
+            )
+            return replace(
+                block,
+                caption=to_ascii(block.caption),
+                titles=tuple(map(to_ascii, block.titles)),
+                columns=tuple(lines),
+            )
         case Table():
             titles = (replace(each, title=to_ascii(each.title)) for each in block.columns)
             rows = (
@@ -165,6 +178,10 @@ def _parts(comparison: Comparison) -> Iterator[tuple[str | None, Iterable[Block]
     yield None, (block for block in above if isinstance(block, (Headline, Items, Text)))
     if comparison.rows:
         yield None, _results(comparison)
+    else:
+        drawings = tuple(_drawings(sections, comparison))
+        if drawings:
+            yield "Cache lines", drawings
     # With several sides, each would have tables of its own.
     if len(comparison.sides) == PAIR:
         for section in sections:
@@ -175,6 +192,13 @@ def _parts(comparison: Comparison) -> Iterator[tuple[str | None, Iterable[Block]
     if findings:
         yield "Reasons" if has_changed(comparison) else "Findings", findings
     yield "Recordings", _recordings(comparison)
+
+
+def _drawings(sections: Iterable[ReportSection], comparison: Comparison) -> Iterator[Drawing]:
+    for section in sections:
+        for block in section.describe(comparison):
+            plain = block.plain() if isinstance(block, Graphic) else (block,)
+            yield from (each for each in plain if isinstance(each, Drawing) and each.brief)
 
 
 def _results(comparison: Comparison) -> tuple[Block, ...]:
@@ -314,7 +338,12 @@ def _is_common(index: int, column: Column, rows: Sequence[Sequence[Cell]]) -> bo
 def _findings(comparison: Comparison) -> Iterator[Block]:
     reasons = [each for each in comparison.findings if each.bearing == "reason"]
     if reasons:
-        items = (Item(text=in_short(each.claim)) for each in reasons[:MOST_FINDINGS])
+        of_side = {side.name: f"{name_side(side)}: " for side in comparison.sides}
+        several = len(comparison.sides) > PAIR
+        items = (
+            Item(text=f"{of_side[each.side] if several else ''}{in_short(each.claim)}")
+            for each in reasons[:MOST_FINDINGS]
+        )
         yield Items(items=tuple(items), ordered=True)
         yield Text(text=NOT_A_CAUSE if has_changed(comparison) else NOTHING_DECIDED)
     unseen = (in_short(each.claim) for each in comparison.findings if each.bearing == "unseen")

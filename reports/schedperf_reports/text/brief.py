@@ -14,6 +14,7 @@ from schedperf_reports.blocks import (
     Block,
     Cell,
     Column,
+    Drawing,
     Headline,
     Item,
     Items,
@@ -84,7 +85,7 @@ def _shorten_all(blocks: Sequence[Block], see: str) -> Iterator[Block]:
     hidden: list[Item] = []
     for block in blocks:
         match block:
-            case Headline() | Text(brief=True):
+            case Headline() | Text(brief=True) | Drawing(brief=True):
                 yield block
             case Items(brief=number, ordered=True) if number:
                 yield replace(block, items=tuple(_shorten_ranked(block, see)), limit=number)

@@ -67,6 +67,8 @@ FEWEST_LETTERS = 12
 
 # A column of a drawing narrower than this cuts usual names, so it goes below the others.
 NARROWEST_COLUMN = 34
+# As wide as a column of a stacked drawing.
+WIDEST_STACKED = 56
 
 
 def draw_block(block: Block, width: int, *, see: str) -> RenderableType | None:
@@ -256,13 +258,13 @@ def _draw_drawing(block: Drawing, width: int) -> RenderableType:
         [_draw_title(title), *lines]
         for title, lines in zip(block.titles, block.columns, strict=True)
     ]
-    beside = max(1, (width - INDENT + GAP) // (NARROWEST_COLUMN + GAP))
+    beside = 1 if block.stacked else max(1, (width - INDENT + GAP) // (NARROWEST_COLUMN + GAP))
+    # A rule over the whole width would be longer than any name.
+    wide = min(width - INDENT, WIDEST_STACKED) if block.stacked else width - INDENT
     parts: list[RenderableType] = [_styled(block.caption, "strong")]
     for first in range(0, len(sides), beside):
         parts += [""] if first else []
-        parts += _draw_beside(
-            sides[first : first + beside], width - INDENT, min(beside, len(sides))
-        )
+        parts += _draw_beside(sides[first : first + beside], wide, min(beside, len(sides)))
     return _indent(Group(*parts))
 
 

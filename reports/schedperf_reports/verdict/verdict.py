@@ -39,7 +39,8 @@ def verdict(comparison: Comparison) -> Iterator[Block]:
     )
     deciding = deciding_side(comparison)
     others = [side for side in sides if deciding is None or side.side != deciding.side]
-    if len(sides) > 1 and others:
+    # Without results there is nothing to say of each side.
+    if len(sides) > 1 and others and comparison.rows:
         items = tuple(_side_item(side) for side in others)
         yield Items(items=items, brief=len(items))
     yield from _what_differs(comparison)

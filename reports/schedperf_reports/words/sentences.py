@@ -64,6 +64,8 @@ def describe_verdict(comparison: Comparison) -> str:
 
 def deciding_side(comparison: Comparison) -> SideVerdict | None:
     """Return the first side that has the verdict of the comparison; None without one."""
+    if not comparison.rows:
+        return None
     sides = judge_sides(comparison)
     return next((side for side in sides if side.verdict == comparison.overall.verdict), None)
 

@@ -92,7 +92,7 @@ def _no_results(contrast: Contrast) -> NextStep | None:
     if contrast.base.digest == contrast.new.digest:
         return None
     for bundle in (contrast.base, contrast.new):
-        if bundle.runs_clean == 0:
+        if bundle.runs_clean == 0 and bundle.runs_instrumented + bundle.runs_failed:
             return NextStep(
                 id="failed-runs",
                 what=f"find out why all runs of {bundle.name} failed",

@@ -254,3 +254,19 @@ def test_a_section_of_one_paragraph_is_one_line() -> None:
 def test_a_figure_leaves_no_gap() -> None:
     figure = Figure(caption="intervals", figure={"data": [], "layout": {}}, height=100)
     assert draw_blocks(Text(text="one"), figure, Text(text="two")) == ["  one", "  two"]
+
+
+def test_sides_of_a_stacked_drawing_are_below_each_other_without_the_gaps() -> None:
+    rule = DrawingLine(text="--- 64 B cacheline boundary")
+    columns = (
+        (DrawingLine(text="0 d first"), DrawingLine(text=""), rule, DrawingLine(text="40 D x")),
+        (DrawingLine(text="0 d first"), DrawingLine(text="8 D x"), *[DrawingLine(text="")] * 2),
+    )
+    drawing = Drawing(caption="c", titles=("tip", "new"), columns=columns, stacked=True)
+    lines = draw_blocks(drawing, width=200)
+    assert [line.strip() for line in lines if "boundary" not in line] == [
+        "c", "tip", "0 d first", "40 D x", "", "new", "0 d first", "8 D x",
+    ]  # fmt: skip
+    [boundary] = [line for line in lines if "boundary" in line]
+    assert len(boundary) < 80
+    assert draw_blocks(replace(drawing, stacked=False))[1].split() == ["tip", "new"]

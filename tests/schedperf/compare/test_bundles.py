@@ -124,6 +124,17 @@ class TestEqualData:
         assert outcome(found) == ("inconclusive", 0)
         assert found.overall.reason.startswith("no result: ")
 
+    def test_kernels_without_runs_are_compared_by_what_was_captured(
+        self, compared: Compare
+    ) -> None:
+        other = {"runs": 0, "host": {"kernel": {"release": "6.13.0"}}}
+        found = compared({"runs": 0}, other)
+        assert outcome(found) == ("inconclusive", 0)
+        assert found.overall.reason.startswith("no run was recorded, only the kernels are compared")
+        assert not found.next_steps
+        # A side that has none beside one that has some is a recording that failed.
+        assert outcome(compared({"runs": runs(*TIMES)}, other)) == ("invalid", 4)
+
 
 class TestNotComparable:
     def test_a_point_on_one_side_only_is_invalid(self, compared: Compare) -> None:

@@ -11,6 +11,8 @@ from schedperf_reports.words.rows import side_place
 
 # Two columns, two borders and a gap of two make the 78 columns of piped text.
 COLUMN_WIDTH = 37
+# Kernels whose equal variables stand beside each other.
+MOST_BESIDE = 2
 # Names that a caption lists before it only counts.
 MOST_NAMES = 4
 
@@ -19,10 +21,15 @@ _MATES_CHANGED = "mates changed"
 
 
 def draw_window(window: LayoutWindow, line_bytes: int) -> Drawing:
-    """Return the drawing of one part of a unit, a column per kernel."""
+    """Return the drawing of one part of a unit: two kernels side by side, more below each other."""
     columns = window.columns
     is_alone = len(columns) == 1
-    rows = align([column.rows for column in columns])
+    is_stacked = len(columns) > MOST_BESIDE
+    rows = (
+        [*zip_longest(*(column.rows for column in columns))]
+        if is_stacked
+        else align([column.rows for column in columns])
+    )
     # If variables moved, were added or removed, changed neighbours are not marked.
     silent = "" if _has_only(window, _MATES_CHANGED) else _MATES_CHANGED
     lines = [
@@ -39,6 +46,7 @@ def draw_window(window: LayoutWindow, line_bytes: int) -> Drawing:
         titles=tuple(_title(column) for column in columns),
         columns=tuple((*drawn, *[_NOTHING] * (height - len(drawn))) for drawn in lines),
         places=tuple(side_place(column.side) for column in columns),
+        stacked=is_stacked,
     )
 
 

@@ -12,7 +12,7 @@ Addresses are bytes from the start of the per-CPU section or struct, in hexadeci
 zeros in front, so that base and new fit beside each other on 78 columns.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import TypeVar
@@ -29,10 +29,22 @@ from schedperf.evidence.layout.record import (
     LayoutUnit,
 )
 from schedperf.model.comparison import Comparison
-from schedperf_reports.blocks import Block, Cell, Column, Headline, Item, Items, Table, Text, Tone
+from schedperf_reports.blocks import (
+    Block,
+    Cell,
+    Column,
+    Drawing,
+    Headline,
+    Item,
+    Items,
+    Table,
+    Text,
+    Tone,
+)
 from schedperf_reports.evidence.layout._graphic import draw_lines
 from schedperf_reports.evidence.layout._maps import describe_advice, describe_maps, describe_unknown
 from schedperf_reports.evidence.layout._text_drawing import call_unit, list_names
+from schedperf_reports.graphics.cache_lines import CacheLines
 from schedperf_reports.sections import record_of, report_section
 from schedperf_reports.words.rows import count_of, merge_sides
 
@@ -93,9 +105,26 @@ def layout(comparison: Comparison) -> Iterator[Block]:
         yield record
         return
     labels = {side.name: side.label for side in comparison.sides}
-    yield from describe_layout(_with_labels(record, labels))
+    blocks = describe_layout(_with_labels(record, labels))
+    # Without results, the layouts are what there is to see.
+    yield from blocks if comparison.rows else _with_first_drawing(blocks)
     for missing in record.missing:
         yield Text(text=f"{missing.side}: {missing.reason}", tone="muted")
+
+
+def _with_first_drawing(blocks: Iterable[Block]) -> Iterator[Block]:
+    """Yield the blocks; a text of one screen has the first drawing."""
+    is_first = True
+    for block in blocks:
+        if is_first and isinstance(block, CacheLines):
+            yield replace(block, text=tuple(map(_as_brief, block.text)))
+            is_first = False
+        else:
+            yield block
+
+
+def _as_brief(block: Block) -> Block:
+    return replace(block, brief=True) if isinstance(block, Drawing) else block
 
 
 _Labelled = TypeVar("_Labelled", LayoutColumn, LayoutComparison)
