@@ -55,9 +55,11 @@ COLUMNS: dict[int, tuple[str, str, Better, Family, str]] = {
     ),
 }
 FEWEST_FIELDS = 7
-# "pipe  235.53 MB per sec pipe write rate (geometric mean of 1 instances)": versions before 2023
-# print these in the table, without a heading.
-MISCELLANEOUS = re.compile(r"\S+ +[\d.]+ (?!nan|inf)[A-Za-z%]", re.ASCII | re.IGNORECASE)
+# Versions before 2023 print miscellaneous metrics in the table, without a heading. They begin with
+# a rate or a time, rows of the table with a number of operations. Examples are `vdso 9.88
+# nanoseconds per call (average per stressor)` and `switch: (pipe) 6042.75 nanosecs per context
+# switch (based on parent run time)`.
+ROW = re.compile(r"[^\s:(]\S* +\d+ +-?(?:[\d.]+|nan|inf)(?: |$)", re.ASCII | re.IGNORECASE)
 
 
 @parser("stress-ng", claims=lambda text: HEADER.search(text) is not None)
@@ -70,13 +72,12 @@ def parse_stress_ng(lines: Iterable[str], label: str) -> Iterator[Measurement | 
             is_table = True
         elif content is not None and content.group(1).startswith(END):
             is_table = False
-        elif content is not None and is_table and not MISCELLANEOUS.match(content.group(1)):
+        elif content is not None and is_table and ROW.match(content.group(1)):
             yield from _parse_row(content.group(1).split(), (label, line_number, line))
 
 
 def _parse_row(fields: list[str], where: tuple[str, int, str]) -> Iterator[Measurement | BadLine]:
-    # The second line of the header has units in parentheses; messages are shorter than a row.
-    if len(fields) < FEWEST_FIELDS or fields[0].startswith("("):
+    if len(fields) < FEWEST_FIELDS:
         return
     for column, (name, unit, better, family, definition) in COLUMNS.items():
         metric = Metric(

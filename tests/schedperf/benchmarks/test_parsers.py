@@ -139,8 +139,21 @@ class TestTexts:
         [[found]] = parse_all(text).values()
         assert found == BadLine(problem=problem)
 
-    def test_miscellaneous_metrics_in_the_table_of_old_versions_are_no_rows(self) -> None:
-        line = "stress-ng: info:  [7] pipe    235.53 MB per sec pipe write rate (mean of 2)\n"
+    @pytest.mark.parametrize(
+        "metric",
+        [
+            "pipe    235.53 MB per sec pipe write rate (mean of 2)",
+            "pipe      9.88 nanoseconds per call (average per stressor)",
+            "pipe      1.25 infinitesimal steps of a unit that begins like inf",
+            "pipe     65.08 % compression ratio (geometric mean of 1 instances)",
+            "switch: (pipe) 6042.75 nanosecs per context switch (based on parent run time)",
+            "for a 10.01 s run time: 1 2 3 4 5 6",
+        ],
+    )
+    def test_miscellaneous_metrics_in_the_table_of_old_versions_are_no_rows(
+        self, metric: str
+    ) -> None:
+        line = f"stress-ng: info:  [7] {metric}\n"
         assert parse_all(STRESS_NG + ROW + line) == parse_all(STRESS_NG + ROW)
 
     def test_a_bad_column_of_stress_ng_costs_only_itself(self) -> None:
