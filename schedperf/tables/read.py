@@ -54,6 +54,7 @@ REQUIRED = ("metric", "unit")
 DELIMITERS = {",": "comma", "\t": "tab", ";": "semicolon"}
 # Longer quotes would hide what an error message is about.
 _LONGEST_SHOWN = 40
+_MOST_SHOWN = 5
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
 # Programs that store whole numbers as floats write 3.0.
@@ -187,27 +188,34 @@ class _Reader:
             DELIMITERS, key=lambda candidate: len(accepted.intersection(names[candidate]))
         )
         columns = names[delimiter]
-        for name in columns:
-            if name not in accepted:
-                raise self._error(number, self._unknown(name, accepted))
-            if columns.count(name) > 1:
-                raise self._error(number, f"column `{name}` given twice; remove one")
+        unknown = [name for name in dict.fromkeys(columns) if name not in accepted]
         missing = [f"`{name}`" for name in REQUIRED if name not in columns]
         if not {"value", "mean"} & set(columns):
             missing.append("`value` (one row per run) or `mean` (summaries)")
-        if missing:
-            raise self._error(number, f"missing columns: {', '.join(missing)}; add them")
+        problems = [
+            *([self._unknown(unknown, accepted)] if unknown else []),
+            *([f"missing columns: {', '.join(missing)}; add them"] if missing else []),
+        ]
+        if problems:
+            raise self._error(number, "; ".join(problems))
+        twice = next((name for name in columns if columns.count(name) > 1), None)
+        if twice is not None:
+            raise self._error(number, f"column `{twice}` given twice; remove one")
         return delimiter, columns
 
     @staticmethod
-    def _unknown(name: str, accepted: set[str]) -> str:
-        likely = difflib.get_close_matches(name, accepted, n=1)
+    def _unknown(names: Sequence[str], accepted: set[str]) -> str:
+        """Return what is wrong with columns, and the names that are probably meant."""
+        shown = [_shown(name) for name in names[:_MOST_SHOWN]]
+        more = f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
+        likely = [difflib.get_close_matches(name, accepted, n=1) for name in names]
+        meant = [f"`{match[0]}`" for match in likely if match]
         remedy = (
-            f"did you mean `{likely[0]}`?"
-            if likely
+            f"did you mean {', '.join(meant[:_MOST_SHOWN])}?"
+            if meant
             else f"expected one of: {', '.join(sorted(accepted))}"
         )
-        return f"unknown column {_shown(name)} ({remedy})"
+        return f"unknown column{'s' * (len(names) > 1)} {', '.join(shown)}{more} ({remedy})"
 
     def _records(
         self, body: io.StringIO, delimiter: str, above: int
