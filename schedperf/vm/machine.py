@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Define the guest's hardware: CPUs, nodes, memory, KVM or emulation."""
 
+import contextlib
 import os
 import re
+import select
 import subprocess
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +22,8 @@ LEAST_MEMORY = 512 << 20
 
 # The firmware takes 1.5 s with KVM in a guest.
 _PROBE_LIMIT_S = 20.0
+# QEMU prints some lines.
+_OUTPUT_BYTES = 1 << 16
 # accel/kvm/kvm-all.c of QEMU prints these, and the registers with the line "Code=" after them.
 _KVM_ERROR = re.compile(
     rb"^(?:KVM internal error|KVM: entry failed|error: kvm run failed|Code=).*", re.MULTILINE
@@ -135,26 +140,45 @@ def try_kvm(qemu: str, device: Path = Path("/dev/kvm")) -> Acceleration:
         problem = (error.strerror or str(error)).lower()
         remedy = "; join the group kvm" if isinstance(error, PermissionError) else ""
         return Acceleration(is_kvm=False, reason=f"{device}: {problem}{remedy}")
-    try:
-        tried = subprocess.run(
-            probe_command(qemu),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_PROBE_LIMIT_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        # After an internal error of KVM, QEMU stops the guest and waits.
-        cause = find_kvm_error(error.stderr or b"") or f"no end within {_PROBE_LIMIT_S:.0f} s"
+    status, output = _probe(probe_command(qemu))
+    kvm_error = find_kvm_error(output)
+    if kvm_error is not None or status is None:
+        cause = kvm_error or f"no end within {_PROBE_LIMIT_S:.0f} s"
         return Acceleration(is_kvm=False, reason=f"the firmware cannot run on {device}: {cause}")
-    if tried.returncode == 0:
+    if status == 0:
         return Acceleration(is_kvm=True, reason=None)
-    messages = [
-        line for line in tried.stderr.decode("utf-8", "replace").splitlines() if line.strip()
-    ]
+    messages = [line for line in output.decode("utf-8", "replace").splitlines() if line.strip()]
     # An assertion that fails is printed after the message that explains it.
     cause = next((line for line in messages if "error" in line or "failed" in line), "it exited")
     return Acceleration(is_kvm=False, reason=f"QEMU cannot use {device}: {cause.strip()}")
+
+
+def _probe(command: Sequence[str]) -> tuple[int | None, bytes]:
+    """Run a guest until it ends, KVM reports an error, or its time is over.
+
+    :return: exit status, None if it was killed; and what it printed to stderr
+    """
+    deadline_s = time.monotonic() + _PROBE_LIMIT_S
+    output = bytearray()
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stderr is not None
+        descriptor = process.stderr.fileno()
+        # After an internal error of KVM, QEMU stops the guest and waits.
+        while find_kvm_error(output) is None:
+            left_s = deadline_s - time.monotonic()
+            ready, _, _ = select.select([descriptor], [], [], max(0.0, left_s))
+            part = os.read(descriptor, _OUTPUT_BYTES) if ready else b""
+            output += part
+            if not ready:
+                break
+            if not part:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    return process.wait(max(0.0, deadline_s - time.monotonic())), bytes(output)
+                break
+        process.kill()
+    return None, bytes(output)
 
 
 def find_kvm_error(output: bytes | bytearray) -> str | None:

@@ -4,13 +4,15 @@
 The bundle is copied after each boot, and marked as incomplete if boots are missing.
 """
 
+import contextlib
+import fcntl
 import os
 import shlex
 import shutil
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -19,7 +21,7 @@ from schedperf.model.errors import InputError
 from schedperf.vm.guest import Event, GuestFailed, Hypervisor, KvmFailed, boot
 from schedperf.vm.images import Kernel
 from schedperf.vm.script import SHARE, Work, write_script
-from schedperf_collectors.machine.errors import RecordError
+from schedperf_collectors.machine.errors import RecordError, explain
 from schedperf_collectors.recorder.bundle import BundleWriter, check_no_partial, examine
 from schedperf_collectors.recorder.plan import MOST_RUNS
 
@@ -105,13 +107,40 @@ def bundle_path(output: Path, kernel: Kernel) -> Path:
     return output / f"{kernel.name}.tar"
 
 
+@contextlib.contextmanager
+def claimed(paths: Sequence[Path]) -> Iterator[None]:
+    """Keep other sessions from writing these bundles; a killed session keeps none.
+
+    :raises InputError: another session writes one, or its directory is not writable
+    """
+    with contextlib.ExitStack() as stack:
+        for path in paths:
+            lock = path.with_name(f"{path.name}.lock")
+            try:
+                file = stack.enter_context(lock.open("ab"))
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise InputError(
+                    f"{path}: another `schedperf vm` records it; wait for its end, or choose "
+                    "another --output"
+                ) from error
+            except OSError as error:
+                raise InputError(
+                    f"{path}: cannot be written ({explain(error)}); choose another --output"
+                ) from error
+            stack.callback(lock.unlink, missing_ok=True)
+        yield
+
+
 def record_in_guests(request: Request, hypervisor: Hypervisor, tell: Tell) -> None:
     """Make all boots; after an error the bundles have every finished boot.
 
-    :raises InputError: a guest ended twice before it finished, or its recording failed
+    :raises InputError: a guest ended twice before it finished, or its recording failed; or another
+        session writes the bundles
     :raises KvmFailed: KVM cannot run the first boot
     """
-    with tempfile.TemporaryDirectory(prefix="schedperf-vm-") as folder:
+    paths = [bundle_path(request.output, kernel) for kernel in request.kernels]
+    with claimed(paths), tempfile.TemporaryDirectory(prefix="schedperf-vm-") as folder:
         session = _Session(request, hypervisor, tell, _plain(Path(folder)))
         try:
             session.run()

@@ -3,6 +3,7 @@
 
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -101,20 +102,31 @@ def test_kvm_is_used_when_the_firmware_ran_to_its_end(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("behaviour", "cause"),
     [
-        ("echo KVM internal error. Suberror: 1 >&2; sleep 60", "KVM internal error. Suberror: 1"),
-        ("echo EAX=0 >&2; echo Code=00 66 >&2; sleep 60", "Code=00 66"),
-        ("sleep 60", "no end within 1 s"),
+        (
+            "echo KVM internal error. Suberror: 1 >&2; exec sleep 60",
+            "KVM internal error. Suberror: 1",
+        ),
+        ("echo EAX=0 >&2; echo Code=00 66 >&2; exec sleep 60", "Code=00 66"),
     ],
 )
-def test_a_kvm_that_cannot_run_an_instruction_is_not_used(
+def test_a_kvm_that_cannot_run_an_instruction_is_not_used_and_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, behaviour: str, cause: str
 ) -> None:
-    monkeypatch.setattr("schedperf.vm.machine._PROBE_LIMIT_S", 1.0)
-    found = try_kvm(
-        make_qemu(tmp_path, behaviour.replace("sleep", "exec sleep")), Path("/dev/null")
-    )
+    monkeypatch.setattr("schedperf.vm.machine._PROBE_LIMIT_S", 60.0)
+    began_s = time.monotonic()
+    found = try_kvm(make_qemu(tmp_path, behaviour), Path("/dev/null"))
+    assert time.monotonic() - began_s < 30
     assert not found.is_kvm
     assert found.reason == f"the firmware cannot run on /dev/null: {cause}"
+
+
+@pytest.mark.parametrize("behaviour", ["exec sleep 60", "exec 2>&-; exec sleep 60"])
+def test_a_firmware_that_does_not_end_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, behaviour: str
+) -> None:
+    monkeypatch.setattr("schedperf.vm.machine._PROBE_LIMIT_S", 0.5)
+    found = try_kvm(make_qemu(tmp_path, behaviour), Path("/dev/null"))
+    assert found.reason == "the firmware cannot run on /dev/null: no end within 0 s"
 
 
 @pytest.mark.system

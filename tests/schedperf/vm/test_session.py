@@ -16,7 +16,9 @@ from schedperf.vm.script import Work
 from schedperf.vm.session import (
     News,
     Request,
+    bundle_path,
     check_bundles,
+    claimed,
     keep_bundle,
     mark_incomplete,
     plan_boots,
@@ -69,6 +71,21 @@ def record(request: Request, hypervisor: Hypervisor) -> list[News]:
     news: list[News] = []
     record_in_guests(request, hypervisor, news.append)
     return news
+
+
+def test_two_sessions_do_not_write_the_same_bundles(
+    request_of: Any, make_hypervisor: MakeHypervisor, well: str
+) -> None:
+    request = request_of(1)
+    paths = [bundle_path(request.output, kernel) for kernel in request.kernels]
+    with claimed(paths[1:]), pytest.raises(InputError) as refused:
+        record(request, make_hypervisor(well))
+    assert str(refused.value).startswith(f"{paths[1]}: another `schedperf vm` records it; wait")
+    assert list(request.output.iterdir()) == []
+    # The file of a killed session is no obstacle.
+    paths[0].with_name("tip.tar.lock").touch()
+    record(request, make_hypervisor(well))
+    assert sorted(request.output.iterdir()) == sorted(paths)
 
 
 def test_kernels_are_booted_in_abba_order_each_boot_a_turn_of_one_session(
