@@ -3,6 +3,7 @@
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from schedperf.bundle.tar import Archive, Member
@@ -53,6 +54,19 @@ class Contents:
             self._actual[name] = hashlib.sha256(content).hexdigest()
         self._check(name)
         return content
+
+    def read_ends(self, name: str, head: int, tail: int) -> tuple[bytes, bytes]:
+        """Return the first and the last bytes of a member that is longer than both together.
+
+        :raises BundleError: as :meth:`read`
+        """
+        member = self._member(name, None)
+        self.sha256(name)
+        self._check(name)
+        end = member.offset + member.bytes
+        first = replace(member, bytes=head)
+        last = replace(member, offset=end - tail, bytes=tail)
+        return self._archive.read(first), self._archive.read(last)
 
     def extract(self, name: str, folder: Path, limit: int | None = None) -> Path:
         """Copy a member's bytes to a new file, a chunk at a time.

@@ -130,6 +130,15 @@ class Bundle:
         """Return a member as text; bytes that are not UTF-8 become U+FFFD."""
         return self.read(name, limit).decode(errors="replace")
 
+    def read_ends(self, name: str, head: int, tail: int) -> str:
+        """Return the first and last bytes of a long member as text, in whole lines.
+
+        :raises BundleError: as :meth:`read`
+        """
+        first, last = self._contents.read_ends(name, head, tail)
+        text = first[: first.rfind(b"\n") + 1] + last.partition(b"\n")[2]
+        return text.decode(errors="replace")
+
     def broken_members(self) -> tuple[str, ...]:
         """Read every member and return the names of those that do not match their checksum."""
         return tuple(name for name in self.names() if not self._contents.is_intact(name))

@@ -58,6 +58,7 @@ from schedperf.model.verdict import (
     reason_of,
     undecided,
 )
+from schedperf.runs.printed import has_gap
 from schedperf.runs.side import Side, name_sides
 from schedperf.runs.values import RunValues, df_run_values, records
 from schedperf.stats import KEY, JudgedRow, Result, compare_runs
@@ -449,7 +450,7 @@ def _caveats_of_runs(side: Side) -> Iterator[Caveat]:
         more = ", …" if len(names) > MOST_PROCESSES else ""
         listed = f"{', '.join(names[:MOST_PROCESSES])}{more}"
         yield caveat("left-behind", side=side.name, count=len(left), names=listed)
-    cut = [run.folder for run in runs if run.output_left_out]
+    cut = [run.folder for run in runs if has_gap(side, run)]
     if cut:
         yield caveat("output-left-out", side=side.name, count=len(cut), first=cut[0])
 

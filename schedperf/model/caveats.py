@@ -47,8 +47,8 @@ TEXTS: Mapping[str, str] = {
     "({names}); the profile includes it",
     "left-behind": "the workload of {side} left processes running after {count:run} ({names}); "
     "their CPU time is not measured",
-    "output-left-out": "the output of {count:run} of {side} is incomplete: the recorder kept its "
-    "beginning and its end; first: {first}",
+    "output-left-out": "the output of {count:run} of {side} is incomplete: only its beginning and "
+    "end are read; first: {first}",
     "no-number": "{count:run} of {side} printed no number that a benchmark parser or a --metric "
     "rule reads; first: {first}",
 }

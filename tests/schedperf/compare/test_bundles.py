@@ -230,6 +230,17 @@ class TestCaveats:
         expected = caveat("output-left-out", side="new", count=1, first="boots/0/runs/000")
         assert expected in found.caveats
 
+    def test_output_that_an_earlier_recorder_kept_whole(self, compared: Compare) -> None:
+        first, *others = slower()
+        header = "Running in process mode with 1 groups using 40 file descriptors each\n"
+        middle = "".join(f"line {number:>93}\n" for number in range(200_000))
+        long = {**first, "stdout": f"{header}{middle}Time: {first['time_s']}\n"}
+        found = compared({"runs": runs(*TIMES)}, {"runs": [long, *others]})
+        expected = caveat("output-left-out", side="new", count=1, first="boots/0/runs/000")
+        assert expected in found.caveats
+        [row] = [row for row in found.rows if row.metric == "hackbench time"]
+        assert row.n_new == len(slower())
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Anything(SectionData):
