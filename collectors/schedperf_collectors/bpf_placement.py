@@ -87,7 +87,7 @@ def bpf_placement(capture: Capture) -> Generator[str, None, str]:
     except Unavailable as error:
         if os.geteuid() != 0:
             raise Skipped(error.reason, error.remedy or "run as root") from error
-        yield from capture_with_perf(capture, machine, error.reason)
+        yield from capture_with_perf(capture, machine, error.reason, error.remedy)
         return f"recorded with perf, because BPF is not available: {error.say()}"
     with contextlib.closing(tracepoints):
         return (yield from _capture_with_bpf(system, capture.folder, machine, tracepoints))

@@ -16,6 +16,7 @@ they have their debugfs names.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping, Sequence
 
@@ -75,13 +76,22 @@ def capture_sched_debug(system: System, capture: Capture) -> None:
         remedy = "run `mount -t debugfs none /sys/kernel/debug` as root"
         raise Skipped(f"{DEBUG_SCHED} does not exist", remedy)
     record["missing"] = settings.missing
+    if not settings.is_any and settings.missing:
+        # Kernel lockdown hides debugfs even from root.
+        remedy = "run as root" if os.geteuid() else "boot without kernel lockdown"
+        reason = next(iter(settings.missing.values()))
+        raise Skipped(f"no setting is readable: {reason}", remedy)
     (capture.folder / "sched_debug.json").write_text(json.dumps(record, indent=1) + "\n")
 
 
 class _Settings:
-    """The settings of one machine, and why some could not be read."""
+    """The settings of one machine, and why some could not be read.
+
+    :ivar is_any: at least one was read
+    """
 
     def __init__(self, system: System) -> None:
+        self.is_any = False
         self.missing: dict[str, str] = {}
         self._system = system
         self._files = ValueFiles(system)
@@ -158,6 +168,7 @@ class _Settings:
                     self.missing[f"{where}/{name}".strip("/")] = reason
                 else:
                     settings[name] = value
+        self.is_any |= bool(settings)
         return settings
 
 

@@ -34,6 +34,16 @@ def domains(cpus: range, name: str, cost: int = 0) -> dict[str, str]:
     return files
 
 
+def test_debugfs_that_not_even_root_may_read_is_skipped(
+    make_system: MakeSystem, capture: Capture
+) -> None:
+    system = make_system({f"{DEBUG}/verbose": ""})
+    with pytest.raises(Skipped, match="no setting is readable: ") as skipped:
+        capture_sched_debug(system, capture)
+    assert skipped.value.remedy in {"run as root", "boot without kernel lockdown"}
+    assert list(capture.folder.iterdir()) == []
+
+
 def test_settings_that_host_json_has_are_not_here(
     make_system: MakeSystem, capture: Capture
 ) -> None:

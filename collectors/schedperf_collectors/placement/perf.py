@@ -66,23 +66,27 @@ NOT_CARRIED = {
 }
 
 
-def capture_with_perf(capture: Capture, machine: Machine, reason: str) -> Iterator[str]:
+def capture_with_perf(
+    capture: Capture, machine: Machine, reason: str, remedy: str = ""
+) -> Iterator[str]:
     """Record the tracepoints around a run and write placement.json.
 
     Options: perf (the program) and perf_limit, after which it stops ("64M").
 
     :param reason: why BPF cannot be used, one line
+    :param remedy: what makes BPF usable; "" if that is not known
     :raises Skipped: perf cannot be used either
     :raises PerfFailed: perf ended with an error
     :raises BadPerfData: the file that perf wrote cannot be read
     """
     program = capture.options.get("perf", "perf")
     if shutil.which(program) is None:
-        raise Skipped(f"{reason}; perf is not on the PATH", "install linux-perf")
+        perf = "apt-get install linux-perf"
+        raise Skipped(f"{reason}; perf: not on the PATH", remedy or perf)
     tracepoints, programs = find_tracepoints(System())
     if not tracepoints:
         refused = next(iter(programs.values()))["reason"]
-        raise Skipped(f"{reason}; perf cannot read tracepoints: {refused}", as_root())
+        raise Skipped(f"{reason}; perf cannot read tracepoints: {refused}", remedy or as_root())
     path = capture.folder / "perf.data"
     limit = capture.options.get("perf_limit", FILE_LIMIT)
     command = [program, *record_options(tracepoints, machine, limit), "-o", str(path)]
