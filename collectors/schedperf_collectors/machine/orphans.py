@@ -58,32 +58,39 @@ class _Process:
     began_ticks: int
 
 
-def adopt_orphans() -> None:
-    """Become the parent of all descendants whose parent ends."""
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+def adopt_orphans(*, adopts: bool = True) -> None:
+    """Become the parent of all descendants whose parent ends; or no longer."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, int(adopts), 0, 0, 0)
 
 
-def end_with_parent(parent: int) -> None:
-    """Ask for SIGTERM when the parent dies; called in a new child.
+def end_with_parent(parent: int, signum: int = signal.SIGTERM) -> None:
+    """Ask for a signal when the parent dies; called in a new child.
 
     :param parent: its process number; the child is ended if the parent is already gone
     """
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(signum), 0, 0, 0)
     if os.getppid() != parent:
-        os._exit(128 + signal.SIGTERM)
+        os._exit(128 + signum)
 
 
-def end_orphans(began: Moment, group: int) -> tuple[str, ...]:
+def end_orphans(
+    began: Moment, group: int | None = None, until: Moment | None = None
+) -> tuple[str, ...]:
     """Kill and reap this process's children that began after a moment, and theirs in turn.
 
     :param group: process group that is killed already; its members are reaped, and not named
+    :param until: children that began after this moment stay
     :return: names of the others that were still running, in the order of their numbers; with
         "(still running)" if they could not be killed, e.g. those of another user
     """
     named: dict[int, str] = {}
     deadline = time.monotonic() + _END_LIMIT_S
     while True:
-        orphans = [each for each in _children() if began.precedes(each)]
+        orphans = [
+            each
+            for each in _children()
+            if began.precedes(each) and not (until is not None and until.precedes(each))
+        ]
         if not orphans or time.monotonic() > deadline:
             left = {orphan.pid for orphan in orphans if orphan.state != "Z"}
             marks = {pid: " (still running)" if pid in left else "" for pid in named}

@@ -8,6 +8,7 @@ that process (cgroup, CPU mask, environment, nice value, limits) apply to the co
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import signal
 import socket
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Callable
 
 from schedperf_collectors.machine.errors import Interrupted, RecordError
-from schedperf_collectors.machine.orphans import Moment, end_orphans
+from schedperf_collectors.machine.orphans import Moment, end_orphans, end_with_parent
 from schedperf_collectors.machine.signals import signals
 from schedperf_collectors.machine.system import last_line
 
@@ -114,7 +115,12 @@ def start(
         moment = Moment.now()
         began_s = time.monotonic()
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            start_new_session=True,
+            preexec_fn=_end_with_recorder(),  # noqa: PLW1509 # prctl(2) only
         )
     on_start(cgroup or ())
     return Running(process, began_s, cgroup, moment)
@@ -137,6 +143,7 @@ def _start_after(
                 stdout=out,
                 stderr=err,
                 start_new_session=True,
+                preexec_fn=_end_with_recorder(),  # noqa: PLW1509 # prctl(2) only
             )
         moment = Moment.now()
         problem = _await_setup(process, ours)
@@ -156,6 +163,12 @@ def _start_after(
     status = reap(Running(process, time.monotonic(), cgroup, moment)).status
     signals.check()
     raise SetupFailed(problem or say_status(status) + last_words(Path(err.name)))
+
+
+def _end_with_recorder() -> Callable[[], None]:
+    # A recorder that is killed cannot end its command. Only the leader of the group gets the
+    # signal; what the leader has started ends if it waits for it.
+    return functools.partial(end_with_parent, os.getpid(), signal.SIGKILL)
 
 
 def _await_setup(process: subprocess.Popen[bytes], ours: socket.socket) -> str | None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from schedperf_collectors.machine.errors import RecordError
+from schedperf_collectors.machine.orphans import Moment, end_orphans
 from schedperf_collectors.machine.process import SetupFailed, reap, run_shell, start
 from schedperf_collectors.machine.signals import signals
 from schedperf_collectors.recorder.bundle import BundleWriter, check_output
@@ -77,7 +78,7 @@ def ab(
     with signals, Staging() as staging, Journal(tunables, journal_folder()) as journal:
         usable, dropped, counts = settle(request, chosen, staging, progress)
         plan = plan_ab(request.points, counts, request.seed)
-        machine = Machine(tunables, progress)
+        machine = Machine(tunables, progress, journal)
         groups = _Groups(journal)
         session = Session(
             request,
@@ -114,32 +115,52 @@ class _Groups:
 class Machine:
     """The machine's tunables, which a setup may change for the time of one run."""
 
-    def __init__(self, tunables: Tunables, progress: Progress) -> None:
+    def __init__(self, tunables: Tunables, progress: Progress, journal: Journal) -> None:
         self._tunables = tunables
         self._progress = progress
+        self._journal = journal
         self._stuck: set[Path] = set()
         self._told: set[Path] = set()
+        self._told_left: set[tuple[str, str]] = set()
 
     @contextlib.contextmanager
     def with_setting(self, setting: Setting) -> Iterator[None]:
-        """Check the tunables; at the end of the block, restore those that changed in it.
+        """Check the tunables; at the end of the block, undo the setting.
+
+        The teardown runs, processes that the setup left are killed, and tunables that changed in
+        the block are restored.
 
         :raises RecordError: an earlier run changed a tunable that cannot be restored
         """
         before = {**self._tunables, **self._check()}
+        began = Moment.now()
+        self._journal.begin_setting(setting.name, setting.teardown)
         try:
             yield
         finally:
+            # What a teardown starts is to stay, e.g. a service that the setup stopped.
+            until = Moment.now()
             if setting.teardown:
                 problem = run_shell(setting.teardown, TEARDOWN_LIMIT_S)
                 if problem is not None:
                     self._progress.warn(
                         f"teardown of {setting.name} failed: {problem}; undo its setup by hand"
                     )
+            self._tell_left(setting.name, end_orphans(began, until=until))
             for path, now in restore_tunables(before).items():
                 undo = say_undo(path, before[path], now)
                 self._progress.warn(f"{path}: could not be restored; undo it with: {undo}")
                 self._stuck.add(path)
+            self._journal.end_setting()
+
+    def _tell_left(self, side: str, names: Sequence[str]) -> None:
+        shown = ", ".join(dict.fromkeys(names))
+        if names and (side, shown) not in self._told_left:
+            self._told_left.add((side, shown))
+            self._progress.warn(
+                f"the setup of {side} left {len(names)} process(es) running: {shown}; the "
+                "recorder kills them after each run; end them in the teardown"
+            )
 
     def _check(self) -> Tunables:
         """Return the tunables that differ from the start of the recording, as they are now."""

@@ -49,6 +49,14 @@ def all_cgroups() -> set[Path]:
     return {Path(folder) for mount in cgroup_mounts() for folder, _, _ in os.walk(mount.point)}
 
 
+def is_empty(folder: Path) -> bool:
+    """Return whether no process is in a control group or those below it."""
+    try:
+        return not any(path.read_text().strip() for path in folder.rglob("cgroup.procs"))
+    except OSError:
+        return False
+
+
 def cgroup_folders(lines: Collection[str]) -> set[Path]:
     """Return the directories of the control groups in /proc/PID/cgroup.
 

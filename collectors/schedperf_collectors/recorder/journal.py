@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Remember what ``ab`` has to undo, so that the next command can tell what a killed one left.
 
-While ``ab`` runs, a file in /run has the tunables before the first setup and the control groups
-that setups created, one JSON object per line. The file is locked. The kernel drops the lock of a
-killed process; the next command finds the file and compares it with the machine. A reboot removes
-the file together with what it describes.
+While ``ab`` runs, a file in /run has the tunables and control groups before the first setup, the
+control groups that setups created and the teardown that is due, one JSON object per line. The file
+is locked. The kernel drops the lock of a killed process; the next command finds the file and
+compares it with the machine. A reboot removes the file together with what it describes.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
+from schedperf_collectors.recorder.control_groups import all_cgroups, is_empty
 from schedperf_collectors.recorder.tunables import Tunables, changed_tunables, say_undo
 
 # Longer files are not ours: 100,000 tunables have some 10 MB.
@@ -66,12 +67,21 @@ class Journal:
         """Remember a control group that a setup created."""
         self._write({"cgroup": str(folder)})
 
+    def begin_setting(self, side: str, teardown: str) -> None:
+        """Remember that a setup is about to run, and what undoes it."""
+        self._write({"setting": side, "teardown": teardown})
+
+    def end_setting(self) -> None:
+        """Remember that the last setting is undone."""
+        self._write({"setting": None})
+
     def _open(self, path: Path) -> None:
         # An unlocked journal is one of a killed process, so it gets its name when it is locked.
         hidden = path.with_suffix(".new")
         self._file = hidden.open("w", encoding="utf-8")
         fcntl.flock(self._file, fcntl.LOCK_EX)
         self._write({"tunables": {str(name): text for name, text in self._tunables.items()}})
+        self._write({"cgroups": sorted(map(str, all_cgroups()))})
         hidden.rename(path)
 
     def _write(self, line: Mapping[str, object]) -> None:
@@ -116,18 +126,35 @@ def _examine(path: Path) -> list[str]:
 
 
 def _commands(content: bytes) -> Iterator[tuple[str, str]]:
-    groups = []
+    # What is left, and the command that undoes it.
+    groups: set[Path] = set()
+    before: frozenset[str] | None = None
+    side = teardown = None
     for line in content.splitlines():
         entry = json.loads(line)
         if "cgroup" in entry:
-            groups.append(Path(entry["cgroup"]))
-            continue
-        before = {Path(name): str(text) for name, text in entry["tunables"].items()}
-        for path, now in changed_tunables(before).items():
-            yield f"{path} changed", say_undo(path, before[path], now)
-    for group in sorted(groups, key=lambda group: len(group.parts), reverse=True):
+            groups.add(Path(entry["cgroup"]))
+        elif "cgroups" in entry:
+            before = frozenset(entry["cgroups"])
+        elif "setting" in entry:
+            side, teardown = entry["setting"], entry.get("teardown")
+        else:
+            yield from _changed({Path(name): str(text) for name, text in entry["tunables"].items()})
+    if side and teardown:
+        # A longer script does not fit into a line.
+        undo = str(teardown) if str(teardown).isprintable() else f"the script of --{side}-teardown"
+        yield f"the setting of {side}, whose teardown did not run", undo
+    if side and before is not None:
+        # A setup that was killed may have created more than is known of it.
+        groups |= {path for path in all_cgroups() if str(path) not in before and is_empty(path)}
+    for group in sorted(groups, key=lambda group: (-len(group.parts), group)):
         if group.is_dir():
             yield f"the control group {group}", _say_removal(group)
+
+
+def _changed(before: Tunables) -> Iterator[tuple[str, str]]:
+    for path, now in changed_tunables(before).items():
+        yield f"{path} changed", say_undo(path, before[path], now)
 
 
 def _say_removal(group: Path) -> str:

@@ -1,18 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Tunables of the machine that a setup may change: read them, find changes and restore them.
 
-These are the writable files below ``kernel`` and ``vm`` of /proc/sys, ``sched`` of debugfs, and the
-settings of transparent huge pages, of CPU frequencies, of idle states and of CPUs that are online.
+These are the writable files below ``kernel`` and ``vm`` of /proc/sys, ``sched`` of debugfs, the
+settings of transparent huge pages, KSM, CPU frequencies, idle states, work queues, I/O schedulers
+and of CPUs that are online, and the CPU settings of control groups.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import json
 import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+from schedperf_collectors.recorder.control_groups import all_cgroups
 
 # All writable files below these directories.
 _TREES = (
@@ -21,12 +26,15 @@ _TREES = (
     "sys/kernel/debug/sched",
     "sys/kernel/mm/transparent_hugepage",
 )
+DEBUGFS = Path("/sys/kernel/debug")
 # In the order of restoring: settings of a CPU exist only while it is online, and a governor only
 # with its driver.
 _PATTERNS = (
     "sys/devices/system/cpu/smt/control",
     "sys/devices/system/cpu/cpu*/online",
     "sys/devices/system/cpu/cpu*/cpuidle/state*/disable",
+    "sys/devices/system/cpu/cpu*/power/pm_qos_resume_latency_us",
+    "sys/devices/system/cpu/cpuidle/current_governor",
     "sys/devices/system/cpu/intel_pstate/status",
     "sys/devices/system/cpu/intel_pstate/[mn]*",
     "sys/devices/system/cpu/amd_pstate/status",
@@ -34,6 +42,32 @@ _PATTERNS = (
     "sys/devices/system/cpu/cpufreq/policy*/scaling_governor",
     "sys/devices/system/cpu/cpufreq/policy*/scaling_m*_freq",
     "sys/devices/system/cpu/cpufreq/policy*/energy_performance_preference",
+    "sys/devices/system/clocksource/clocksource*/current_clocksource",
+    "sys/devices/virtual/workqueue/cpumask",
+    "sys/devices/virtual/workqueue/*/cpumask",
+    "sys/devices/virtual/workqueue/*/nice",
+    "sys/devices/virtual/workqueue/*/affinity_scope",
+    "sys/devices/virtual/workqueue/*/affinity_strict",
+    "sys/block/*/queue/scheduler",
+    "sys/kernel/mm/ksm/run",
+    "sys/kernel/mm/lru_gen/enabled",
+    "sys/kernel/mm/numa/demotion_enabled",
+)
+# Of each control group, version 2 and version 1.
+_OF_CGROUPS = (
+    "cpu.weight",
+    "cpu.max",
+    "cpu.max.burst",
+    "cpu.idle",
+    "cpu.uclamp.min",
+    "cpu.uclamp.max",
+    "cpuset.cpus",
+    "cpuset.mems",
+    "cpuset.cpus.partition",
+    "cpu.shares",
+    "cpu.cfs_period_us",
+    "cpu.cfs_quota_us",
+    "cpuset.sched_load_balance",
 )
 
 # The kernel itself writes these, or they are commands.
@@ -54,6 +88,9 @@ _RANDOM = "proc/sys/kernel/random"
 # `always [madvise] never`, and `none (voluntary) full` in debugfs.
 _CHOICE = re.compile(r"(?:^|\s)[\[(](\S+)[\])](?=\s|$)")
 
+# `root invalid (Cpu list in cpuset.cpus not exclusive)` and `default (cache)`.
+_FIRST_WORD = frozenset({"cpuset.cpus.partition", "affinity_scope"})
+
 # Two limits of one frequency cannot be restored in every order.
 _PASSES = 2
 
@@ -65,7 +102,47 @@ def read_tunables(root: Path = Path("/")) -> dict[Path, str]:
 
     :param root: where /proc and /sys are
     """
-    return {path: text for path in _candidates(root) if (text := _read(path, root)) is not None}
+    hidden = _read_hidden_debugfs() if root == Path("/") else {}
+    found = {path: text for path in _candidates(root) if (text := _read(path, root)) is not None}
+    return {**hidden, **found}
+
+
+def _read_hidden_debugfs() -> dict[Path, str]:
+    """Return the tunables of debugfs where it is not mounted: a setup may mount it.
+
+    A child process with a mount namespace of its own reads them.
+    """
+    if os.geteuid() != 0 or (DEBUGFS / "sched").is_dir():
+        return {}
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.close(read)
+            with open(write, "w", encoding="utf-8") as file:  # noqa: PTH123 # a descriptor
+                json.dump(_read_privately(), file)
+        finally:
+            os._exit(0)
+    os.close(write)
+    with open(read, encoding="utf-8") as file:  # noqa: PTH123 # a descriptor
+        content = file.read()
+    os.waitpid(child, 0)
+    return {Path(name): text for name, text in json.loads(content or "{}").items()}
+
+
+def _read_privately() -> dict[str, str]:
+    libc = ctypes.CDLL(None, use_errno=True)
+    # From sched.h and sys/mount.h.
+    new_mounts, private = 0x00020000, 0x4000 | (1 << 18)
+    if libc.unshare(new_mounts) or libc.mount(b"none", b"/", None, private, None):
+        return {}
+    if libc.mount(b"none", os.fsencode(DEBUGFS), b"debugfs", 0, None):
+        return {}
+    root = Path("/")
+    paths = [
+        Path(folder, name) for folder, _, names in os.walk(DEBUGFS / "sched") for name in names
+    ]
+    return {str(path): text for path in paths if (text := _read(path, root)) is not None}
 
 
 def changed_tunables(before: Tunables) -> dict[Path, str]:
@@ -117,6 +194,8 @@ def words_to_write(path: Path, before: str, now: str) -> list[str]:
     if path.match("sched/features"):
         present = set(now.split())
         return [word for word in before.split() if word not in present]
+    if path.name in _FIRST_WORD:
+        return before.split()[:1]
     choice = None if "proc" in path.parts else _CHOICE.search(before)
     return [choice[1] if choice else before]
 
@@ -127,6 +206,9 @@ def _candidates(root: Path) -> Iterator[Path]:
             yield from (Path(folder, name) for name in sorted(names))
     for pattern in _PATTERNS:
         yield from sorted(root.glob(pattern))
+    if root == Path("/"):
+        for group in sorted(all_cgroups()):
+            yield from (group / name for name in _OF_CGROUPS if (group / name).exists())
 
 
 def _read(path: Path, root: Path) -> str | None:

@@ -14,6 +14,7 @@ import pytest
 from schedperf.bundle.open import open_bundle
 from schedperf_collectors.machine.errors import RecordError
 from schedperf_collectors.recorder.ab import Machine, Setting, differing_paths
+from schedperf_collectors.recorder.journal import Journal
 from schedperf_collectors.recorder.progress import Progress
 
 pytestmark = pytest.mark.system
@@ -167,13 +168,34 @@ def test_a_killed_recording_is_told_by_the_next_command(
     assert "killed" not in recorder("record", "-o", "t.tar", *QUICK, "--", "true").stderr
 
 
+def test_what_a_setup_leaves_running_ends_after_its_teardown_and_what_that_starts_stays(
+    recorder: Any,
+) -> None:
+    setup = "setsid sleep 7535 & echo $! >>left"
+    # The process of the setup still runs, so that a teardown can end it in its own way.
+    teardown = "kill -0 $(tail -n1 left); setsid sleep 7536 >/dev/null 2>&1 & echo $! >>service"
+    done = recorder(
+        "ab", "-o", "s", *QUICK, "--new-setup", setup, "--new-teardown", teardown, "--", "true"
+    )
+    assert done.returncode == 0, done.stderr
+    [line] = [line for line in done.stderr.splitlines() if "warning" in line]
+    assert "the setup of new left 1 process(es) running: sleep; " in line
+    for pid in (recorder.folder / "left").read_text().split():
+        assert not Path("/proc", pid).exists()
+    started = [int(pid) for pid in (recorder.folder / "service").read_text().split()]
+    # Two runs and the capture of host.json.
+    assert len(started) == 3
+    for pid in started:
+        os.kill(pid, signal.SIGKILL)
+
+
 def test_a_setting_that_stays_ends_the_recording(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     value = tmp_path / "value"
     value.write_text("1\n")
     side = Setting(name="new", path=tmp_path, label=None, setup="", teardown="")
-    machine = Machine({value: "1"}, Progress())
+    machine = Machine({value: "1"}, Progress(), Journal({}, None))
     with machine.with_setting(side):
         value.write_text("2\n")
     assert value.read_text() == "1\n"
@@ -192,7 +214,7 @@ def test_a_setting_that_something_else_changes_is_told_once_and_left(
 ) -> None:
     value = tmp_path / "value"
     value.write_text("1\n")
-    machine = Machine({value: "1"}, Progress())
+    machine = Machine({value: "1"}, Progress(), Journal({}, None))
     value.write_text("2\n")
     side = Setting(name="new", path=tmp_path, label=None, setup="", teardown="")
     for _ in range(2):

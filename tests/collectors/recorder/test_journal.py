@@ -7,6 +7,7 @@ import os
 import signal
 import stat
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -14,13 +15,22 @@ import pytest
 from schedperf_collectors.recorder.journal import Journal, say_left_over
 
 
-def leave(folder: Path, value: Path, group: Path | None = None) -> None:
-    """Write the journal of a recording that is killed after its setup."""
+def leave(
+    folder: Path, value: Path, group: Path | None = None, settings: Sequence[str] = ()
+) -> None:
+    """Write the journal of a recording that is killed after its setup.
+
+    :param settings: teardown of each setting that began; all but the last have ended
+    """
     child = os.fork()
     if child == 0:
         with Journal({value: "1"}, folder) as journal:
             if group is not None:
                 journal.note_group(group)
+            for number, teardown in enumerate(settings):
+                if number:
+                    journal.end_setting()
+                journal.begin_setting("new", teardown)
             os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(child, 0)
 
@@ -59,6 +69,43 @@ def test_control_groups_that_are_left_are_told_the_deepest_first(
     assert f"undo it with: rmdir '{inner}' (or" in line
     inner.rmdir()
     assert say_left_over(folder) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "undo"),
+    [
+        (["true"], ["true"]),
+        (["true", "kill $(cat pid)"], ["kill $(cat pid)"]),
+        (["true", ""], []),
+        (["a\nb"], ["the script of --new-teardown"]),
+    ],
+)
+def test_a_teardown_that_did_not_run_is_told(
+    tmp_path: Path, value: Path, settings: list[str], undo: list[str]
+) -> None:
+    value.write_text("1\n")
+    folder = tmp_path / "journals"
+    leave(folder, value, settings=settings)
+    lines = say_left_over(folder)
+    assert [line.partition("undo it with: ")[2].partition(" (or")[0] for line in lines] == undo
+    assert all("left the setting of new, whose teardown did not run; " in line for line in lines)
+
+
+def test_empty_control_groups_of_a_setup_that_was_killed_are_told(
+    tmp_path: Path, value: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    value.write_text("1\n")
+    before, empty, used = (tmp_path / name for name in ("before", "empty", "used"))
+    groups = {before}
+    monkeypatch.setattr("schedperf_collectors.recorder.journal.all_cgroups", lambda: groups)
+    folder = tmp_path / "journals"
+    leave(folder, value, settings=["", ""])
+    for group, processes in ((before, ""), (empty, ""), (used, "1\n")):
+        group.mkdir()
+        (group / "cgroup.procs").write_text(processes)
+        groups.add(group)
+    [line] = say_left_over(folder)
+    assert f"left the control group {empty}; undo it with: rmdir {empty} (or" in line
 
 
 def test_a_recording_that_runs_is_not_told_and_leaves_no_journal(

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from schedperf_collectors.recorder.control_groups import all_cgroups
 from schedperf_collectors.recorder.tunables import (
     changed_tunables,
     read_tunables,
@@ -83,6 +85,8 @@ def test_what_is_gone_is_no_change(root: Path) -> None:
         ("/proc/sys/kernel/core_pattern", "|/bin/x [p] (y)", "core", ["|/bin/x [p] (y)"]),
         ("/proc/sys/kernel/printk", "4\t4\t1\t7", "1\t4\t1\t7", ["4\t4\t1\t7"]),
         ("/proc/sys/vm/overcommit_memory", "", "1", [""]),
+        ("/sys/devices/virtual/workqueue/a/affinity_scope", "default (cache)", "", ["default"]),
+        ("/sys/fs/cgroup/a/cpuset.cpus.partition", "root invalid (x)", "member", ["root"]),
     ],
 )  # fmt: skip
 def test_a_file_is_written_in_the_form_that_the_kernel_takes(
@@ -107,6 +111,27 @@ def test_the_values_of_this_kernel_are_read() -> None:
     assert not any(name.endswith("/ns_last_pid") for name in names)
     assert not any(name.startswith("/proc/sys/kernel/random/") for name in names)
     assert changed_tunables(read_tunables()) == {}
+
+
+@pytest.mark.system
+def test_settings_of_control_groups_that_exist_are_read() -> None:
+    names = {path.name for path in read_tunables()}
+    weights = [path for path in all_cgroups() if (path / "cpu.shares").exists()]
+    if not weights or os.geteuid() != 0:
+        pytest.skip("needs root and control groups with the controller cpu (version 1)")
+    assert "cpu.shares" in names
+
+
+@pytest.mark.system
+@pytest.mark.alone
+def test_debugfs_is_read_where_a_setup_may_mount_it() -> None:
+    tests = "! mountpoint -q /sys/kernel/debug && unshare -m sh -c '"
+    tests += "mount -t debugfs none /sys/kernel/debug && cat /sys/kernel/debug/sched/features'"
+    if subprocess.run(["sh", "-c", tests], capture_output=True, check=False).returncode:
+        pytest.skip("needs debugfs that is readable and not mounted")
+    path = Path("/sys/kernel/debug/sched/features")
+    assert "PLACE_LAG" in read_tunables()[path]
+    assert not path.exists()
 
 
 @pytest.mark.system
