@@ -5,6 +5,7 @@ Exit status: what the subcommand returns · 2 usage, input or internal error, on
 line on stderr · 4 not comparable · 130 interrupted · 141 stdout was closed by its reader.
 """
 
+import errno
 import importlib.util
 import os
 import pkgutil
@@ -38,6 +39,10 @@ _NOBODY_READS = 128 + signal.SIGPIPE
 
 # Similarity from which a name is suggested: "rums" and "runs" have 0.75, "alpha" and "all" 0.5.
 _NEAREST = 0.7
+
+# A file of unknown name may be a temporary one.
+_OUT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_MORE_SPACE = "free space, or set TMPDIR to a larger file system"
 
 _HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 _COLOURS = {"auto": None, "always": True, "never": False}
@@ -213,7 +218,8 @@ def _explain(error: Exception) -> int:
     if isinstance(error, OSError) and error.strerror:
         _settle_stdout()
         where = f"{error.filename}: " if error.filename else ""
-        return _report(f"error: {where}{error.strerror.lower()}", _TROUBLE)
+        remedy = f"; {_MORE_SPACE}" if error.errno in _OUT_OF_SPACE else ""
+        return _report(f"error: {where}{error.strerror.lower()}{remedy}", _TROUBLE)
     problem = f"{type(error).__name__}: {error}"
     return _report(f"internal error: {problem}; run again with --debug", _TROUBLE)
 

@@ -138,10 +138,11 @@ def _open_to_append(path: Path) -> IO[str]:
         # A surrogate in a captured name must not make the report fail.
         return path.open("a", encoding="utf-8", errors="backslashreplace")
     except OSError as error:
-        raise _cannot_be_written(path, error) from None
+        raise cannot_be_written(path, error) from None
 
 
-def _cannot_be_written(path: Path, error: OSError) -> InputError:
+def cannot_be_written(path: Path, error: OSError) -> InputError:
+    """Return the error for an output file."""
     problem = (error.strerror or str(error)).lower()
     return InputError(f"{path}: cannot be written ({problem}); choose another path")
 
@@ -180,4 +181,4 @@ def _naming(stream: IO[str]) -> Iterator[None]:
         # Closing flushes the rest, which fails again and would hide this error.
         with Path(os.devnull).open("wb") as nowhere:
             os.dup2(nowhere.fileno(), stream.fileno())
-        raise _cannot_be_written(Path(stream.name), error) from None
+        raise cannot_be_written(Path(stream.name), error) from None

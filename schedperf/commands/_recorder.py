@@ -15,16 +15,25 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
 import click
 
 from schedperf.commands._zipapp import write_zipapp
-from schedperf_collectors.machine.orphans import end_with_parent
+from schedperf.model.errors import InputError
+from schedperf_collectors.machine.errors import LARGER_TMPDIR, OUT_OF_SPACE, explain
+from schedperf_collectors.machine.orphans import (
+    Moment,
+    adopt_orphans,
+    end_orphans,
+    end_with_parent,
+)
 from schedperf_collectors.machine.process import signal_name
 from schedperf_collectors.recorder.bundle import Names
 from schedperf_collectors.recorder.cli import side_path
+from schedperf_collectors.recorder.journal import journal_folder, say_left_over
 from schedperf_collectors.recorder.options import COMMANDS, make_parser
 
 _SYSTEM_PYTHON = "/usr/bin/python3"
@@ -35,6 +44,18 @@ _VERSION_LIMIT_S = 10.0
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 Invoke = Callable[[Sequence[str]], int]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Ended:
+    """The end of the recorder.
+
+    :param left: names of processes that it left running, because it was killed; they are killed
+    """
+
+    pid: int
+    status: int
+    left: Sequence[str]
 
 
 class RecorderCommand(click.Command):
@@ -99,10 +120,17 @@ def run_doctor(arguments: Sequence[str]) -> int:
 
 @contextlib.contextmanager
 def _zipapp() -> Iterator[list[str]]:
-    """Write the recorder's file; yield the command that runs it."""
+    """Write the recorder's file; yield the command that runs it.
+
+    :raises InputError: there is no space for it
+    """
     with tempfile.TemporaryDirectory(prefix="schedperf-") as folder:
         path = Path(folder, "schedperf")
-        write_zipapp(path)
+        try:
+            write_zipapp(path)
+        except OSError as error:
+            remedy = LARGER_TMPDIR if error.errno in OUT_OF_SPACE else "set TMPDIR to another one"
+            raise InputError(f"{Path(folder).parent}: {explain(error)}; {remedy}") from error
         # Isolated: PYTHONPATH belongs to this program, and the other Python may be older.
         yield [system_python(), "-I", str(path)]
 
@@ -128,8 +156,11 @@ def _wait(
     lent: Sequence[int] = (),
     tell: int | None = None,
     while_running: Callable[[], None] = lambda: None,
-) -> "subprocess.Popen[bytes]":
-    """Run a command to its end. Pass signals on: the recorder then finishes its bundle."""
+) -> _Ended:
+    """Run a command to its end. Pass signals on: the recorder then finishes its bundle.
+
+    What a killed recorder leaves running, as its workload, is killed too.
+    """
     running: list[subprocess.Popen[bytes]] = []
     # A signal that arrives before the process exists is passed on as soon as it does.
     early: list[int] = []
@@ -147,6 +178,9 @@ def _wait(
     ]
     for signal_number in taken:
         signal.signal(signal_number, pass_on)
+    adopt_orphans()
+    began = Moment.now()
+    left: Sequence[str] = ()
     try:
         passed = lent if tell is None else (*lent, tell)
         parent = os.getpid()
@@ -165,22 +199,29 @@ def _wait(
             os.close(tell)
         while_running()
         running[0].wait()
+        if running[0].returncode < 0:
+            left = end_orphans(began)
     finally:
+        adopt_orphans(adopts=False)
         for signal_number in taken:
             signal.signal(signal_number, before[signal_number])
-    return running[0]
+    return _Ended(pid=running[0].pid, status=running[0].returncode, left=left)
 
 
-def _exit_status(ended: "subprocess.Popen[bytes]", arguments: Sequence[str]) -> int:
-    """Return the exit status as a shell reports it; print the files of a killed recorder."""
-    if ended.returncode >= 0:
-        return ended.returncode
-    signum = -ended.returncode
+def _exit_status(ended: _Ended, arguments: Sequence[str]) -> int:
+    """Return the exit status as a shell reports it; print what a killed recorder left."""
+    if ended.status >= 0:
+        return ended.status
+    signum = -ended.status
     if signum not in _PASSED_ON:
         for staging in Path(tempfile.gettempdir()).glob(f"schedperf-{ended.pid}-*"):
             shutil.rmtree(staging, ignore_errors=True)
         said = f"the recorder was killed by {signal_name(signum)}{_say_left(arguments)}"
+        if ended.left:
+            said += f"; what it left running was killed: {', '.join(dict.fromkeys(ended.left))}"
         click.echo(f"schedperf: error: {said}", err=True)
+        for line in say_left_over(journal_folder()):
+            click.echo(f"schedperf: warning: {line}", err=True)
     return 128 + signum
 
 
@@ -193,7 +234,7 @@ def _say_left(arguments: Sequence[str]) -> str:
     finished = f"finished runs are in {', '.join(partial)}" if partial else "nothing was recorded"
     reserve = [str(each.reserve) for each in written if each.reserve.exists()]
     remove = f" (remove {', '.join(reserve)})" if reserve else ""
-    return f"; {finished}{remove}; the workload may still be running"
+    return f"; {finished}{remove}"
 
 
 def _bundles(name: str, arguments: Sequence[str]) -> list[Path]:

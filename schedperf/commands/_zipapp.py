@@ -6,6 +6,7 @@ The same file runs on machines that have only Python and, here, behind ``record`
 it is made, and their sources.
 """
 
+import contextlib
 import importlib.resources
 import io
 import zipfile
@@ -50,8 +51,16 @@ def build_zipapp() -> bytes:
 def write_zipapp(path: Path) -> Zipapp:
     """Write the recorder as an executable file; return what was written."""
     zipapp = _build()
-    path.write_bytes(zipapp.data)
-    path.chmod(path.stat().st_mode | 0o111)
+    # A full disk leaves no half of a file, and an older file as it was.
+    new = path.with_name(f"{path.name}.new")
+    try:
+        new.write_bytes(zipapp.data)
+        new.chmod(new.stat().st_mode | 0o111)
+        new.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            new.unlink()
+        raise
     return zipapp
 
 

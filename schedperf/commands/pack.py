@@ -21,9 +21,13 @@ def command(path: Path) -> None:
     Copy the file to the machine under test and run it there.
     """
     # Imported here so that --help of all commands stays fast.
+    from schedperf.commands._outputs import cannot_be_written  # noqa: PLC0415
     from schedperf.commands._zipapp import write_zipapp  # noqa: PLC0415
 
-    zipapp = write_zipapp(path)
+    try:
+        zipapp = write_zipapp(path)
+    except OSError as error:
+        raise cannot_be_written(path, error) from None
     size = len(zipapp.data)
     click.echo(f"{path}: {size / 1e3:.0f} kB, needs Python 3.9 or newer", err=True)
     if zipapp.without_objects is not None:

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -139,7 +138,21 @@ def test_python_3_9_records(packed: Path, tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_written_is_one_clear_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["pack", str(tmp_path / "no" / "collect.pyz")]) == 2
-    err: Any = capsys.readouterr().err
-    assert "no such file or directory" in err
-    assert err.count("\n") == 1
+    path = tmp_path / "no" / "collect.pyz"
+    assert main(["pack", str(path)]) == 2
+    assert capsys.readouterr().err == (
+        f"schedperf: error: {path}: cannot be written (no such file or directory); choose another "
+        "path\n"
+    )
+
+
+def test_a_full_disk_leaves_the_older_file(
+    small_disk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = small_disk / "collect.pyz"
+    path.write_bytes(b"older")
+    (small_disk / "filler").write_bytes(bytes((6 << 20) - (100 << 10)))
+    assert main(["pack", str(path)]) == 2
+    assert "collect.pyz: cannot be written (no space left on device)" in capsys.readouterr().err
+    assert path.read_bytes() == b"older"
+    assert sorted(item.name for item in small_disk.iterdir()) == ["collect.pyz", "filler"]

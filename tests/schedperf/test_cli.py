@@ -206,7 +206,10 @@ def test_a_full_disk_behind_stdout_is_one_line(command_that: CommandThat) -> Non
             command_that("click.echo('x' * 10)"), stdout=full, stderr=subprocess.PIPE, text=True
         )
     assert done.returncode == 2
-    assert done.stderr == "schedperf: error: no space left on device\n"
+    assert done.stderr == (
+        "schedperf: error: no space left on device; free space, or set TMPDIR to a larger file "
+        "system\n"
+    )
 
 
 def test_without_stdout_nothing_is_begun(command_that: CommandThat) -> None:

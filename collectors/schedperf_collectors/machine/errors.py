@@ -9,6 +9,7 @@ import errno
 OUT_OF_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 NO_SPACE = "no space left on device"
+LARGER_TMPDIR = "set TMPDIR to a larger file system"
 
 
 class RecordError(Exception):

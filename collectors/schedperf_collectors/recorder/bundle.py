@@ -59,6 +59,7 @@ class Existing:
     :param offset: offset of the manifest in the plain tar, in bytes
     :param boots: number of each boot, by boot id
     :param next_runs: first free run number, by number of the boot
+    :param kernels: release and version of the kernel of each host.json, without duplicates
     """
 
     path: Path
@@ -66,6 +67,7 @@ class Existing:
     offset: int
     boots: Mapping[str, int]
     next_runs: Mapping[int, int]
+    kernels: tuple[str, ...] = ()
 
     def place(self, boot_id: str) -> tuple[int, int]:
         """Return the number of the boot with this id, and of its next run."""
@@ -240,8 +242,12 @@ class BundleWriter:
             self.rollback()
             self._file.close()
             raise
-        self._file.close()
-        return self._give_name()
+        # The lock is kept while the file is compressed, which may take minutes: another recording
+        # with --force would remove the file.
+        try:
+            return self._give_name()
+        finally:
+            self._file.close()
 
     def discard(self) -> None:
         """Remove a bundle that was started and has no runs."""
@@ -397,6 +403,7 @@ class _Examination:
         self._tar = tar
         self._boots: dict[str, int] = {}
         self._next_runs: dict[int, int] = {}
+        self._kernels: list[str] = []
 
     def run(self) -> Existing:
         last: tarfile.TarInfo | None = None
@@ -411,7 +418,8 @@ class _Examination:
         if last is None or last.name != MANIFEST:
             raise RecordError(f"{self._path}: does not end with {MANIFEST}; record a new bundle")
         self._check(manifest)
-        return Existing(self._path, manifest, last.offset, self._boots, self._next_runs)
+        kernels = tuple(dict.fromkeys(self._kernels))
+        return Existing(self._path, manifest, last.offset, self._boots, self._next_runs, kernels)
 
     def _note(self, member: tarfile.TarInfo, boot: int, run: str | None) -> None:
         record = self._read(member, _LONGEST_JSON_BYTES)
@@ -419,6 +427,9 @@ class _Examination:
         boot_id = system.get("boot_id") if isinstance(system, dict) else None
         if isinstance(boot_id, str):
             self._boots.setdefault(boot_id, boot)
+        kernel = None if run is not None else record.get("kernel")
+        if isinstance(kernel, dict) and isinstance(kernel.get("release"), str):
+            self._kernels.append(f"{kernel['release']} {kernel.get('version') or ''}".strip())
         following = 0 if run is None else int(run) + 1
         self._next_runs[boot] = max(self._next_runs.get(boot, 0), following)
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 
-from schedperf_collectors.machine.errors import RecordError, explain
+from schedperf_collectors.machine.errors import LARGER_TMPDIR, OUT_OF_SPACE, RecordError, explain
 from schedperf_collectors.plugin import AfterRun, Capture, Collector, all_collectors
 from schedperf_collectors.recorder.isolate import FAILED, OK, Isolated, Result
 from schedperf_collectors.workload import run_workload
@@ -25,6 +25,9 @@ HOST = "host"
 
 # A busy shell, then sleep, so that a trial has both on-CPU samples and context switches.
 TRIAL_COMMAND = "sh -c 'i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; sleep 0.1'"
+
+# With less free space than this, a run's output may be truncated without an error.
+STAGING_FLOOR_BYTES = 1 << 20
 
 Options = Mapping[str, Mapping[str, str]]
 
@@ -160,14 +163,20 @@ class Staging:
             prefix = f"schedperf-{os.getpid()}-"
             self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=self._parent))
         except OSError as error:
-            raise RecordError(
-                f"temporary directory: {explain(error)}; set TMPDIR to a writable directory"
-            ) from error
+            is_full = error.errno in OUT_OF_SPACE
+            remedy = LARGER_TMPDIR if is_full else "set TMPDIR to a writable directory"
+            raise RecordError(f"temporary directory: {explain(error)}; {remedy}") from error
         return self
 
     def __exit__(self, *_exception: object) -> None:
         # What cannot be removed is left in TMPDIR for the system to clean.
         shutil.rmtree(self.path, ignore_errors=True)
+
+    def is_full(self) -> bool:
+        """Return whether the file system has no space for a run's output."""
+        status = os.statvfs(self.path)
+        free_blocks = status.f_bfree if os.geteuid() == 0 else status.f_bavail
+        return free_blocks * status.f_frsize < STAGING_FLOOR_BYTES
 
     def folder(self) -> Path:
         """Return a new empty directory."""

@@ -6,12 +6,14 @@ from __future__ import annotations
 import json
 import os
 import platform
+import tempfile
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from schedperf_collectors import __version__
+from schedperf_collectors.machine.errors import LARGER_TMPDIR, NO_SPACE
 from schedperf_collectors.machine.signals import signals
 from schedperf_collectors.plugin import Capture, Collector, all_collectors
 from schedperf_collectors.recorder.captures import (
@@ -62,7 +64,17 @@ def examine_all(options: Options) -> list[Examined]:
             all_collectors().values(), key=lambda collector: collector.scope == "after"
         )
         examined = [_examine(collector, staging, options, brought) for collector in in_order]
+        if staging.is_full():
+            examined = [_blame_space(entry) for entry in examined]
         return sorted(examined, key=lambda entry: entry.collector.name)
+
+
+def _blame_space(entry: Examined) -> Examined:
+    """Return a failure with its likely cause, a full file system: not all programs name it."""
+    if entry.result.status != FAILED:
+        return entry
+    reason = f"{tempfile.gettempdir()}: {NO_SPACE}"
+    return replace(entry, result=replace(entry.result, reason=reason, remedy=LARGER_TMPDIR))
 
 
 def _examine(

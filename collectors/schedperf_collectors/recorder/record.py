@@ -121,6 +121,7 @@ def _check_target(target: Target, request: Request, progress: Progress) -> Exist
         check_no_partial(target.path)
         existing = examine(target.path)
         _check_workload(existing, format_template(request.template), progress)
+        _check_conditions(existing, progress)
         return existing
     check_output(target.path, force=target.force)
     return None
@@ -133,6 +134,22 @@ def _check_workload(existing: Existing, workload: str, progress: Progress) -> No
         progress.warn(
             f"{existing.path} has runs of {known}; runs of `{workload}` are added as another "
             "workload"
+        )
+
+
+def _check_conditions(existing: Existing, progress: Progress) -> None:
+    """Warn if runs of another kernel, or without the setup, would be added to a side."""
+    uname = os.uname()
+    running = f"{uname.release} {uname.version}"
+    if existing.kernels and running not in existing.kernels:
+        progress.warn(
+            f"{existing.path} has runs of kernel {', '.join(existing.kernels)}; runs of kernel "
+            f"{running} are added to the same side; use -o FILE for another side"
+        )
+    if existing.manifest.get("setup"):
+        progress.warn(
+            f"{existing.path} was recorded by `ab` with a setup, which `record` does not apply; "
+            "use `ab` again for runs with it"
         )
 
 

@@ -4,15 +4,15 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import os
 import shlex
+import tempfile
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any, Callable, NoReturn
 
 from schedperf_collectors import __version__
 from schedperf_collectors.contract import (
@@ -23,7 +23,14 @@ from schedperf_collectors.contract import (
     point_key,
     run_folder,
 )
-from schedperf_collectors.machine.errors import Interrupted, NotComparable, RecordError, explain
+from schedperf_collectors.machine.errors import (
+    LARGER_TMPDIR,
+    NO_SPACE,
+    Interrupted,
+    NotComparable,
+    RecordError,
+    explain,
+)
 from schedperf_collectors.machine.process import Notice, SetupFailed, last_words
 from schedperf_collectors.machine.signals import signals
 from schedperf_collectors.plugin import Capture
@@ -53,9 +60,6 @@ from schedperf_collectors.recorder.plan import (
 )
 from schedperf_collectors.recorder.progress import Progress, format_size, say_missing, say_outcome
 from schedperf_collectors.workload import Outcome, run_workload, utc_now
-
-# With less free space than this, a run's output may be truncated without an error.
-STAGING_FLOOR_BYTES = 1 << 20
 
 # Errors after which the bundle is discarded if it has no runs.
 _WORTHLESS = (SetupFailed, NotComparable, CannotCapture)
@@ -170,6 +174,7 @@ class Session:
         self._created = utc_now()
         self._boot_id = read_boot_id()
         self._succeeded = False
+        self._warned: set[str] = set()
 
     def execute(self, plan: Sequence[PlannedRun], prepare: Callable[[], None]) -> None:
         """Make all runs and write the bundles, also after an error.
@@ -236,19 +241,28 @@ class Session:
                 raise SetupFailed(f"setup of {side.name} failed: {error}") from error
             captured = captures.stop()
         if outcome.left_behind:
-            self.progress.warn(say_left_behind(outcome.left_behind))
+            self._warn_once(say_left_behind(outcome.left_behind))
         hung = {each.collector.name for each in captured if each.result.timed_out}
         self.chosen = self.chosen.without(hung)
         later = self._capture_after(side, staging, captured)
         self._check_space(staging, [*captured, *later])
         left_out = shorten_output(staging.path)
         if left_out:
-            self.progress.warn(describe_left_out(left_out))
+            self._warn_once(describe_left_out(left_out), about=str(sorted(left_out)))
         self._store(
             side,
             _Finished(order, planned, command, outcome, captured, later, staging.path, left_out),
         )
         return outcome
+
+    def _warn_once(self, text: str, about: str | None = None) -> None:
+        """Warn of what each run may do; run.json has it of each.
+
+        :param about: texts about the same thing are one warning; None: equal texts
+        """
+        if (about or text) not in self._warned:
+            self._warned.add(about or text)
+            self.progress.warn(text)
 
     def _capture_after(
         self, side: Side, staging: Staging, captured: Sequence[Captured]
@@ -276,13 +290,10 @@ class Session:
         self.chosen = self.chosen.without(dropped)
         return later
 
-    def _check_space(self, staging: Staging, captured: Sequence[Captured]) -> None:
-        status = os.statvfs(staging.path)
-        free_blocks = status.f_bfree if os.geteuid() == 0 else status.f_bavail
-        full = free_blocks * status.f_frsize < STAGING_FLOOR_BYTES
-        if full or any(capture.result.out_of_space for capture in captured):
-            self.progress.warn(f"{staging.path.parent}: full; set TMPDIR to a larger file system")
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    @staticmethod
+    def _check_space(staging: Staging, captured: Sequence[Captured]) -> None:
+        if staging.is_full() or any(capture.result.out_of_space for capture in captured):
+            raise _Refused(f"{tempfile.gettempdir()}: {NO_SPACE}", LARGER_TMPDIR)
 
     def _store(self, side: Side, run: _Finished) -> None:
         writer = side.writer
@@ -337,6 +348,9 @@ class Session:
     def _finish(self, stopped: RecordError | None) -> None:
         paths: list[str] = []
         lost: OSError | None = None
+        is_empty = not any(side.made for side in self._sides.values())
+        if is_empty and stopped is not None and self._would_replace():
+            self._keep_old(stopped)
         for side in self._sides.values():
             try:
                 paths.append(str(self._close(side, stopped)))
@@ -347,10 +361,23 @@ class Session:
             made = sum(side.made for side in self._sides.values())
             planned = sum(side.planned for side in self._sides.values())
             cause = stopped or _Refused(explain(lost or OSError()))
-            raise RecordError(
-                f"{_reason(cause, made, planned)}; finished runs are in {', '.join(paths)}",
-                cause.exit_status,
-            )
+            said = f"finished runs are in {', '.join(paths)}" if made else "no run was finished"
+            raise RecordError(_join(_reason(cause, made, planned), cause, said), cause.exit_status)
+
+    def _would_replace(self) -> bool:
+        return any(
+            side.existing is None and side.writer.names.path.exists()
+            for side in self._sides.values()
+        )
+
+    def _keep_old(self, stopped: RecordError) -> NoReturn:
+        """Discard bundles without a run, which would replace those of an earlier recording."""
+        planned = sum(side.planned for side in self._sides.values())
+        for side in self._sides.values():
+            side.writer.discard()
+        kept = ", ".join(str(side.writer.names.path) for side in self._sides.values())
+        said = f"no run was finished, so --force replaces nothing: {kept} unchanged"
+        raise RecordError(_join(_reason(stopped, 0, planned), stopped, said), stopped.exit_status)
 
     def _close(self, side: Side, stopped: RecordError | None) -> Path:
         side.writer.rollback()
@@ -391,7 +418,14 @@ class Session:
 
 
 class _Refused(RecordError):
-    """An error of the system, e.g. a full disk."""
+    """An error of the system, e.g. a full disk.
+
+    :param remedy: what to do; "" if the message about the finished runs is enough
+    """
+
+    def __init__(self, message: str, remedy: str = "") -> None:
+        super().__init__(message)
+        self.remedy = remedy
 
 
 def say_left_behind(names: Sequence[str]) -> str:
@@ -414,6 +448,11 @@ def _reason(cause: RecordError, made: int, planned: int) -> str:
     return f"stopped after {made} of {planned} runs: {cause}"
 
 
+def _join(reason: str, cause: RecordError, said: str) -> str:
+    remedy = cause.remedy if isinstance(cause, _Refused) else ""
+    return "; ".join(filter(None, (reason, remedy, said)))
+
+
 def _merge(old: Sequence[Any] | None, new: Sequence[Any]) -> list[Any]:
     """Return both without duplicates, in order."""
     merged: list[Any] = []
@@ -425,6 +464,26 @@ def _merge(old: Sequence[Any] | None, new: Sequence[Any]) -> list[Any]:
 
 def _to_json(record: Mapping[str, object]) -> bytes:
     return (json.dumps(record, indent=1) + "\n").encode()
+
+
+def _check_reachable(chosen: Chosen, request: Request) -> None:
+    """Refuse named collectors that no run of the plan would reach.
+
+    :raises CannotCapture: a collector that the user named would never capture
+    """
+    intrusive = {collector.name for collector in chosen.intrusive} & chosen.named
+    if intrusive and request.instrumented == 0:
+        raise CannotCapture(
+            f"--with {', '.join(sorted(intrusive))}: captures instrumented runs only, but "
+            "--instrumented is 0; set --instrumented to 1 or more"
+        )
+    after = {collector.name for collector in chosen.after} & chosen.named
+    if after and (not chosen.intrusive or request.instrumented == 0):
+        raise CannotCapture(
+            f"--with {', '.join(sorted(after))}: reads the captures of instrumented runs, but "
+            "there are none; add another collector, e.g. --with perf_profile,"
+            f"{','.join(sorted(after))}"
+        )
 
 
 def settle(
@@ -446,6 +505,7 @@ def settle(
         check_named(chosen, capture)
         say_missing(capture, progress)
     usable = chosen.without({capture.collector.name for capture in dropped})
+    _check_reachable(usable, request)
     instrumented = request.at_least if request.instrumented is None else request.instrumented
     if not usable.intrusive:
         if chosen.intrusive or request.instrumented:

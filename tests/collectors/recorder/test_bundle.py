@@ -8,6 +8,7 @@ import io
 import json
 import lzma
 import os
+import shutil
 import subprocess
 import tarfile
 from collections.abc import Callable, Mapping
@@ -173,6 +174,25 @@ def test_force_takes_no_file_from_a_recording_that_runs(tmp_path: Path) -> None:
     assert writer.names.partial.exists()
     assert writer.names.reserve.exists()
     writer.discard()
+
+
+def test_force_takes_no_file_that_is_being_compressed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "b.tar.gz"
+    copy = shutil.copyfileobj
+    tried: list[str] = []
+
+    def copy_while_another_recording_begins(*arguments: Any) -> None:
+        with pytest.raises(RecordError) as refused:
+            check_output(path, force=True)
+        tried.append(str(refused.value))
+        copy(*arguments)
+
+    monkeypatch.setattr(shutil, "copyfileobj", copy_while_another_recording_begins)
+    BundleWriter(path).finish(MANIFEST)
+    assert "another recording is writing to it" in tried[0]
+    assert [item.name for item in tmp_path.iterdir()] == ["b.tar.gz"]
 
 
 def test_force_removes_the_file_of_a_killed_recording(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -64,6 +65,17 @@ def test_every_collector_is_tried(doctored: Any) -> None:
     assert rows["tooled"]["remedy"] == "apt-get install no-such-package"
     assert rows["tooled"]["seconds"] is None
     assert rows["crashing"]["reason"].startswith("crashed: killed by SIGABRT")
+
+
+def test_failures_in_a_full_temporary_folder_say_what_mends_them(
+    doctored: Any, small_disk: Path
+) -> None:
+    doctored.environment["TMPDIR"] = str(small_disk)
+    (small_disk / "filler").write_bytes(bytes(5_600_000))
+    record = json.loads(doctored("doctor", "--json").stdout)
+    [row] = [row for row in record["collectors"] if row["name"] == "crashing"]
+    assert row["reason"] == f"{small_disk}: no space left on device"
+    assert row["remedy"] == "set TMPDIR to a larger file system"
 
 
 def test_text_has_one_line_per_collector(doctored: Any) -> None:

@@ -207,6 +207,51 @@ def test_runs_of_another_workload_are_added_with_a_warning(recorder: Any) -> Non
     )
 
 
+def test_runs_of_another_kernel_or_without_the_setup_are_added_with_a_warning(
+    recorder: Any,
+) -> None:
+    recorder("ab", "-o", "s", *QUICK, "--new-setup", "true", "--", "true")
+    done = recorder("record", "--append", "s-new.tar", *QUICK, "--", "true")
+    [line] = [line for line in done.stderr.splitlines() if "warning" in line]
+    assert "s-new.tar was recorded by `ab` with a setup, which `record` does not apply" in line
+    path = recorder.folder / "s-base.tar"
+    # The same length, so that the tar stays one.
+    release = os.uname().release
+    other = ("9" * len(release)).encode()
+    path.write_bytes(path.read_bytes().replace(release.encode(), other))
+    done = recorder("record", "--append", "s-base.tar", *QUICK, "--", "true")
+    [line] = [line for line in done.stderr.splitlines() if "warning" in line]
+    assert line.startswith(f"schedperf: warning: s-base.tar has runs of kernel {other.decode()} ")
+    assert f"; runs of kernel {release} " in line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ("--with", "default,probe", "--instrumented", "0"),
+            "--with probe: captures instrumented runs only, but --instrumented is 0",
+        ),
+        (("--with", "reader"), "--with reader: reads the captures of instrumented runs"),
+    ],
+)
+def test_a_named_collector_that_no_run_would_reach_ends_the_recording_before_it_begins(
+    recorder_with: Callable[[str], Any], arguments: tuple[str, ...], message: str
+) -> None:
+    recorder = recorder_with(
+        PROBE
+        + '''
+@collector(scope="after", cost="nothing")
+def reader(capture):
+    """Read what others captured."""
+'''
+    )
+    done = recorder("record", "-o", "b.tar", *arguments, "--", "touch", "ran")
+    assert done.returncode == 2
+    assert message in done.stderr.splitlines()[-1]
+    assert not [item for item in recorder.folder.iterdir() if item.name not in {"tmp", "copy"}]
+
+
 def test_a_collector_that_fails_costs_its_own_capture_only(
     recorder_with: Callable[[str], Any], read_bundle: Any
 ) -> None:

@@ -168,11 +168,32 @@ def test_a_full_temporary_folder_keeps_every_finished_run(
     ) as process:  # fmt: skip
         _, err = process.communicate(timeout=LONGEST_WAIT_S)
     assert process.returncode == 2
-    assert "no space left on device after" in err
+    made = len(read_bundle(recorder.folder / "work" / "b.tar").runs)
+    assert err.splitlines()[-1] == (
+        f"schedperf: error: {small_disk}: no space left on device after {made} of 50 runs; set "
+        "TMPDIR to a larger file system; finished runs are in b.tar"
+    )
     manifest = read_bundle(recorder.folder / "work" / "b.tar").manifest
     assert manifest["complete"] is False
-    assert manifest["incomplete_reason"].startswith("no space left on device after ")
+    assert "no space left on device after " in manifest["incomplete_reason"]
     assert list(small_disk.iterdir()) == []
+
+
+def test_force_does_not_replace_a_bundle_by_one_without_a_run(
+    recorder: Any, small_disk: Path
+) -> None:
+    recorder("record", "-o", "b.tar", "-n", "2", "--warmup", "0", "--with", "none", "--", "true")
+    before = (recorder.folder / "b.tar").read_bytes()
+    recorder.environment["TMPDIR"] = str(small_disk)
+    command = ("sh", "-c", "head -c 9000000 /dev/zero; true")
+    done = recorder("record", "-o", "b.tar", "--force", *ENDLESS, "--", *command)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == (
+        f"schedperf: error: {small_disk}: no space left on device after 0 of 50 runs; set TMPDIR "
+        "to a larger file system; no run was finished, so --force replaces nothing: b.tar unchanged"
+    )
+    assert (recorder.folder / "b.tar").read_bytes() == before
+    assert not list(recorder.folder.glob("b.tar.*"))
 
 
 def test_a_full_disk_while_it_grows_keeps_the_old_runs(recorder: Any, small_disk: Path) -> None:
