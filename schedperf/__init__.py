@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Says whether a Linux scheduler change made a benchmark slower, and shows why.
+"""Determine whether a Linux scheduler change made a benchmark slower, and show the reasons.
 
 What a script or a notebook needs is here: ``schedperf.open_bundle``, ``schedperf.compare_bundles``,
 ``schedperf.compare_runs``, ``schedperf.read_table``, and the records of the sections.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""``python -m schedperf`` is the command ``schedperf``."""
+"""Run the command ``schedperf`` as ``python -m schedperf``."""
 
 import sys
 

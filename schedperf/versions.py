@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Versions of schedperf, of the bundles it reads and of the JSON it writes."""
+"""Define the versions of schedperf, of the bundles it reads and of the JSON it writes."""
 
 from dataclasses import fields
 

@@ -33,10 +33,12 @@ WORD = re.compile(r"[A-Za-z][A-Za-z'-]+")
 END = re.compile(r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)(?<!\bvs\.)\s+(?=[A-Z`*\"\[])")
 # The first line of a Markdown block: list item, table row, heading, comment.
 BLOCK = re.compile(r"\s*([*-] |\d+\. |\||#|<!--)")
-# Not prose: markup, regular expressions, code, SQL-like column lists.
+# What refers to the sentence before.
+PRONOUN = re.compile(r"(It|Its|They|Their|This|These|Such|Then|Therefore|So)\b")
+# Not prose: markup, regular expressions, code.
 NOT_PROSE = re.compile(
     r"^\s*[<\[(\\#]|^Examples:|\|\||>&|\) {|\\[dwsb(\[]|[;{]\s*$|=>|\(\?|::|&&|</"
-    r"|:not\(|:scope|charset=|, [.>]"
+    r"|:not\(|:scope|charset=|, [.>]|^`[^`]*`$"
 )
 PLACEHOLDER = re.compile(r"\$?{[^{}]*(?:{[^{}]*}[^{}]*)*}")
 SCRIPT_STRING = re.compile(r"""(["'`])((?:(?!\1)[^\\\n]|\\.)*)\1""")
@@ -76,7 +78,18 @@ def files(root: Path) -> list[Path]:
 
 
 def split(text: str) -> list[str]:
-    return [" ".join(part.split()) for part in END.split(text)]
+    """Return the sentences of a text, one that begins with a pronoun together with the one before.
+
+    A full stop inside ``*italics*``, as in the name of a journal, ends no sentence.
+    """
+    parts: list[str] = []
+    for part in END.split(text):
+        follows = parts and (PRONOUN.match(part) or parts[-1].replace("**", "").count("*") % 2)
+        if follows:
+            parts[-1] += f" {part}"
+        else:
+            parts.append(part)
+    return [" ".join(part.split()) for part in parts]
 
 
 def is_prose(text: str) -> bool:
@@ -168,7 +181,8 @@ def _without_code(source: str) -> Iterator[tuple[int, str]]:
     for number, line in enumerate(source.split("\n"), 1):
         is_fence = line.lstrip().startswith("```")
         is_code ^= is_fence
-        yield number, "" if is_code or is_fence else line
+        is_indented = line.startswith("    ") and not BLOCK.match(line)
+        yield number, "" if is_code or is_fence or is_indented else line
 
 
 EXTRACTORS = {".py": of_python, ".js": of_script, ".j2": of_template, ".md": of_document}

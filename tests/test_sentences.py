@@ -74,6 +74,17 @@ def test_texts_of_templates_and_scripts() -> None:
     assert list(sentences.of_script(script)) == [(2, "go to ${rows[0]} of the table")]
 
 
+def test_a_pronoun_stays_with_the_sentence_that_it_refers_to() -> None:
+    assert sentences.split("The runs vary. They need a CI. A run is short.") == [
+        "The runs vary. They need a CI.",
+        "A run is short.",
+    ]
+    assert sentences.split("Two tests (*J. Roy. Stat. Soc.* 57) agree. Others do not.") == [
+        "Two tests (*J. Roy. Stat. Soc.* 57) agree.",
+        "Others do not.",
+    ]
+
+
 @pytest.mark.parametrize(
     "text", ["one two three", "<b>one two three four", "{a} {b} {c} {d}", "one two three four;"]
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Print what one kind of evidence shows, without benchmarks: as text, or as one HTML page.
+"""Print a single section, without benchmarks, as text or as one HTML page.
 
 The blocks are those of the report's section, so both say the same.
 """

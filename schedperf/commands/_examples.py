@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Name the example of the source tree that contains what an input lacks."""
+"""Name the example in the source tree that contains the data an input lacks."""
 
 from collections.abc import Mapping
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Compare sides: bundles or tables become one record, with its reasons and next steps."""
+"""Compare bundles or tables, and build the record with its findings and next steps."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Two or more bundles become one :class:`~schedperf.model.comparison.Comparison`.
+"""Compare two or more bundles: build a :class:`~schedperf.model.comparison.Comparison`.
 
 The first bundle is base. Everything that limits the result travels in it as a
 caveat, a reason or a section's status.

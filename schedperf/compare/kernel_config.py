@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The kernel's configuration: which options differ between two sides, and what they make default.
+"""Compare kernel configurations: options that differ, and the defaults that they select.
 
 The hash in host.json says only that some options differ; the file that is captured with the layout
 says which.
@@ -90,14 +90,14 @@ def default_settings(side: Side) -> Mapping[str, object]:
     options = side.once(options_of)
     if not options:
         return {}
-    found = {
+    defaults = {
         "sched.preempt": None if "CONFIG_PREEMPT_RT" in options else _chosen(options, _PREEMPTION),
         "sched.autogroup": 1 if options.get("CONFIG_SCHED_AUTOGROUP") == "y" else None,
         "sched.numa_balancing": _numa_balancing(options, side),
         "memory.thp": _chosen(options, _HUGE_PAGES),
         "cpufreq.governor": _governor(options, side),
     }
-    return {path: value for path, value in found.items() if value is not None}
+    return {path: value for path, value in defaults.items() if value is not None}
 
 
 def _chosen(options: Mapping[str, str], names: Mapping[str, str]) -> str | None:

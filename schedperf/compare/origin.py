@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Tell a kernel's defaults, which are part of the change, from what a machine's owner set.
+"""Distinguish kernel defaults, which are part of the change, from an administrator's settings.
 
 Where two sides ran different kernels, a setting of the scheduler may differ because the commits
 between them change its default. It may also differ because someone set it on one of the machines:

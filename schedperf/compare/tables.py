@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Two or more tables of numbers become one :class:`~schedperf.model.comparison.Comparison`.
+"""Compare two or more tables: build a :class:`~schedperf.model.comparison.Comparison`.
 
 The first table, or the first side of the only one, is base. A table says nothing of
 its machines and holds no captures: the numbers are compared, and nothing else.

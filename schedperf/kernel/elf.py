@@ -312,8 +312,8 @@ def _percpu(
         problems["percpu"] = (
             f"{elf.label}: no per-CPU section (the kernel is not SMP)"
             if not is_module
-            else f"{elf.label}: the module has no per-CPU variables, and its other variables have "
-            "no address until it is loaded; use the kernel's vmlinux, System.map or BTF"
+            else f"{elf.label}: module without per-CPU variables (addresses of other variables "
+            f"are unknown until a module is loaded); use the kernel's vmlinux, System.map or BTF"
         )
         return None
     rows = [symbol.row for symbol in symbols if start <= symbol.row[0] < end]
@@ -327,7 +327,7 @@ def _globals(
         return None
     if is_module:
         problems["globals"] = (
-            f"{elf.label}: variables of a module have no address until it is loaded"
+            f"{elf.label}: addresses of a module's variables are unknown until it is loaded"
         )
         return None
     bounds = global_bounds(_marks(symbols).get)

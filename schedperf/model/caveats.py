@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Every caveat that a result can have, and its text, in one place.
+"""Define all caveats of results and their texts.
 
 Each limitation of a result is recorded as a :class:`Caveat`, which the terminal, the HTML page, the
 mail and the JSON all print.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The one record between analysis and reports: :class:`Comparison`.
+"""Define :class:`Comparison`, the record that the analysis writes and all reports read.
 
 Everything a report shows is in here, and nothing else is: HTML, mail, terminal
 and JSON are four drawings of the same frozen values, so they cannot disagree.

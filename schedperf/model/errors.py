@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The exceptions that callers distinguish.
+"""Define the exceptions that callers distinguish.
 
 ::
 

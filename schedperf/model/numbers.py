@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Printed numbers, parsed strictly: what is not plainly a finite number is none.
+"""Parse printed numbers strictly: only plain finite numbers are accepted.
 
 >>> read_number("0.271"), read_number("nan"), printed_step("0.271")
 (0.271, None, 0.001)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A perf event: its name, its PMU and its modifiers.
+"""Define a perf event: its name, PMU and modifiers.
 
 Events are equal only if all three are equal: ``cycles:k`` counts the kernel only.
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Records as plain JSON values, and their JSON Schema, both derived from the dataclasses.
+"""Convert records to JSON values, and derive their JSON Schema from the dataclasses.
 
 What a command prints with ``--json`` is described by::
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-r"""The user's own metrics: ``--metric 'name[unit,higher]=REGEX'``.
+r"""Parse and apply the user's metrics: ``--metric 'name[unit,higher]=REGEX'``.
 
 The first group is the number. ``^`` and ``$`` match at lines. Where the
 expression matches several times the last match counts, because programs print

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-r"""Find how many operations its benchmark did in a run: costs are divided by it.
+r"""Determine the number of benchmark operations in a run, by which costs are divided.
 
 A profile's samples, counted events and contended loads grow with the time that a run takes
 and with the work that it does. Divided by the work they can be compared. Three

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What each run of a side printed: the numbers of its benchmarks, and the work that it did.
+"""Parse the output of each run of a side: benchmark results, and the work done.
 
 Every benchmark parser that claims a run's stdout or stderr reads it, and so do the user's
 ``--metric`` rules. A text is read once, whoever asks::

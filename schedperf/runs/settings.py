@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Read what the scheduler was set to after each run: values that host.json has of the start."""
+"""Read the scheduler settings after each run; host.json contains those at the start."""
 
 from collections.abc import Iterator, Mapping
 

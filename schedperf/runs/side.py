@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The sides of a comparison: the first bundle is base, the others are new."""
+"""Define the sides of a comparison: the first bundle is base, the others are new."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""From captured text to numbers: one row a run and metric.
+"""Extract numbers from captured text: one row per run and metric.
 
 A run is one observation: what a workload prints several times within a run is averaged,
 never counted as more runs.

@@ -117,9 +117,9 @@ def compare_columns(
 
 def _blocks_of(base: Floats, new: Floats, numbers: Integers) -> Iterator[Block]:
     # Columns with equally many values per side together: what is there, in front of what is not.
-    shapes, places = np.unique(numbers, axis=0, return_inverse=True)
+    shapes, inverse = np.unique(numbers, axis=0, return_inverse=True)
     for index, (n_base, n_new) in enumerate(shapes):
-        members = np.flatnonzero(places.ravel() == index)
+        members = np.flatnonzero(inverse.ravel() == index)
         if not n_base or not n_new:
             continue
         yield Block(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Densities and tails of the distributions that the tests need.
+"""Compute densities and tails of the distributions that the tests need.
 
 ``scipy.stats`` has them all, but its import takes longer than most comparisons. Formulas: Johnson,
 Kotz and Balakrishnan, "Continuous Univariate Distributions", 2nd ed., sections 18.2 (chi-squared)

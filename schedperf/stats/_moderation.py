@@ -177,14 +177,14 @@ def _mix(
     past: pd.DataFrame | None = None,
 ) -> _Mixture:
     # As moderate_variances; ``past`` is the ``history`` of moderate.
-    codes, places = np.unique(sweep[members], return_inverse=True)
-    sample = _Sample(variance=variance[members], df=df[members], sweep=places, sweeps=len(codes))
+    codes, inverse = np.unique(sweep[members], return_inverse=True)
+    sample = _Sample(variance=variance[members], df=df[members], sweep=inverse, sweeps=len(codes))
     whole = sample if past is None else _extend(sample, past, codes)
     weights, scales = _explain(whole, prior)
-    prior_df, total = np.array(PRIOR_DF)[:, None], whole.sum(whole.df)[places]
+    prior_df, total = np.array(PRIOR_DF)[:, None], whole.sum(whole.df)[inverse]
     return _Mixture(
-        weight=weights[:, places],
-        variance=(prior_df * scales[:, places] + sample.df * sample.variance)
+        weight=weights[:, inverse],
+        variance=(prior_df * scales[:, inverse] + sample.df * sample.variance)
         / (prior_df + sample.df),
         df=np.minimum(prior_df + sample.df, total),
     )
@@ -228,12 +228,12 @@ def _with_rounds(
     both = np.copy(estimates.variance)
     both[members] = (estimates.variance[members] + estimates.sum_variance[members]) / 2.0
     free = _mix(both, 2.0 * estimates.inner_df, members, sweep, prior=PRIOR_OF_PAIRS)
-    codes, places = np.unique(sweep[members], return_inverse=True)
+    codes, inverse = np.unique(sweep[members], return_inverse=True)
     df, between, within = (
-        add_up(values[members], places, len(codes))
+        add_up(values[members], inverse, len(codes))
         for values in (estimates.inner_df, estimates.sum_variance, estimates.variance)
     )
-    weight = _rounds_do_not_matter(between / within, df)[places]
+    weight = _rounds_do_not_matter(between / within, df)[inverse]
     return _Mixture(
         weight=np.concatenate((weight * free.weight, (1.0 - weight) * own.weight)),
         variance=np.concatenate((free.variance, own.variance)),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Smallest detectable change, and the number of additional runs needed for a verdict."""
+"""Compute the smallest detectable change, and the additional runs needed for a verdict."""
 
 import numpy as np
 from scipy import special

@@ -223,12 +223,12 @@ def form_rows(runs: pd.DataFrame, *, base: str, new: Sequence[str]) -> Rows:
     parts, tables, first = [], [], 0
     for name in new:
         taken = np.flatnonzero((side == base) | (side == name))
-        codes, firsts, places = np.unique(question[taken], return_index=True, return_inverse=True)
+        codes, firsts, inverse = np.unique(question[taken], return_index=True, return_inverse=True)
         in_order = np.argsort(firsts, kind="stable")
         rank = np.empty_like(in_order)
         rank[in_order] = np.arange(len(codes))
         part = runs.iloc[taken].assign(
-            row=first + rank[places], is_new=(side[taken] == name).astype(np.intp)
+            row=first + rank[inverse], is_new=(side[taken] == name).astype(np.intp)
         )
         heads = runs.iloc[taken[firsts[in_order]]][QUESTION].assign(side=name)
         parts.append(part)
@@ -372,8 +372,8 @@ def _compared(
     is_round = replication[row] == REPLICATIONS.index("rounds")
     sides = observed.groupby(["row", "unit"])["is_new"].transform("nunique")
     is_left_out = is_round & ~(sides == 2).to_numpy()  # noqa: PLR2004 # both
-    places = (2 * row + is_new)[is_left_out]
-    left_out = np.bincount(places, minlength=2 * count).reshape(count, 2)
+    cells = (2 * row + is_new)[is_left_out]
+    left_out = np.bincount(cells, minlength=2 * count).reshape(count, 2)
     return observed[~is_left_out].reset_index(drop=True), left_out
 
 

@@ -104,10 +104,10 @@ def find_drift(blocks: Iterable[Block], sweep: Integers) -> Drift:
 def _find_trends(block: Block) -> _Trends:
     n_base = block.base.shape[1]
     orders = np.hstack((block.order_base, block.order_new))
-    places = np.argsort(np.argsort(orders, axis=1), axis=1) / (orders.shape[1] - 1.0)
-    squares, products, total = np.zeros((3, len(places)))
+    ranks = np.argsort(np.argsort(orders, axis=1), axis=1) / (orders.shape[1] - 1.0)
+    squares, products, total = np.zeros((3, len(ranks)))
     middles = []
-    for x, y in ((places[:, :n_base], block.base), (places[:, n_base:], block.new)):
+    for x, y in ((ranks[:, :n_base], block.base), (ranks[:, n_base:], block.new)):
         middles.append(x.mean(axis=1))
         x_within = x - middles[-1][:, None]
         y_within = y - y.mean(axis=1)[:, None]
@@ -120,7 +120,7 @@ def _find_trends(block: Block) -> _Trends:
         slope=slope,
         squares=squares,
         residual=np.maximum(total - products * slope, 0.0),
-        df=np.full(len(places), orders.shape[1] - MODEL_DF),
+        df=np.full(len(ranks), orders.shape[1] - MODEL_DF),
         reach=middles[1] - middles[0],
     )
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Find rows that are one measurement: a time and its reciprocal, a value and its percentage.
+"""Find rows of the same measurement: a time and its reciprocal, a value and its percentage.
 
 The runs of such rows deviate alike, or exactly opposite. They are shown in several rows and tested
 once, so that a measurement does not count more often because a benchmark prints it more often.
@@ -49,8 +49,8 @@ def _deviations(values: Floats) -> Floats:
 
 def _mark(first: Integers, members: Integers, where: Integers, deviations: Floats) -> None:
     largest = np.abs(deviations).max(axis=1)
-    for place in np.unique(where[members]):
-        group = np.flatnonzero((where[members] == place) & (largest > 0.0))
+    for question in np.unique(where[members]):
+        group = np.flatnonzero((where[members] == question) & (largest > 0.0))
         for position, index in enumerate(group):
             for earlier in group[:position]:
                 gap = np.abs(deviations[index] - deviations[earlier]).max()

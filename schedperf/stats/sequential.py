@@ -80,10 +80,12 @@ def decide_look(rows: Sequence[Row]) -> Decision:
         return Decision(is_over=True, text=_describe_decided(primary))
     points = Counter((row.workload, row.metric) for row in primary)
     if not any(_can_be_decided(row, points[row.workload, row.metric]) for row in still):
-        return Decision(is_over=True, text=f"more runs cannot decide: {_name(still, len(primary))}")
+        return Decision(
+            is_over=True, text=f"more runs would not decide: {_name(still, len(primary))}"
+        )
     needed = [_runs_needed(row, points[row.workload, row.metric]) for row in still]
-    known = [runs for runs in needed if runs is not None]
-    more = f"; about {_count_more(max(known))} may still be needed" if known else ""
+    counted = [runs for runs in needed if runs is not None]
+    more = f"; about {_count_more(max(counted))} may still be needed" if counted else ""
     return Decision(is_over=False, text=f"open: {_name(still, len(primary))}{more}")
 
 

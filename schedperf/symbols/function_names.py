@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Spell functions of the kernel in texts as the kernels of the sides call them.
+"""Write names of kernel functions as in the kernels of the sides.
 
 Tables and rules of the analysis have the newest names::
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Decide whether a symbol table is of the recorded kernel.
+"""Decide whether a symbol table belongs to the recorded kernel.
 
 Only equal build ids show it. Without KASLR all kernels have the same text address, and one release
 name is used for many builds; perf.data does not record the version string (``uname -v``) that

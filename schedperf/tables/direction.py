@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Tell from the unit of a metric whether higher or lower is better, where every metric agrees.
+"""Derive from the unit of a metric whether higher or lower is better.
 
 Shorter times and higher rates of work are better. Rates of other things (``faults/s``), counts,
 shares and powers are better in one direction for one metric and in the other for the next.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Find and end the processes that a command leaves behind in sessions of their own.
+"""Find and kill processes that a command leaves running in sessions of their own.
 
 The recorder is their *subreaper*: what a command leaves behind becomes the recorder's child, where
 it can be found. No control group is made, because one with the controller ``cpu`` is a task group:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""host.json: the group ``settings``, what the owner of the machine set beside the command line.
+"""Record the group ``settings`` of host.json: settings made by an administrator.
 
 A kernel's default and a setting look alike once they are in force. What set them is in the files
 that are applied at boot, which are read here as sysctl.d(5) and tmpfiles.d(5) define them, in the

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Remember what ``ab`` has to undo, so that the next command can tell what a killed one left.
+"""Record what ``ab`` has to restore, so that the next command can list it after a kill.
 
 While ``ab`` runs, a file in /run has the tunables and control groups before the first setup, the
 control groups that setups created and the teardown that is due, one JSON object per line. The file

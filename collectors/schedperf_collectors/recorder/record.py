@@ -130,9 +130,9 @@ def _check_target(target: Target, request: Request, progress: Progress) -> Exist
 def _check_workload(existing: Existing, workload: str, progress: Progress) -> None:
     recorded = existing.manifest["workload"]
     if recorded and workload not in recorded:
-        known = ", ".join(f"`{command}`" for command in recorded)
+        commands = ", ".join(f"`{command}`" for command in recorded)
         progress.warn(
-            f"{existing.path} has runs of {known}; runs of `{workload}` are added as another "
+            f"{existing.path} has runs of {commands}; runs of `{workload}` are added as another "
             "workload"
         )
 

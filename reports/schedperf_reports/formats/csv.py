@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""One row a result, with every number of the record, for spreadsheets and scripts.
+"""Write one line per result, with all numbers of the record, for spreadsheets and scripts.
 
 Columns are the fields of :class:`schedperf.model.comparison.Row`, which says what each is;
 docs/comparison.md

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What stands above and below the sections of a page; needs no templates, which load slowly."""
+"""Write the head and foot of a page, without templates, which load slowly."""
 
 from dataclasses import dataclass
 

@@ -86,15 +86,15 @@ def _count_changes(entry: CpuRow) -> int:
 
 def _map(entries: Sequence[CpuRow], side: str, what: str, topology: Topology) -> Matrix:
     cpus = sorted({cpu for entry in entries for cpu in entry.cpus})
-    places = order_cpus(topology, cpus)
+    ordered = order_cpus(topology, cpus)
     return Matrix(
         caption=f"{what}per CPU, {_describe(entries)}",
         corner="measure",
-        columns=tuple(_columns(places)),
-        groups=tuple(_nodes(places)),
-        bands=tuple(_band(entry, places, side) for entry in entries),
+        columns=tuple(_columns(ordered)),
+        groups=tuple(_nodes(ordered)),
+        bands=tuple(_band(entry, ordered, side) for entry in entries),
         written=len(cpus) <= MOST_WRITTEN_CPUS,
-        words=(_table(entries, places, side, what),),
+        words=(_table(entries, ordered, side, what),),
     )
 
 
@@ -126,11 +126,11 @@ def scale_of(entry: CpuRow) -> Scale:
     return Scale(factor=scale.factor, unit=f"{scale.unit}/{per}")
 
 
-def _band(entry: CpuRow, places: Sequence[Cpu], side: str) -> Band:
+def _band(entry: CpuRow, ordered: Sequence[Cpu], side: str) -> Band:
     scale = scale_of(entry)
     index = {cpu: i for i, cpu in enumerate(entry.cpus)}
-    titles = [_title(entry, index.get(cpu.cpu), scale, name_cpu(cpu)) for cpu in places]
-    columns = [index.get(cpu.cpu) for cpu in places]
+    titles = [_title(entry, index.get(cpu.cpu), scale, name_cpu(cpu)) for cpu in ordered]
+    columns = [index.get(cpu.cpu) for cpu in ordered]
     lines = [_values(entry, name, columns, titles, scale) for name in ("base", "new")]
     lines.append(_differences(entry, columns, titles, scale))
     apart = "new - base, pp" if scale is PERCENT else "new - base"
@@ -249,7 +249,7 @@ def _describe(entries: Sequence[CpuRow]) -> str:
     )
 
 
-def _table(entries: Sequence[CpuRow], places: Sequence[Cpu], side: str, what: str) -> Table:
+def _table(entries: Sequence[CpuRow], ordered: Sequence[Cpu], side: str, what: str) -> Table:
     scales = [scale_of(entry) for entry in entries]
     indices = [{cpu: at for at, cpu in enumerate(entry.cpus)} for entry in entries]
     return Table(
@@ -273,7 +273,7 @@ def _table(entries: Sequence[CpuRow], places: Sequence[Cpu], side: str, what: st
                     for entry, index, scale in zip(entries, indices, scales, strict=True)
                 ),
             )
-            for cpu in places
+            for cpu in ordered
         ),
         limit=0,
     )

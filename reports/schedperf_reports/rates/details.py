@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a row of compared rates opens to: its meaning, gaps, runs, and the same in other units."""
+"""Draw the details of a compared rate: meaning, gaps, runs, and the rate in other units."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence

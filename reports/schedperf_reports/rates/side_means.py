@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The mean of one side's runs with an interval of its own, which a row has of the ratio only."""
+"""Compute a side's mean over its runs with its own CI."""
 
 import math
 from collections import defaultdict

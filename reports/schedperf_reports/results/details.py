@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a result opens to: every run, the test, and where its numbers come from."""
+"""Draw the details of a result: all runs, the test, and the source of the numbers."""
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
@@ -154,9 +154,9 @@ def _boot_rows(side: RowRuns, factor: float, *, is_log: bool) -> Iterator[tuple[
 
 def _places(runs: list[RunValue]) -> str:
     # One after the other they are a range.
-    places = [run.order for run in runs]
-    orders = [order for order in places if order is not None]
-    if len(orders) < len(places):
+    positions = [run.order for run in runs]
+    orders = [order for order in positions if order is not None]
+    if len(orders) < len(positions):
         return MISSING
     if len(orders) > 1 and orders == list(range(orders[0], orders[-1] + 1)):
         return f"{orders[0]} to {orders[-1]}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How a side looks in every chart: its colour, its shape and its line; its means as points."""
+"""Define how a side looks in all charts: colour, marker and line."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What to do next: commands that record a side again, or that make two sides comparable."""
+"""Suggest commands that record a side again, or that make two sides comparable."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""One new side against base, as the rules of ``next_steps`` look at it."""
+"""Provide base and one new side to the rules of ``next_steps``."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What to do next: what the comparison lacks, as exact commands, the most useful first.
+"""Suggest next steps as shell commands, the most useful first.
 
 Each rule returns at most one step per side. The order of ``RULES``: what prevents a verdict, what
 keeps it inconclusive, what would explain it, and what would generalise it.

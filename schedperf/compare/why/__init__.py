@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Why the result changed: rules that read the evidence, and the order of their findings."""
+"""Explain the result: apply the finding rules to the evidence, and rank the findings."""

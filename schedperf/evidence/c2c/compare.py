@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Cache lines of two sides compared: contended samples per operation of the benchmark.
+"""Compare cache lines of two sides: contended samples per operation of the benchmark.
 
 ::
 

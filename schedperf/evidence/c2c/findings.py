@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Cache lines that move between CPUs more, or less, often in new than in base."""
+"""Yield findings for cache lines with a significant change of contention."""
 
 from collections.abc import Iterator, Mapping
 from itertools import islice

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Contended cache lines of a recording of memory samples."""
+"""Define the contended cache lines of a recording of memory samples."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The names of bytes: per-CPU variables, global variables, their fields, and fields of objects.
+"""Name bytes: per-CPU variables, global variables, their fields, and fields of objects.
 
 ::
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The text of ``perf c2c report --stdio``, in the layouts of perf 4.1 to 6.16, as a profile.
+"""Parse the text of ``perf c2c report --stdio`` of perf 4.1 to 6.16.
 
 ::
 

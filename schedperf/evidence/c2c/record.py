@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Contended cache lines as a record: which lines bounce between CPUs, and what accesses them."""
+"""Define the record of contended cache lines and of the code that accesses them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Bouncing cache lines: which ones move between CPUs more, or less, in new than in base.
+"""Compare contended cache lines of base and new.
 
 Rates are accesses per 1000 operations of the benchmark (per run for a fixed amount of work).
 Only runs of one workload at one point are compared, and only with the same observable, since HITM

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Classify true and false sharing: CPUs access the same bytes, or other bytes of the same line.
+"""Classify sharing as true (CPUs access the same bytes) or false (different bytes of one line).
 
 A contended load is slow because another CPU wrote to the line last. Samples do not record which
 CPU, so each contended load is attributed to the writes of all other CPUs in proportion: to writes

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The totals of ``perf c2c report --stats``, by perf's labels.
+"""Compute the totals of ``perf c2c report --stats``, under perf's labels.
 
 ::
 

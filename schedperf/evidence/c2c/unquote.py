@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Undo what mail programs and editors do to the lines of a pasted report.
+"""Undo changes that mail programs and editors make to a pasted report.
 
 Each part of a report begins with a line of ``=`` in the first column. What stands in front of it is
 an indentation or a quotation (``> > ``), and also in front of the lines that follow::

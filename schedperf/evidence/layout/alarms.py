@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The rules that turn layout changes into alarms."""
+"""Apply the rules that turn layout changes into alarms."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -204,8 +204,8 @@ def find_only_read(facts: Facts, raised: Iterable[Found]) -> tuple[Pair, ...]:
 
     :param raised: the alarms; their pairs are left out
     """
-    alarmed = {pair for found in raised for pair in found.pairs}
-    parted = [pair for found in (*_measured_pairs(facts), *_spread(facts)) for pair in found.pairs]
+    alarmed = {pair for alarm in raised for pair in alarm.pairs}
+    parted = [pair for alarm in (*_measured_pairs(facts), *_spread(facts)) for pair in alarm.pairs]
     pairs = dict.fromkeys((*parted, *_pairs_of_a_function(facts)))
     return tuple(pair for pair in pairs if pair not in alarmed and not facts.has_writer(pair))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Compare the layouts of two or more kernels: what moved, why, and whether it can matter.
+"""Compare the layouts of two or more kernels: what moved, why, and whether it matters.
 
 ::
 

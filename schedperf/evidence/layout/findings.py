@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Findings of layout alarms: separated hot pairs, written fields on read-mostly lines."""
+"""Yield findings for layout alarms: separated hot pairs, written fields on read-mostly lines."""
 
 from collections.abc import Iterator
 

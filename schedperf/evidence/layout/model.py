@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The data layout of a kernel, independent of its source.
+"""Define the data layout of a kernel, independent of its source.
 
 The per-CPU section, a struct and the kernel's global variables are each a :class:`Unit`: bytes with
 named entries, so that the same comparison applies to all of them.

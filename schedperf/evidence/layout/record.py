@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Cache-line layouts as a record: which entries share a line, what changed, and why.
+"""Define the record of cache-line layouts: which entries share a line, what changed, and why.
 
 The units are the per-CPU section, structs and the kernel's global variables; their entries are
 variables and fields. Offsets and addresses are in bytes from the start of the unit, which for the

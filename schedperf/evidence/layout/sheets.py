@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The entries of a unit as rows of a drawing, with a rule at each line boundary.
+"""Arrange the entries of a unit as rows of a drawing, with a rule at each line boundary.
 
 ::
 

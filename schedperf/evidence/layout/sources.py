@@ -105,13 +105,13 @@ def load_kernel(
     :raises InputError: it is none of these, or nothing of a layout can be seen in it
     """
     reasons: list[str] = []
-    places = candidates(source, label)
-    for number, candidate in enumerate(places):
+    choices = candidates(source, label)
+    for number, candidate in enumerate(choices):
         reader = _Reader(candidate.load())
         reader.read_variables()
         reader.read_structs(structs(reader.units.get("percpu")) if callable(structs) else structs)
         if reader.units:
-            reader.compare_with(candidate, places[number + 1 :])
+            reader.compare_with(candidate, choices[number + 1 :])
             return reader.kernel()
         reasons += reader.problems or [reader.unknown["percpu"]]
     raise InputError("; ".join(list(dict.fromkeys(reasons))[:MOST_REASONS]))
@@ -292,8 +292,8 @@ def _percpu_unit(symbols: PercpuSymbols | None, section: BtfSection | None, sour
     described = {} if section is None else _by_place(section)
     names = [plain_name(symbol.name) for symbol in symbols.symbols]
     notes: tuple[str, ...] = ()
-    places = {(symbol.offset, name) for symbol, name in zip(symbols.symbols, names, strict=True)}
-    if described and len(described.keys() & places) < _SAME_BUILD * len(described):
+    offsets = {(symbol.offset, name) for symbol, name in zip(symbols.symbols, names, strict=True)}
+    if described and len(described.keys() & offsets) < _SAME_BUILD * len(described):
         notes = (f"BTF and {source} are from different builds, so BTF's sizes are not used",)
         described = {}
     rows = [
@@ -304,7 +304,7 @@ def _percpu_unit(symbols: PercpuSymbols | None, section: BtfSection | None, sour
         for symbol, name in zip(symbols.symbols, names, strict=True)
         if not name.endswith(_ALLOCATION_COUNTER)
     ]
-    rows += [_of_btf(described[key]) for key in sorted(described.keys() - places)]
+    rows += [_of_btf(described[key]) for key in sorted(described.keys() - offsets)]
     own_sizes = any(symbol.size is not None for symbol in symbols.symbols)
     return _unit(
         "percpu",
@@ -312,7 +312,7 @@ def _percpu_unit(symbols: PercpuSymbols | None, section: BtfSection | None, sour
         _one_per_offset(rows),
         sources=tuple(dict.fromkeys((source, *(["BTF"] if described else [source] * own_sizes)))),
         groups={} if symbols.hot is None else {HOT_GROUP: symbols.hot},
-        noise={_ALLOCATION_COUNTERS: len(names) - len(rows) + len(described.keys() - places)},
+        noise={_ALLOCATION_COUNTERS: len(names) - len(rows) + len(described.keys() - offsets)},
         notes=notes,
     )
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The layout of a struct: its leaf fields, the holes, and the kernel's cacheline groups.
+"""Compute the layout of a struct: its leaf fields, holes, and cacheline groups.
 
 ::
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Which probe mechanism observed each function, and whether it was the same on both sides.
+"""Determine which probe mechanism observed each function, and whether both sides used the same.
 
 Mechanisms observe different calls: a breakpoint counts calls that ftrace cannot, and a function may
 be partly inlined. So counts are compared only if all runs of both sides used the same mechanism,

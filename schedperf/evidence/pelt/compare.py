@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Compare two sides: rates and durations as rows, durations bin by bin, calls CPU by CPU.
+"""Compare two sides: rates and durations, histograms per bin, calls per CPU.
 
 Rows that are not comparable have both values and no change.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Findings: changes in the frequency or duration of PELT updates; functions not measured."""
+"""Yield findings for changed rates or durations of PELT updates, and for functions not measured."""
 
 from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter

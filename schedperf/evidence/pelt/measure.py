@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Values of one run: rates of calls, and durations with their quantiles.
+"""Compute the values of one run: rates of calls, and durations with their quantiles.
 
 Calls are divided by the time, by the operations of the benchmark and by the wakeups of the run.
 Those of a node or of a context are divided by the same, so that the parts add up to the whole.

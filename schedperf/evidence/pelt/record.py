@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Record of the section ``pelt``: calls of the PELT functions, and their durations."""
+"""Define the record of section ``pelt``: calls of the PELT functions, and their durations."""
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""PELT updates: how often, from which contexts, and how long they took, new vs base.
+"""Compare PELT updates of base and new: their number, contexts and durations.
 
 Calls of ``update_cfs_group`` and related functions per second, per operation and per wakeup, by
 node and by context, and their durations. They get no verdict: more calls are neither better nor

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Record of the section ``counters``: what ``perf stat`` counted, new vs base."""
+"""Define the record of section ``counters``: counts of ``perf stat``, new vs base."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Counters: what ``perf stat`` counted on the machine during the runs, new vs base.
+"""Compare the counts of ``perf stat`` during the runs of base and new.
 
 Rates of software events, scheduler tracepoints and hardware events, per second and per operation,
 with intervals over runs. More is neither better nor worse, so they get no verdict.

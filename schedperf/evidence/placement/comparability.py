@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Which mechanism observed each part on each side, and which parts are comparable.
+"""Determine which mechanism observed each part, and which parts are comparable.
 
 Tracepoints fire for every event, so programs at BTF and at raw tracepoints count the same events.
 perf reads the same tracepoints through buffers that may overflow; it is compared with them if it

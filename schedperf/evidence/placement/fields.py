@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Name, meaning and kernel function of each placement counter."""
+"""Define name, meaning and kernel function of each placement counter."""
 
 from collections.abc import Mapping
 from typing import NamedTuple

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Findings: significant changes of task placement, waits and load balancing.
+"""Yield findings for significant changes of task placement, waits and load balancing.
 
 A finding names the kernel function that decides. It does not claim that the benchmark changed
 because of it.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Numbers of one run: counts to divide by time and operations, shares and means.
+"""Compute the values of one run: counts to divide by time and operations, shares and means.
 
 Quantiles of waits are interpolated in bins of powers of two.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Record of the section ``placement``: CPUs chosen for tasks, and waits for a CPU."""
+"""Define the record of section ``placement``: CPUs chosen for tasks, and waits for a CPU."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass

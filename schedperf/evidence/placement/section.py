@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Placement: forks, wakeups, migrations, load-balancer decisions and waits, new vs base.
+"""Compare forks, wakeups, migrations, load-balancer decisions and waits of base and new.
 
 Rates per second and per operation of events that BPF programs or perf observed, by cause, by node
 and by level of the topology, with intervals over runs. More is neither better nor worse, so they

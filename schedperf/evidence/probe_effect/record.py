@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Record of instrumentation overhead, and of the change measured in instrumented runs."""
+"""Define the record of instrumentation overhead and of the change in instrumented runs."""
 
 from dataclasses import dataclass
 from typing import Annotated, ClassVar

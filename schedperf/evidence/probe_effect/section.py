@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Overhead of instrumentation: instrumented runs against clean runs of one side.
+"""Compare instrumented runs with clean runs of the same side.
 
 Verdicts are based on clean runs, profiles on instrumented runs. This section reports the overhead
 of the instrumentation: the mean with its interval, and each run against the clean runs of its boot.

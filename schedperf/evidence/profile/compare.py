@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Two sides' profiles of one event at one point: which functions changed, and by how much.
+"""Compare two profiles of one event at one point: which functions changed, and by how much.
 
 The share of a function in the machine's time changes whenever any other share does. The **cost per
 operation** of the benchmark does not: it is the function's weight divided by the number of

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Call stacks as other viewers read them: folded lines, and the JSON of speedscope.
+"""Export call stacks for other viewers: folded lines, and the JSON of speedscope.
 
 Nothing is left out here, however small it is. The weights are means over the runs of a
 side, in the unit of the event, rounded to whole numbers.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Findings of profiles: code with a changed share of CPU time, and blind events.
+"""Yield findings for code with a changed share of CPU time, and for events that miss code.
 
 Most of the scheduler runs with interrupts off, so only an event that samples such code measures it.
 For other events the finding is that the profile is blind.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Differential flame graphs: one tree of call stacks for all runs of both sides.
+"""Build differential flame graphs: one tree of call stacks for all runs of both sides.
 
 Each frame has an inclusive time and a self time on each side.
 :func:`schedperf.stats.compare_columns` tests all frames together against the run-to-run variance.

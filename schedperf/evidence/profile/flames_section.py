@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Call stacks: the tree behind the differential flame graph of the report, new vs base.
+"""Build the call-stack trees behind the differential flame graph of the report.
 
 Frames, CIs and significance are those of ``schedperf profile --flamegraph``, but only frames with
 at least 0.2% of all time are separate frames, to keep the record small. Only the points and events

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Samples of commands other than the workload.
+"""Measure background load: samples of commands other than the workload.
 
 The workload's processes are those that executed the workload's program during the recording, and
 all their later children (``perf record`` records forks with their times). Processes that had the

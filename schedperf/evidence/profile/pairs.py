@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Which events of two sides are comparable, and why others are not."""
+"""Determine which events of two sides are comparable, and why others are not."""
 
 from collections.abc import Iterable, Iterator
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Records of profiles: hot symbols, call stacks, and the samples of ``schedperf profile``.
+"""Define records of profiles: hot symbols, call stacks, and samples of ``schedperf profile``.
 
 Shares are in per cent, changes of them in percentage points (pp).
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Hot symbols: which functions took a larger or smaller share of the CPUs in new than in base.
+"""Compare the CPU shares of functions in base and new.
 
 Shares are in per cent and changes in percentage points (pp). ``share`` is of all CPUs
 with idle time, as ``perf report --no-children`` prints it, averaged over runs; ``cost``

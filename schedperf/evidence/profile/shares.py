@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Weights of functions by CPU and NUMA node, and their shares.
+"""Compute weights of functions by CPU and NUMA node, and their shares.
 
 Weights are sums of periods; totals equal those of ``perf report``.
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Call stacks of one event, with the same stack of several runs and both sides counted as one.
+"""Merge call stacks of one event: equal stacks of all runs and both sides become one.
 
 A stack is its frames, outermost first: the task's own code, then the kernel's. Frames are
 places, so stacks that differ in the addresses inside of their functions are one stack. Where

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Samples by event, CPU, node, task, file and function, as ``perf report --sort`` counts them.
+"""Count samples by event, CPU, node, task, file and function, as ``perf report --sort`` does.
 
 ::
 

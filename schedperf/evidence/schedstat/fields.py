@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The fields of /proc/schedstat, by version.
+"""Define the fields of /proc/schedstat, by version.
 
 The file has no field names: the meaning of a number depends on its position and on the version of
 the file. Versions 15 and 16 differ only in the order of the idle types.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Findings: scheduler counters that changed, interpreted by the rules of schedstat."""
+"""Yield findings for changed scheduler counters, interpreted by the rules of schedstat."""
 
 from collections.abc import Iterator
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Record of the section ``schedstat``: counters of the scheduler during the runs."""
+"""Define the record of section ``schedstat``: scheduler counters during the runs."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Schedstat: scheduler counters during the runs, new vs base.
+"""Compare the schedstat counters of base and new.
 
 Wakeups, switches and waits of the CPUs, and load balancing at each level of the topology: rates per
 second and per operation, with intervals over runs. More is neither better nor worse, so they get no

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Helpers to parse kernel counters: numbers, tab-separated tables, increases of counters."""
+"""Parse kernel counters: numbers, tab-separated tables, increases of counters."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

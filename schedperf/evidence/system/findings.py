@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Findings: significant changes of throttling, CPU time, power, stalls, idle states and interrupts.
+"""Yield findings for changed throttling, CPU time, power, stalls, idle states and interrupts.
 
 Changes that only follow from a longer or shorter run are left out: counts per operation of events
 that come with time (:mod:`schedperf.stats.counted.findings`), and shares of CPU time. All shares

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Rates, shares and means of the counters of one run."""
+"""Compute the rates, shares and means of the counters of one run."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Record of the section ``system_counters``: system-wide counters around the runs."""
+"""Define the record of section ``system_counters``: system-wide counters around the runs."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""System counters: CPUs, interrupts, power and cgroups around the runs, new vs base.
+"""Compare CPU, interrupt, power and cgroup counters around the runs of base and new.
 
 Throttling of cgroups, power, frequencies, stalls of tasks (PSI), idle states, interrupts,
 softirqs, and statistics of the workload's tasks. More is neither better nor worse, so they get no

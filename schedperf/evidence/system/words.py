@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Meaning of each system counter, and the kernel function that increments it.
+"""Define the meaning of each system counter, and the kernel function that increments it.
 
 Derived from the kernel's own documents (admin-guide/pm/cpuidle.rst, accounting/psi.rst,
 scheduler/sched-bwc.rst) and from the named functions of Linux 6.12.
