@@ -113,7 +113,7 @@ def _examine(path: Path) -> list[str]:
             return []
         content = file.read(_LONGEST_BYTES)
     try:
-        commands = list(_commands(content))
+        commands = list(_commands(content, path))
     except (ValueError, KeyError, AttributeError, TypeError):
         return [f"{path}: not a journal of `schedperf ab`; remove it"]
     if not commands:
@@ -125,7 +125,7 @@ def _examine(path: Path) -> list[str]:
     ]
 
 
-def _commands(content: bytes) -> Iterator[tuple[str, str]]:
+def _commands(content: bytes, journal: Path) -> Iterator[tuple[str, str]]:
     # What is left, and the command that undoes it.
     groups: set[Path] = set()
     before: frozenset[str] | None = None
@@ -140,16 +140,17 @@ def _commands(content: bytes) -> Iterator[tuple[str, str]]:
             side, teardown = entry["setting"], entry.get("teardown")
         else:
             yield from _changed({Path(name): str(text) for name, text in entry["tunables"].items()})
-    if side and teardown:
-        # A longer script does not fit into a line.
-        undo = str(teardown) if str(teardown).isprintable() else f"the script of --{side}-teardown"
-        yield f"the setting of {side}, whose teardown did not run", undo
     if side and before is not None:
         # A setup that was killed may have created more than is known of it.
         groups |= {path for path in all_cgroups() if str(path) not in before and is_empty(path)}
     for group in sorted(groups, key=lambda group: (-len(group.parts), group)):
         if group.is_dir():
             yield f"the control group {group}", _say_removal(group)
+    if side and teardown:
+        # A longer script does not fit into a line. No look at the machine tells whether it ran.
+        undo = str(teardown) if str(teardown).isprintable() else f"the script of --{side}-teardown"
+        what = f"the setting of {side}, whose teardown did not run"
+        yield what, f"{undo}; rm {shlex.quote(str(journal))}"
 
 
 def _changed(before: Tunables) -> Iterator[tuple[str, str]]:
