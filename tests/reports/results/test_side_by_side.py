@@ -73,7 +73,7 @@ def test_one_screen_has_the_table_of_all_sides_alone(three: Comparison) -> None:
 def test_a_page_has_the_interval_of_a_step(three: Comparison) -> None:
     page = html(three, Options(width=78, colour=False))
     assert 'class="sidecolumns"' in page
-    assert "step -27.0% [-30.0%, -23.0%]" in page
+    assert "step -27.0% <span>[-30.0%, -23.0%]</span>" in page
     cells = re.findall(r'<td title="no-change, n = 5">', page)
     assert len(cells) == 2
 
