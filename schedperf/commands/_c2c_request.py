@@ -37,6 +37,7 @@ from schedperf.model.run import Captured
 from schedperf.perf_data import Keep, read_perf_data
 from schedperf.runs.side import Side, side_name
 from schedperf.symbols.local_symbols import symbols_for_file
+from schedperf.symbols.recorded_kernel import refuse_for_two_kernels
 from schedperf_collectors import __version__
 
 _ROLES: tuple[Role, Role] = ("base", "new")
@@ -91,6 +92,7 @@ def describe(paths: Sequence[Path], options: Wanted) -> C2cDocument:
     """
     loaded = tell_apart([_load(path, number, options) for number, path in enumerate(paths)])
     _refuse_unused(options, {source.kind for source in loaded})
+    _refuse_for_two_kernels(options, loaded)
     if len({source.point for source in loaded if source.point}) > 1:
         points = " and ".join(source.point for source in loaded)
         raise InputError(
@@ -123,6 +125,24 @@ def _refuse_unused(given: Wanted, kinds: Collection[SourceKind]) -> None:
             raise InputError(
                 f"{option}: requires {kind}, but the input is {given_kinds}; leave it out"
             )
+
+
+def _refuse_for_two_kernels(given: Wanted, loaded: Sequence[Memory]) -> None:
+    # A file whose kernel is unknown has its path in place of the build id.
+    kernels = [
+        run.content.kernel
+        for source in loaded
+        if source.kind == "perf.data"
+        for run in source.side.runs
+        if run.content.kernel != str(source.path)
+    ]
+    for option, value in (
+        ("--symbols", given.symbols),
+        ("--layout", given.layout),
+        ("--units", given.units),
+    ):
+        if value is not None:
+            refuse_for_two_kernels(option, kernels)
 
 
 def _compare(base: Memory, new: Memory, sort: SortKey) -> C2cPoint:

@@ -28,6 +28,7 @@ from schedperf.perf_data import Keep, read_perf_data
 from schedperf.runs.side import Side, side_name
 from schedperf.runs.timeline import place_in_time
 from schedperf.symbols.local_symbols import symbols_for_file
+from schedperf.symbols.recorded_kernel import refuse_for_two_kernels
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, order=True)
@@ -105,6 +106,10 @@ def load_sources(paths: Sequence[Path], options: Wanted) -> Loaded:
         else _load_bundle(sides[index], point, options)
         for index, path in enumerate(paths)
     ]
+    if options.symbols is not None:
+        files = [source for source in sources if source.path not in bundles]
+        recordings = [run.content.recording for source in files for run in source.side.runs]
+        refuse_for_two_kernels("--symbols", [each.kernel_build_id for each in recordings])
     comparison = _compare(tell_apart(sources), list(sides.values()))
     return replace(comparison, cautions=(*comparison.cautions, *([others] if others else [])))
 

@@ -6,8 +6,11 @@ name is used for many builds; perf.data does not record the version string (``un
 tells them apart.
 """
 
+from collections.abc import Iterable
+
 import numpy as np
 
+from schedperf.model.errors import InputError
 from schedperf.perf_data.recording import CONTEXT_KERNEL, MODE_KERNEL, Recording
 
 # What makes a perf.data without build ids.
@@ -26,6 +29,21 @@ def why_other_kernel(recording: Recording, build_id: str | None, owner: str) -> 
     if build_id is not None and build_id.lower() == recorded:
         return None
     return f"build id of the recorded kernel is {recorded}, {owner} {build_id or 'unknown'}"
+
+
+def refuse_for_two_kernels(option: str, build_ids: Iterable[str | None]) -> None:
+    """Refuse one file that describes a kernel for recordings of different kernels.
+
+    :param option: what the file was given with
+    :param build_ids: of the recorded kernels; None if unknown
+    :raises InputError: two build ids differ
+    """
+    kernels = sorted({build_id for build_id in build_ids if build_id is not None})
+    if len(kernels) > 1:
+        raise InputError(
+            f"{option}: one file cannot describe both kernels (their build ids are "
+            f"{' and '.join(kernels)}); show each side alone, or record bundles"
+        )
 
 
 def has_kernel_code(recording: Recording) -> bool:

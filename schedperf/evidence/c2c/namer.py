@@ -148,7 +148,7 @@ def file_namer(
 
     :param layout: of the kernel that recorded: a directory, a System.map, BTF, vmlinux or bundle
     :param units: a percpu.json of the same boot, or the kernel log's lines in a percpu.txt
-    :raises InputError: one of the files cannot be read
+    :raises InputError: one of the files cannot be read, or the layout is of another kernel
     """
     notes: list[str] = []
     variables = None
@@ -156,6 +156,7 @@ def file_namer(
         notes.append("variables are not named: no kernel layout given")
     else:
         kernel = load_with_types(layout)
+        _refuse_other(kernel, recording, layout)
         notes += _notes_of_types(kernel)
         tables = [layout] if layout.is_file() else [layout / name for name in SYMBOL_TABLES]
         texts = (_read_table(path) for path in tables if path.is_file())
@@ -168,6 +169,15 @@ def file_namer(
         symbols=symbols,
         notes=tuple(notes),
     )
+
+
+def _refuse_other(kernel: Kernel, recording: Recording, layout: Path) -> None:
+    # System.map and BTF have no build id; their choice is the user's.
+    if kernel.build_id is None or recording.kernel_build_id is None:
+        return
+    other = why_other_kernel(recording, kernel.build_id, f"of {layout}")
+    if other is not None:
+        raise InputError(f"--layout: {other}; give the layout of the recorded kernel")
 
 
 def _notes_of_types(kernel: Kernel) -> Iterator[str]:

@@ -169,6 +169,7 @@ class Material:
     machine: str | None = None
     pointer_bytes: int | None = None
     is_big_endian: bool | None = None
+    build_id: str | None = None
     problems: list[str] = field(default_factory=list)
 
     def attempt(self, read: Callable[[], None]) -> None:
@@ -204,6 +205,7 @@ class Material:
         self.tables.append(ElfTable(path.name if elf.is_module else VMLINUX, elf))
         self.machine, self.pointer_bytes = elf.machine, elf.pointer_bytes
         self.is_big_endian = elf.is_big_endian
+        self.build_id = None if elf.is_module else elf.build_id
         if elf.btf is not None:
             self.add_btf(elf.btf, label, _base_of(elf, path, label))
         elif self.btf is None and elf.has_dwarf:
@@ -419,7 +421,11 @@ def _why(bundle: Bundle) -> str:
 
 
 def _from_boot(side: Side, boot: Boot, label: str) -> Material:
-    material = Material(label=label, machine=_machine_of_uname(boot.host.kernel.machine))
+    material = Material(
+        label=label,
+        machine=_machine_of_uname(boot.host.kernel.machine),
+        build_id=boot.host.kernel.build_id,
+    )
     readers = {
         name: partial(read_kernel_file, side, boot, name)
         for name in LIMITS_BYTES

@@ -76,6 +76,7 @@ class Kernel:
     :param machine: "x86_64", "arm64" …; None where the source does not say
     :param pointer_bytes: 4 or 8; None where unknown
     :param is_big_endian: None where unknown
+    :param build_id: hexadecimal; None where the source, e.g. System.map or BTF, has none
     :param units: by name
     :param unknown: what was asked for and cannot be seen, name to reason: "struct rq" to
         "struct layouts need BTF or DWARF, not a symbol table"
@@ -89,6 +90,7 @@ class Kernel:
     units: Mapping[str, Unit]
     unknown: Mapping[str, str]
     notes: tuple[str, ...]
+    build_id: str | None = None
 
 
 def say_unsized(names: Sequence[str]) -> str:

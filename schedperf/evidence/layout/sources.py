@@ -233,6 +233,7 @@ class _Reader:
             machine=machine,
             pointer_bytes=pointer_bytes,
             is_big_endian=is_big_endian,
+            build_id=material.build_id,
             line_bytes=line_bytes,
             units=self.units,
             unknown=self.unknown,

@@ -5,6 +5,7 @@ import json
 import shutil
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -318,3 +319,50 @@ def test_an_input_is_not_overwritten(recorded: Path, capsys: Capture) -> None:
     status, _, err = run(capsys, path, "--json", path)
     assert (status, path.read_bytes() == before) == (2, True)
     assert "also an input; write to another file" in err
+
+
+OTHER_KERNEL = b"\x02" * 20
+
+
+def of_another_kernel(recorded: Path) -> Path:
+    """Write what a kernel of another build recorded, and return its path."""
+    run = scheduler_run("new", numa=NUMA)
+    kernel = replace(run.kernel, build_id=OTHER_KERNEL)
+    path = recorded / "other.data"
+    path.write_bytes(write_perf_data(replace(run, kernel=kernel).perf_data()))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("option", "name"),
+    [("--symbols", "kallsyms"), ("--layout", "System.map"), ("--units", "percpu.json")],
+)
+def test_one_file_does_not_describe_two_kernels(
+    recorded: Path, capsys: Capture, option: str, name: str
+) -> None:
+    given = (option, recorded / name)
+    status, _, error = run(capsys, recorded / "base.data", of_another_kernel(recorded), *given)
+    assert status == 2
+    assert f"{option}: one file cannot describe both kernels" in error
+    assert OTHER_KERNEL.hex() in error
+    assert run(capsys, recorded / "base.data", recorded / "new.data", *given)[0] == 0
+
+
+def test_a_layout_of_another_kernel_names_nothing(
+    recorded: Path, capsys: Capture, make_bundle: Callable[..., Path]
+) -> None:
+    of_base = scheduler_run("base", numa=NUMA).kernel
+    paths = {
+        build_id: make_bundle(
+            recorded / f"{build_id}.tar",
+            host={"kernel": {"build_id": build_id}},
+            files={"boots/0/layout/System.map": of_base.system_map()},
+        )
+        for build_id in (of_base.build_id.hex(), OTHER_KERNEL.hex())
+    }
+    same, other = paths.values()
+    assert run(capsys, recorded / "base.data", "--layout", same)[0] == 0
+    status, _, error = run(capsys, recorded / "base.data", "--layout", other)
+    assert status == 2
+    assert f"--layout: build id of the recorded kernel is {of_base.build_id.hex()}" in error
+    assert "give the layout of the recorded kernel" in error

@@ -351,3 +351,18 @@ def test_an_input_is_never_overwritten(write_data: WriteData, capsys: Capture) -
     assert status == 2
     assert "also an input; write to another file" in err
     assert Path(path).read_bytes() == before
+
+
+def test_one_symbol_table_does_not_name_two_kernels(
+    symbols: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kernel = profiled_kernel()
+    kernels = {"base": kernel, "new": replace(kernel, build_id=b"\x02" * 20)}
+    paths = [tmp_path / f"{name}.data" for name in kernels]
+    for path, each in zip(paths, kernels.values(), strict=True):
+        path.write_bytes(write_perf_data(profile(each, {("schedule", 0): 40})))
+    assert main(["profile", *map(str, paths), "--symbols", symbols]) == 2
+    error = capsys.readouterr().err
+    assert "--symbols: one file cannot describe both kernels" in error
+    assert ("02" * 20) in error
+    assert main(["profile", str(paths[0]), str(paths[0]), "--symbols", symbols]) == 0
