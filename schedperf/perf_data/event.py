@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Identify the events of a perf.data from their ``perf_event_attr``."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,10 @@ from schedperf_collectors.perf_header import (
     Event,
 )
 
+# An event whose name perf did not write, because it was killed or wrote to a pipe. The numbers of
+# tracepoints and of dynamic PMUs are given at boot; these are part of the kernel's ABI.
+_NUMBERED = re.compile(r"type (\d+) config ")
+_FIXED_TYPES = (0, 1, 3, 4, 5)
 # On hybrid CPUs the upper half of a hardware event's config is the type of its PMU.
 _PMU_SHIFT = 32
 _LEVELS = dict(zip(LEVELS, ("user", "kernel", "hv"), strict=True))
@@ -44,6 +49,12 @@ class EventIdentity:
     host: bool
     config: tuple[int, ...]
     number: int = 0
+
+    @property
+    def is_numbered(self) -> bool:
+        """Whether only a number is known that kernels and machines give to different events."""
+        match = _NUMBERED.match(self.name)
+        return match is not None and int(match[1]) not in _FIXED_TYPES
 
     @property
     def spelled(self) -> str:

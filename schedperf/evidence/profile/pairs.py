@@ -21,6 +21,12 @@ def describe_unpaired(
     only_new = [event for event in of_new if event not in of_base]
     for event in of_base:
         if event in of_new:
+            if event.is_numbered:
+                yield (
+                    f"{event.label}: perf.data does not record the event's name, and kernels "
+                    "number events differently, so the sides may have different events; record "
+                    "it again"
+                )
             continue
         alike = next((other for other in only_new if other.name == event.name), None)
         if alike is None:

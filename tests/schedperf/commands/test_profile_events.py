@@ -217,3 +217,24 @@ def test_shares_of_cpus_and_of_a_command_have_different_totals(
     assert forth == [f"{start}base was sampled {cpus}, new {tasks}; {advice}"]
     assert back == [f"{start}new was sampled {cpus}, base {tasks}; {advice}"]
     assert same == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "warnings"),
+    [
+        (2, "", 1),
+        (11, "", 1),
+        (2, "sched:sched_switch", 0),
+        # The kernel's ABI fixes the numbers of raw events.
+        (4, "", 0),
+    ],
+)
+def test_numbers_of_events_are_not_the_same_on_all_kernels(
+    tmp_path: Path, capsys: Capture, kind: int, name: str, warnings: int
+) -> None:
+    path = tmp_path / "perf.data"
+    event = Event(name=name, type=kind, config=0x13B)
+    path.write_bytes(write_perf_data(PerfData(events=(event,), records=[Sample(ip=0x1000)])))
+    cautions = data_of(capsys, str(path), str(path))["cautions"]
+    warned = [text for text in cautions if "does not record the event's name" in text]
+    assert len(warned) == warnings
