@@ -13,7 +13,7 @@ from schedperf.model.errors import BundleError
 LONGEST_FILE_NAME = 60
 
 
-class Contents:
+class Members:
     """The archive's members, verified against the manifest when read.
 
     :ivar expected: SHA-256 of each member that the manifest lists, in hexadecimal

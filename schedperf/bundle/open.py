@@ -33,7 +33,7 @@ from schedperf.bundle.manifest import (
     parse_run,
     rebuild_manifest,
 )
-from schedperf.bundle.members import Contents
+from schedperf.bundle.members import Members
 from schedperf.bundle.tar import Archive
 from schedperf.model.caveats import Caveat, caveat
 from schedperf.model.errors import BundleError
@@ -65,12 +65,12 @@ class Bundle:
 
     def __init__(
         self,
-        contents: Contents,
+        members: Members,
         manifest: Manifest,
         boots: Sequence[Boot],
         caveats: Sequence[Caveat],
     ) -> None:
-        self.path = contents.path
+        self.path = members.path
         self.label = manifest.label
         self.tool_version = manifest.tool_version
         self.created = manifest.created
@@ -86,7 +86,7 @@ class Bundle:
         self.captures = manifest.captures
         self.boots = tuple(boots)
         self.caveats = tuple(caveats)
-        self._contents = contents
+        self._members = members
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -99,15 +99,15 @@ class Bundle:
 
         :raises BundleError: a member does not match its checksum
         """
-        return self._contents.digest(without=MANIFEST)
+        return self._members.digest(without=MANIFEST)
 
     def names(self, prefix: str = "") -> tuple[str, ...]:
         """Return the sorted names of all members that begin with a prefix."""
-        return self._contents.names(prefix)
+        return self._members.names(prefix)
 
     def size(self, name: str) -> int | None:
         """Return a member's size in bytes; None if there is no such member."""
-        return self._contents.bytes_of(name)
+        return self._members.bytes_of(name)
 
     def read(self, name: str, limit: int | None = None) -> bytes:
         """Return a member's bytes.
@@ -115,7 +115,7 @@ class Bundle:
         :param limit: refuse a larger member
         :raises BundleError: it is larger, missing, or does not match its checksum
         """
-        return self._contents.read(name, limit)
+        return self._members.read(name, limit)
 
     def extract(self, name: str, folder: Path, limit: int | None = None) -> Path:
         """Copy a member to a new file, instead of holding it in memory.
@@ -124,7 +124,7 @@ class Bundle:
         :return: the file
         :raises BundleError: as :meth:`read`; or the file cannot be written
         """
-        return self._contents.extract(name, folder, limit)
+        return self._members.extract(name, folder, limit)
 
     def read_text(self, name: str, limit: int | None = None) -> str:
         """Return a member as text; bytes that are not UTF-8 become U+FFFD."""
@@ -141,7 +141,7 @@ class Bundle:
 
     def broken_members(self) -> tuple[str, ...]:
         """Read every member and return the names of those that do not match their checksum."""
-        return tuple(name for name in self.names() if not self._contents.is_intact(name))
+        return tuple(name for name in self.names() if not self._members.is_intact(name))
 
 
 def open_bundle(path: Path, *, salvage: bool = False) -> Bundle:
@@ -152,20 +152,20 @@ def open_bundle(path: Path, *, salvage: bool = False) -> Bundle:
     :raises BundleError: it is not a bundle, is damaged, or of a future version
     """
     salvage = salvage or path.name.endswith(".partial")
-    return _Opening(Contents(Archive(path, salvage=salvage)), salvage=salvage).open()
+    return _Opening(Members(Archive(path, salvage=salvage)), salvage=salvage).open()
 
 
 class _Opening:
     """Opens one bundle; each step may find damage."""
 
-    def __init__(self, contents: Contents, *, salvage: bool) -> None:
-        self.contents = contents
+    def __init__(self, members: Members, *, salvage: bool) -> None:
+        self.members = members
         self.salvage = salvage
         self.caveats: list[Caveat] = []
 
     def open(self) -> Bundle:
-        path, damage = self.contents.path, self.contents.damage
-        if not self.contents.names():
+        path, damage = self.members.path, self.members.damage
+        if not self.members.names():
             raise BundleError(f"{path}: {damage or 'no members'}; record or copy it again")
         if damage:
             self._note("damaged", problem=damage)
@@ -182,10 +182,10 @@ class _Opening:
                 )
             manifest = self._rebuild(files)
             self._expect(manifest)
-        return Bundle(self.contents, manifest, boots, self.caveats)
+        return Bundle(self.members, manifest, boots, self.caveats)
 
     def _note(self, code: str, **numbers: object) -> None:
-        self.caveats.append(caveat(code, bundle=self.contents.path.name, **numbers))
+        self.caveats.append(caveat(code, bundle=self.members.path.name, **numbers))
 
     def _trouble(self, problem: str, advice: str = "") -> None:
         """Refuse the bundle, or skip the damaged part.
@@ -194,22 +194,22 @@ class _Opening:
         :param advice: what to do
         """
         if not self.salvage:
-            raise BundleError(f"{self.contents.path}: {problem}", advice)
+            raise BundleError(f"{self.members.path}: {problem}", advice)
         self._note("damaged", problem=problem)
 
     def _parse(self, name: str, limit: int, parse: Callable[[bytes, str], Parsed]) -> Parsed | None:
         """Read and parse a member; None if it is damaged and damage is allowed."""
         try:
-            return parse(self.contents.read(name, limit), name)
+            return parse(self.members.read(name, limit), name)
         except NewerFormat as error:
-            raise BundleError(f"{self.contents.path}: {error}") from None
+            raise BundleError(f"{self.members.path}: {error}") from None
         except BundleError as error:
-            self._trouble(error.problem.removeprefix(f"{self.contents.path}: "), error.advice)
+            self._trouble(error.problem.removeprefix(f"{self.members.path}: "), error.advice)
             return None
 
     def _read_manifest(self) -> Manifest | None:
         """Return the manifest; None if there is no usable one."""
-        if self.contents.bytes_of(MANIFEST) is None:
+        if self.members.bytes_of(MANIFEST) is None:
             return None
         manifest = self._parse(MANIFEST, MAX_MANIFEST_BYTES, parse_manifest)
         major, minor = BUNDLE_VERSION
@@ -222,8 +222,8 @@ class _Opening:
     def _expect(self, manifest: Manifest) -> None:
         """Compare the manifest's members with the archive's; use its checksums from now on."""
         listed = {entry.path: entry.sha256 for entry in manifest.captures if entry.status == "ok"}
-        self.contents.expected = {name: sha256 for name, sha256 in listed.items() if sha256}
-        names = {name for name in self.contents.names() if name != MANIFEST}
+        self.members.expected = {name: sha256 for name, sha256 in listed.items() if sha256}
+        names = {name for name in self.members.names() if name != MANIFEST}
         for name in sorted(listed.keys() - names):
             self._trouble(f"{name} is in the manifest but not in the archive", "copy it again")
         if unlisted := sorted(names - listed.keys()):
@@ -232,7 +232,7 @@ class _Opening:
     def _read_runs(self) -> tuple[RunFile, ...]:
         folders = dict.fromkeys(match[1] for match in self._matches(_IN_RUN))
         recorded = [
-            name for name in folders if self.contents.bytes_of(f"{name}/run.json") is not None
+            name for name in folders if self.members.bytes_of(f"{name}/run.json") is not None
         ]
         if unfinished := sorted(folders.keys() - set(recorded)):
             self._note("unfinished-runs", count=len(unfinished), first=unfinished[0])
@@ -264,13 +264,13 @@ class _Opening:
 
     def _read_host(self, boot: int) -> Mapping[str, object]:
         name = f"{boot_folder(boot)}/host.json"
-        if self.contents.bytes_of(name) is None:
+        if self.members.bytes_of(name) is None:
             self._note("no-host", boot=boot)
             return {}
         return self._parse(name, MAX_RECORD_BYTES, parse_host) or {}
 
     def _matches(self, pattern: re.Pattern[str]) -> Iterator[re.Match[str]]:
-        for name in self.contents.names("boots/"):
+        for name in self.members.names("boots/"):
             if match := pattern.match(name):
                 yield match
 
@@ -283,15 +283,15 @@ class _Opening:
                 collector=_collector_of(name),
                 path=name,
                 sha256=None,
-                bytes=self.contents.bytes_of(name),
+                bytes=self.members.bytes_of(name),
                 seconds=None,
                 status="ok",
                 reason=None,
             )
-            for name in self.contents.names()
+            for name in self.members.names()
             if name not in listed and name != MANIFEST
         ]
-        return rebuild_manifest(self.contents.path.name.partition(".")[0], files, rest)
+        return rebuild_manifest(self.members.path.name.partition(".")[0], files, rest)
 
 
 def _collector_of(name: str) -> str:

@@ -52,7 +52,7 @@ class Side:
 
 
 def side_name(index: int) -> str:
-    """Return the role of the bundle that the user named at this place, counted from 0."""
+    """Return the role of a bundle by its index on the command line."""
     return (BASE, FIRST_NEW)[index] if index < 2 else f"new{index}"  # noqa: PLR2004 # base and new
 
 

@@ -48,8 +48,8 @@ from schedperf_reports.rates.cpu_maps import cpu_maps
 from schedperf_reports.rates.details import opened
 from schedperf_reports.rates.tables import (
     Rates,
-    by_place,
-    name_place,
+    by_point,
+    name_point,
     notes_below,
     state_changes,
 )
@@ -131,10 +131,10 @@ def describe_counts(
     """
     yield from _readings(data)
     yield Text(text="; ".join(_describe_side(side) for side in data.sides), tone="muted")
-    points = by_place(data.rows)
+    points = by_point(data.rows)
     shown: list[SchedstatRow] = []
     for (side, workload, point), of_point in points.items():
-        what = name_place(workload, point) if len(points) > 1 else ""
+        what = name_point(workload, point) if len(points) > 1 else ""
         against = f", {side} vs base" if what and any(row.n_new for row in of_point) else ""
         most_of_tree = None if overview is None else MOST_OF_TREE
         for tree in _domain_tree(data.levels, of_point, side, what, most_of_tree):

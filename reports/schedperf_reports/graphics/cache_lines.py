@@ -125,12 +125,12 @@ class Occupant:
 class LineRow:
     """One line as one side has it.
 
-    :param place: where it begins: "0x20240"; "" where the side has no such line
+    :param offset: of its first byte: "0x20240"; "" where the side has no such line
     :param note: what is said of it as a whole
     :param who: who touches which bytes, one line each; a drawing with marks has none
     """
 
-    place: str
+    offset: str
     occupants: tuple[Occupant, ...] = ()
     note: str = ""
     who: tuple[str, ...] = ()

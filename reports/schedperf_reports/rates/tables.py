@@ -131,12 +131,12 @@ def _size_of(shown: Shown[RateRow]) -> str:
     return " -> ".join(describe_rate(shown)[1:])
 
 
-def by_place(rows: Iterable[Row]) -> dict[tuple[str, str, str], list[Row]]:
+def by_point(rows: Iterable[Row]) -> dict[tuple[str, str, str], list[Row]]:
     """Return the rows of each side, workload and point, in their order."""
-    places: dict[tuple[str, str, str], list[Row]] = {}
+    points: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
-        places.setdefault((row.side, row.workload, row.point), []).append(row)
-    return places
+        points.setdefault((row.side, row.workload, row.point), []).append(row)
+    return points
 
 
 def by_subject(rows: Iterable[Row]) -> Iterator[tuple[tuple[str, str, str], str, list[Row]]]:
@@ -144,11 +144,11 @@ def by_subject(rows: Iterable[Row]) -> Iterator[tuple[tuple[str, str, str], str,
 
     The beginning is "" if there is only one subject and the caption states its changes.
     """
-    places = by_place(rows)
-    for key, members in places.items():
+    points = by_point(rows)
+    for key, members in points.items():
         side, workload, point = key
-        is_plain = len(places) == 1 and any(map(_is_known, members))
-        subject = f"{name_place(workload, point)}, {side} vs base"
+        is_plain = len(points) == 1 and any(map(_is_known, members))
+        subject = f"{name_point(workload, point)}, {side} vs base"
         yield key, "" if is_plain else subject, members
 
 
@@ -157,7 +157,7 @@ def titled(subject: str, title: str) -> str:
     return f"{subject}: {title}" if subject else title
 
 
-def name_place(workload: str, point: str) -> str:
+def name_point(workload: str, point: str) -> str:
     """Say what was run: ``hackbench -g 4 at groups=4``."""
     return f"{workload} at {point}" if point else workload
 

@@ -44,13 +44,13 @@ class Tail:
     :param of: the distribution that it is taken of
     :param label: "p99", "max"; "" for a single number
     :param quantile: between 0 and 1; None where it is not a percentile
-    :param place: where it stands among those of its distribution
+    :param rank: by which the percentiles of a distribution are sorted
     """
 
     of: str
     label: str
     quantile: float | None
-    place: float
+    rank: float
 
 
 def read_tail(metric: str, unit: str) -> Tail | None:
@@ -62,14 +62,14 @@ def read_tail(metric: str, unit: str) -> Tail | None:
         # Not 0.9990000000000001.
         quantile = round(float(parts["percent"]) / 100.0, 10)
         label = f"p{parts['percent']}"
-        return Tail(of=parts["of"], label=label, quantile=quantile, place=quantile)
+        return Tail(of=parts["of"], label=label, quantile=quantile, rank=quantile)
     if LATENCY.search(metric) is None:
         return None
     parts = OTHER.match(metric)
     if parts is None:
-        return Tail(of=metric, label="", quantile=None, place=0.0)
+        return Tail(of=metric, label="", quantile=None, rank=0.0)
     label = parts["label"].lower()
-    return Tail(of=parts["of"], label=label, quantile=None, place=OTHERS[label])
+    return Tail(of=parts["of"], label=label, quantile=None, rank=OTHERS[label])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -107,7 +107,7 @@ def find_distributions(lines: Sequence[Line]) -> tuple[Distribution, ...]:
     return tuple(
         Distribution(
             name=title if titles.count(title) == 1 else f"{title} ({workload})",
-            members=tuple(sorted(members, key=lambda member: member[0].place)),
+            members=tuple(sorted(members, key=lambda member: member[0].rank)),
         )
         for title, ((workload, _, _), members) in zip(titles, grouped.items(), strict=True)
     )

@@ -208,10 +208,10 @@ def _times(ratio: float | None, what: str) -> str:
 
 def _rows(point: C2cPoint, line: C2cLineRow) -> tuple[LineRow, ...]:
     return tuple(
-        LineRow(place="", note=line.unmatched or "no sample of this line on this side")
+        LineRow(offset="", note=line.unmatched or "no sample of this line on this side")
         if seen is None
         else LineRow(
-            place=seen.key.rpartition("+")[2],
+            offset=seen.key.rpartition("+")[2],
             note="; ".join([_sharing(seen), *_rates(point, line, side)]),
             occupants=tuple(_occupants(point, line, side, seen)),
             who=tuple(_who(point, access, seen) for access in seen.accesses),

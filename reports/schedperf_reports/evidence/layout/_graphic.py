@@ -228,7 +228,7 @@ def _is_told(rows: Rows) -> bool:
 
 
 def _title(rows: Sequence[LineRow], key: int, line_bytes: int, *, is_first: bool) -> str:
-    places = dict.fromkeys(row.place for row in rows if row.place)
+    places = dict.fromkeys(row.offset for row in rows if row.offset)
     where = " and ".join(places) or f"0x{key:x}"
     if is_first:
         return f"{line_bytes} B line at {where}"
@@ -237,15 +237,15 @@ def _title(rows: Sequence[LineRow], key: int, line_bytes: int, *, is_first: bool
 
 def _row(column: _Column, start: int, line_bytes: int, uses: Mapping[str, LayoutUse]) -> LineRow:
     if column.reason:
-        return LineRow(place="", note=column.reason)
+        return LineRow(offset="", note=column.reason)
     if start not in column.lines:
-        return LineRow(place=f"0x{start:x}" if start >= 0 else "", note="not drawn")
+        return LineRow(offset=f"0x{start:x}" if start >= 0 else "", note="not drawn")
     occupants = list(_occupants(column, start, line_bytes, uses))
     drawn, left = stack(occupants)
     is_known = all(occupant.is_sized for occupant in occupants)
     gaps = _gaps(occupants, start, line_bytes, column) if is_known else ()
     note = f"{left} overlapping variables not drawn, see the text version" if left else ""
-    return LineRow(place=f"0x{start:x}", occupants=(*drawn, *gaps), note=note)
+    return LineRow(offset=f"0x{start:x}", occupants=(*drawn, *gaps), note=note)
 
 
 def _struct_end(column: _Column) -> int:

@@ -46,7 +46,7 @@ from schedperf_reports.rates.cells import (
 )
 from schedperf_reports.rates.details import opened
 from schedperf_reports.rates.histograms import mirror_of
-from schedperf_reports.rates.tables import name_place, notes_below, state_changes, titled
+from schedperf_reports.rates.tables import name_point, notes_below, state_changes, titled
 from schedperf_reports.sections import record_of, report_section
 from schedperf_reports.words.rows import count_of, merge_sides
 from schedperf_reports.words.units import MISSING, format_number, format_share
@@ -143,7 +143,7 @@ def _describe_point(data: Placement, at: _Point, *, has_others: bool) -> Iterato
     side, workload, point = at
     is_compared = len(data.sides) > 1
     rows = [row for row in data.rows if (row.side, row.workload, row.point) == at]
-    what = name_place(workload, point)
+    what = name_point(workload, point)
     caption = f"{what}, {side} vs base" if is_compared else what
     caption = caption if has_others else ""
     yield from _drawings(data, at, caption)

@@ -45,7 +45,7 @@ def test_the_drawing_has_who_reads_and_writes_which_bytes_of_both_sides(
         "readers and writers by byte; task_group.load_avg: remote HITM at 0.129 times the base rate"
     )
     (group,) = drawing.groups
-    assert [row.place for row in group.rows] == ["0x100", "0x140"]
+    assert [row.offset for row in group.rows] == ["0x100", "0x140"]
     assert group.rows[0].note == "true sharing; remote 3.1 HITM per 1000 messages"
     assert group.rows[1].note == (
         "false sharing; remote 0.4 HITM per 1000 messages, 0.129 times the base rate [0.067, 0.23]"

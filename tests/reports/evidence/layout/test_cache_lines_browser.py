@@ -58,15 +58,15 @@ def make_drawing(llc_id: str = "llc_id") -> CacheLines:
             LineGroup(
                 title="line",
                 rows=(
-                    LineRow(place="0x200", occupants=(usage, old)),
-                    LineRow(place="0x200", occupants=(usage, cluster)),
+                    LineRow(offset="0x200", occupants=(usage, old)),
+                    LineRow(offset="0x200", occupants=(usage, cluster)),
                 ),
             ),
             LineGroup(
                 title="64 B boundary at 0x240",
                 rows=(
-                    LineRow(place="0x240", occupants=(llc,)),
-                    LineRow(place="0x240", occupants=(new, occupant("llc", 16, 8))),
+                    LineRow(offset="0x240", occupants=(llc,)),
+                    LineRow(offset="0x240", occupants=(new, occupant("llc", 16, 8))),
                 ),
             ),
         ),
@@ -233,7 +233,7 @@ def make_counted() -> CacheLines:
     read = occupant("sampled_by_idle_cpus", 4, 4, reads=300, writes=0, heat=0.75)
     hot = occupant("load_avg", 8, 8, reads=90, writes=40, heat=0.25)
     row = LineRow(
-        place="0x100",
+        offset="0x100",
         occupants=(read, hot),
         note="false sharing",
         who=("4-7 sampled_by_idle_cpus: r nohz_balancer_kick; swapper", "8-15 load_avg: kworker"),

@@ -104,7 +104,7 @@ def test_lines_that_slid_as_a_whole_stand_in_one_group() -> None:
         "new", make_entry("a", 0x180), make_entry("b", 0x188, is_hot=True), lines=(0x180,)
     )
     (group,) = draw_lines(make_window(base, new), 64, []).groups
-    assert [row.place for row in group.rows] == ["0x100", "0x180"]
+    assert [row.offset for row in group.rows] == ["0x100", "0x180"]
     assert group.title == "64 B line at 0x100 and 0x180"
 
 
@@ -133,7 +133,7 @@ def test_what_the_drawing_is_about_stands_in_one_group_though_others_slid() -> N
     base = make_column("base", hot, *others, lines=(0x100, 0x140))
     new = make_column("new", hot, *slid, lines=(0x100, 0x180))
     groups = draw_lines(make_window(base, new), 64, []).groups
-    assert [row.place for row in groups[0].rows] == ["0x100", "0x100"]
+    assert [row.offset for row in groups[0].rows] == ["0x100", "0x100"]
 
 
 def test_who_stays_on_its_line_has_no_arrow() -> None:

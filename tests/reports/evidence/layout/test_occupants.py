@@ -50,7 +50,7 @@ def test_each_name_is_on_its_bytes_of_its_line(parted: LayoutWindow, pair: Layou
         "64 B line at 0x200",
         "64 B boundary at 0x240",
     ]
-    assert [row.place for row in second.rows] == ["0x240", "0x240"]
+    assert [row.offset for row in second.rows] == ["0x240", "0x240"]
 
 
 def test_members_of_a_union_are_stacked_and_bit_fields_stand_side_by_side(

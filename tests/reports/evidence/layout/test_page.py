@@ -48,7 +48,7 @@ def test_three_sides_are_three_rows_and_a_side_without_the_unit_says_why(
     without = make_column("new2", lines=(), reason="no BTF in new2")
     drawing = draw_lines(make_window(*parted.columns, without), 64, [])
     assert [len(group.rows) for group in drawing.groups] == [3, 3]
-    assert drawing.groups[0].rows[2] == LineRow(place="", note="no BTF in new2")
+    assert drawing.groups[0].rows[2] == LineRow(offset="", note="no BTF in new2")
     assert 'badge side-2"></b>' in page(drawing)
 
 
@@ -118,7 +118,7 @@ def test_a_drawing_without_lines_is_still_a_page() -> None:
         caption="nothing", line_bytes=64, sides=(Badge(name="base", label="b"),), groups=()
     )
     assert "nothing</figcaption>" in page(empty)
-    group = LineGroup(title="line", rows=(LineRow(place="0x0", note="not drawn"),))
+    group = LineGroup(title="line", rows=(LineRow(offset="0x0", note="not drawn"),))
     assert "not drawn" in page(
         CacheLines(caption="c", line_bytes=64, sides=empty.sides, groups=(group,))
     )
