@@ -437,10 +437,12 @@ class SectionData:
 
     :cvar section: name of the section in :attr:`Comparison.sections`
     :cvar version: last part of the name of its schema
+    :cvar collector: whose captures it analyses; "" if it needs no warning of collector overhead
     """
 
     section: ClassVar[str]
     version: ClassVar[int]
+    collector: ClassVar[str] = ""
 
     @classmethod
     def schema_id(cls) -> str:

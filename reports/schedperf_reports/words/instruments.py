@@ -6,7 +6,7 @@ the change, their captures can hardly explain it.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from schedperf.evidence.probe_effect.record import (
@@ -22,17 +22,6 @@ from schedperf_reports.words.units import format_change, format_interval
 
 # At this ratio of run times collectors add a third of the run time.
 SLOW = 1.5
-
-# The collector of each section. Without its capture in clean runs, instrumented runs are used.
-COLLECTORS: Mapping[str, str] = {
-    "schedstat": "schedstat",
-    "placement": "bpf_placement",
-    "pelt": "bpf_pelt",
-    "system_counters": "system_counters",
-    "counters": "perf_stat",
-    "profile": "perf_profile",
-    "c2c": "perf_c2c",
-}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -183,9 +172,12 @@ def list_costs(comparison: Comparison) -> Iterator[Item]:
 
 def warn_of_instruments(comparison: Comparison, section: str) -> Iterator[Items]:
     """Yield the warnings of a section whose captures come from instrumented runs."""
-    data = data_of(comparison.sections, ProbeEffect)
-    runs = () if data is None else data.runs
-    if any(COLLECTORS.get(section) in run.collectors for run in runs):
+    effect = data_of(comparison.sections, ProbeEffect)
+    runs = () if effect is None else effect.runs
+    # Without captures in clean runs, instrumented runs are used.
+    found = comparison.sections.get(section)
+    collector = "" if found is None or found.data is None else found.data.collector
+    if any(collector in run.collectors for run in runs):
         items = (*list_doubts(comparison), *list_costs(comparison))
         if items:
             yield Items(items=items)

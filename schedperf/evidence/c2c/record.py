@@ -284,6 +284,7 @@ class C2c(SectionData):
 
     section: ClassVar[str] = "c2c"
     version: ClassVar[int] = 1
+    collector: ClassVar[str] = "perf_c2c"
 
     comparisons: tuple[C2cComparison, ...]
     missing: tuple[MissingSide, ...]

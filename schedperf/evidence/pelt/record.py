@@ -174,6 +174,7 @@ class Pelt(SectionData):
 
     section: ClassVar[str] = "pelt"
     version: ClassVar[int] = 1
+    collector: ClassVar[str] = "bpf_pelt"
 
     sides: tuple[PeltSide, ...]
     rows: tuple[PeltRow, ...]

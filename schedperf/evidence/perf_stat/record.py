@@ -54,6 +54,7 @@ class Counters(SectionData):
 
     section: ClassVar[str] = "counters"
     version: ClassVar[int] = 2
+    collector: ClassVar[str] = "perf_stat"
 
     sides: tuple[CounterSide, ...]
     rows: tuple[CounterRow, ...]

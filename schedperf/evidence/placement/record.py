@@ -185,6 +185,7 @@ class Placement(SectionData):
 
     section: ClassVar[str] = "placement"
     version: ClassVar[int] = 1
+    collector: ClassVar[str] = "bpf_placement"
 
     sides: tuple[PlacementSide, ...]
     rows: tuple[PlacementRow, ...]

@@ -324,6 +324,7 @@ class Profile(SectionData):
 
     section: ClassVar[str] = "profile"
     version: ClassVar[int] = 2
+    collector: ClassVar[str] = "perf_profile"
 
     comparisons: tuple[ProfileComparison, ...]
     missing: tuple[MissingSide, ...]

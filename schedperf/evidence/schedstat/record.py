@@ -87,6 +87,7 @@ class Schedstat(SectionData):
 
     section: ClassVar[str] = "schedstat"
     version: ClassVar[int] = 2
+    collector: ClassVar[str] = "schedstat"
 
     sides: tuple[SchedstatSide, ...]
     levels: tuple[LevelRow, ...]

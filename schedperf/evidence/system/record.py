@@ -140,6 +140,7 @@ class SystemCounters(SectionData):
 
     section: ClassVar[str] = "system_counters"
     version: ClassVar[int] = 1
+    collector: ClassVar[str] = "system_counters"
 
     sides: tuple[SystemSide, ...]
     rows: tuple[SystemRow, ...]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from schedperf.evidence.perf_stat.record import Counters
 from schedperf.evidence.probe_effect.record import (
     ProbeCostRow,
     ProbedChangeRow,
@@ -251,29 +252,34 @@ def test_the_evidence_has_doubts_before_other_weaknesses_and_costs_after_them(
     assert not any("instrumented" in text for text in texts(list_evidence(probed([make_row()]))))
 
 
+def with_counters(comparison: Comparison) -> Comparison:
+    """Return the comparison with a section whose captures are those of perf_stat."""
+    counters = Counters(sides=(), rows=(), zeros=(), not_counted=(), missing=(), notes=())
+    sections = {**comparison.sections, "counters": Section.of(counters)}
+    return replace(comparison, sections=sections)
+
+
 def test_sections_are_warned_of_where_their_collector_ran_in_instrumented_runs_alone(
     probed: Probed, make_row: MakeRow
 ) -> None:
-    probes = {"between": [between(1.0, 0.9, 1.1)], "runs": [run("perf_profile")]}
-    comparison = probed([make_row()], **probes)
-    [items] = warn_of_instruments(comparison, "profile")
+    probes = {"between": [between(1.0, 0.9, 1.1)], "runs": [run("perf_stat")]}
+    comparison = with_counters(probed([make_row()], **probes))
+    [items] = warn_of_instruments(comparison, "counters")
     assert isinstance(items, Items)
     assert texts(items.items) == texts(list_doubts(comparison))
     assert not list(warn_of_instruments(comparison, "pelt"))
     assert not list(warn_of_instruments(comparison, "benchmarks"))
+    of_another = with_counters(probed([make_row()], **probes | {"runs": [run("perf_profile")]}))
+    assert not list(warn_of_instruments(of_another, "counters"))
     harmless = probed([make_row()], **probes | {"between": [between(1.3, 1.2, 1.4)]})
-    assert not list(warn_of_instruments(harmless, "profile"))
+    assert not list(warn_of_instruments(with_counters(harmless), "counters"))
 
 
 def test_what_is_said_stands_over_the_section(probed: Probed, make_row: MakeRow) -> None:
     probes = {"between": [between(1.0, 0.9, 1.1)], "runs": [run("perf_stat")]}
-    comparison = probed([make_row()], **probes)
-    counted = Section(
-        schema="schedperf/section/counters/1", status="failed", reason="KeyError: 'x'", data=None
-    )
-    comparison.sections["counters"] = counted  # type: ignore[index]
+    comparison = with_counters(probed([make_row()], **probes))
     [section] = [one for one in shown_sections(comparison) if one.name == "counters"]
-    first, _ = section.describe(comparison)
+    first, *_ = section.describe(comparison)
     assert isinstance(first, Items)
     assert texts(first.items) == texts(list_doubts(comparison))
 
@@ -282,4 +288,4 @@ def test_without_instrumented_runs_nothing_is_said(probed: Probed, make_row: Mak
     comparison = probed([make_row()], status="absent")
     assert pairs_of(comparison) == ()
     assert not [*list_doubts(comparison), *list_costs(comparison)]
-    assert not list(warn_of_instruments(comparison, "profile"))
+    assert not list(warn_of_instruments(with_counters(comparison), "counters"))
