@@ -135,7 +135,7 @@ class Bundle:
 
         :raises BundleError: as :meth:`read`
         """
-        first, last = self._contents.read_ends(name, head, tail)
+        first, last = self._members.read_ends(name, head, tail)
         text = first[: first.rfind(b"\n") + 1] + last.partition(b"\n")[2]
         return text.decode(errors="replace")
 
