@@ -14,10 +14,8 @@ import stat
 import struct
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -110,11 +108,8 @@ class _Segment(NamedTuple):
     align: int
 
 
-class _Symbol(NamedTuple):
-    address: int
-    size: int
-    binding: int
-    name: str
+# Address, size, binding and name.
+_Symbol = tuple[int, int, int, str]
 
 
 def read_functions(path: Path) -> ElfFunctions:
@@ -261,7 +256,7 @@ class _Elf:
                     entries[entry.slot].append(entry)
         for slot, function in self._named_slots(entries):
             for entry in entries[slot]:
-                yield _Symbol(entry.address, entry.size, _STB_GLOBAL, f"{function}@plt")
+                yield entry.address, entry.size, _STB_GLOBAL, f"{function}@plt"
 
     def _named_slots(self, slots: Container[int]) -> Iterator[tuple[int, str]]:
         # The functions that the dynamic linker puts into slots of the global offset table.
@@ -285,23 +280,32 @@ class _Elf:
                     elif at + layout.size <= len(symbols):
                         yield slot, _name_at(names, layout.unpack_from(symbols, at)[0])
 
-    def symbols(self, table: _Section) -> Iterator[_Symbol]:
-        """Yield the functions of a symbol table."""
+    def symbols(self, table: _Section) -> list[_Symbol]:
+        """Return the functions of a symbol table."""
         if table.link >= len(self.sections):
             raise BadElf("the symbol table has no string table")
         layout = struct.Struct(self.order + self._shape.symbol)
         content = self.read(table.offset, table.size - table.size % layout.size)
         names = self.read(self.sections[table.link].offset, self.sections[table.link].size)
-        is_wide = self._shape is _SHAPES[2]
-        for row in layout.iter_unpack(content):
-            if is_wide:
-                name, info, _, section, address, size = row
-            else:
-                name, address, size, info, _, section = row
-            if info in _CODE and section not in _NO_SECTION:
-                text = _name_at(names, name)
-                if text:
-                    yield _Symbol(address, size, info >> 4, text)
+        rows = layout.iter_unpack(content)
+        # A table has up to a million symbols, so each step does as little as possible.
+        if self._shape is _SHAPES[2]:
+            code = [
+                (address, size, info, name)
+                for name, info, _, section, address, size in rows
+                if info in _CODE and section not in _NO_SECTION
+            ]
+        else:
+            code = [
+                (address, size, info, name)
+                for name, address, size, info, _, section in rows
+                if info in _CODE and section not in _NO_SECTION
+            ]
+        return _take(
+            (address, size, info >> 4, text)
+            for address, size, info, name in code
+            if (text := _name_at(names, name))
+        )
 
     def _read_segments(self, offset: int, count: int) -> Iterator[_Segment]:
         if count > MOST_SEGMENTS:
@@ -334,21 +338,21 @@ def _listed_symbols(elf: _Elf, debug_file: Path | None) -> tuple[str, list[_Symb
     # .symtab contains all of .dynsym. perf reads the same tables in the same order.
     table = elf.section_of_kind(_SHT_SYMTAB)
     if table is not None:
-        return ".symtab", _take(elf.symbols(table))
+        return ".symtab", elf.symbols(table)
     if debug_file is not None and debug_file.is_file():
         with debug_file.open("rb") as stream:
             stripped = _Elf(stream)
             table = stripped.section_of_kind(_SHT_SYMTAB)
             if table is not None:
-                return ".symtab of the debug file", _take(stripped.symbols(table))
+                return ".symtab of the debug file", stripped.symbols(table)
     exported = elf.section_of_kind(_SHT_DYNSYM)
-    symbols = _take(elf.symbols(exported)) if exported else []
+    symbols = elf.symbols(exported) if exported else []
     packed = elf.debugdata()
     if packed is not None:
         inner = _Elf(io.BytesIO(_unpack(packed)))
         table = inner.section_of_kind(_SHT_SYMTAB)
         if table is not None:
-            return ".dynsym and .gnu_debugdata", symbols + _take(inner.symbols(table))
+            return ".dynsym and .gnu_debugdata", symbols + inner.symbols(table)
     if exported is None:
         raise BadElf("stripped: no symbol table")
     return ".dynsym", symbols
@@ -372,12 +376,12 @@ _CODE = frozenset(filter(_is_code, range(256)))
 _NO_SECTION = (_SHN_UNDEF, _SHN_ABS)
 
 
-def _take(symbols: Iterator[_Symbol]) -> list[_Symbol]:
+def _take(symbols: Iterable[_Symbol]) -> list[_Symbol]:
     taken = []
     name_bytes = 0
     for symbol in symbols:
         taken.append(symbol)
-        name_bytes += len(symbol.name)
+        name_bytes += len(symbol[3])
         if len(taken) > MOST_FUNCTIONS:
             raise BadElf(f"more functions than the limit of {MOST_FUNCTIONS}")
         if name_bytes > MOST_NAME_BYTES:
@@ -415,31 +419,30 @@ def _place(
     )
     starts = [address for address, _, _ in loaded]
     for symbol in symbols:
-        index = bisect_right(starts, symbol.address) - 1
+        index = bisect_right(starts, symbol[0]) - 1
         if index >= 0:
             address, file_bytes, offset = loaded[index]
-            start = symbol.address - address
+            start = symbol[0] - address
             if start < file_bytes:
                 # A size is whatever the file claims; no function extends past its segment.
-                if symbol.size > file_bytes - start:
-                    symbol = symbol._replace(size=file_bytes - start)  # noqa: PLW2901 # as above
+                if symbol[1] > file_bytes - start:
+                    symbol = (symbol[0], file_bytes - start, *symbol[2:])  # noqa: PLW2901 # as above
                 yield start + offset, symbol
 
 
 def _best_functions(placed: Iterator[tuple[int, _Symbol]]) -> list[Function]:
-    best: list[Function] = []
-    by_offset = itemgetter(0)
-    for offset, entries in groupby(sorted(placed, key=by_offset), key=by_offset):
-        aliases = [symbol for _, symbol in entries]
-        symbol = min(aliases, key=_rank) if len(aliases) > 1 else aliases[0]
-        best.append(Function(offset, symbol.size, symbol.name))
-    return best
+    best: dict[int, _Symbol] = {}
+    for offset, symbol in placed:
+        other = best.get(offset)
+        if other is None or _rank(symbol) < _rank(other):
+            best[offset] = symbol
+    return [Function(offset, best[offset][1], best[offset][3]) for offset in sorted(best)]
 
 
 def _rank(symbol: _Symbol) -> tuple[bool, bool, bool, int, int, str]:
     # Chosen as perf does (choose_best_symbol of tools/perf/util/symbol.c); what is still equal
     # is chosen by name, so that two builds with the same aliases agree.
-    name = symbol.name
+    _, size, binding, name = symbol
     underscores = len(name) - len(name.lstrip("_"))
-    is_weak, is_global = symbol.binding == _STB_WEAK, symbol.binding == _STB_GLOBAL
-    return not symbol.size, is_weak, not is_global, underscores, -len(name), name
+    is_weak, is_global = binding == _STB_WEAK, binding == _STB_GLOBAL
+    return not size, is_weak, not is_global, underscores, -len(name), name
