@@ -67,7 +67,7 @@ def seed(name: str) -> Case:
 
 
 COMMANDS = (
-    "ab", "c2c", "compare", "completion", "doctor", "layout", "pack", "profile", "record",
+    "ab", "c2c", "compare", "completion", "doctor", "layout", "pack", "profile", "record", "rerun",
     "schedstat", "show", "vm",
 )  # fmt: skip
 

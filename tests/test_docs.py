@@ -123,6 +123,8 @@ def missing_for(command: str) -> str | None:
         return "needs root to write /proc/sys"
     if command.startswith("schedperf vm ") and shutil.which("qemu-system-x86_64") is None:
         return "needs qemu-system-x86"
+    if command.startswith("schedperf rerun ") and not {"--print", "--yes"} & set(command.split()):
+        return "asks on a terminal before it runs anything"
     return None
 
 

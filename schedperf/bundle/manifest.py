@@ -23,6 +23,7 @@ MOST_POINTS = 100_000
 # The longest lists that users give: fields that are meant to differ, metric rules.
 MOST_PATHS = 1_000
 MOST_RULES = 100
+MOST_OPTIONS = 1_000
 # host.json has about 200 values; each that differs between two machines becomes a row.
 MOST_HOST_VALUES = 10_000
 
@@ -80,6 +81,22 @@ class Sequential:
             raise ValueError(
                 f'invalid "looks" (expected increasing numbers of runs, at most {self.max_runs})'
             )
+
+
+Words = Annotated[tuple[str, ...], Meta(max_length=MOST_OPTIONS)]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rerun:
+    """How the runs of one workload were recorded, for recording them again.
+
+    :param program: "record", "ab" or "vm"; another of a newer recorder
+    :param options: its options that nothing else in the bundle shows; untrusted
+    """
+
+    workload: str
+    program: str
+    options: Words
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -199,6 +216,7 @@ class Manifest:
     setup: str | None = None
     metric: MetricRules | None = None
     sequential: Sequential | None = None
+    rerun: Annotated[tuple[Rerun, ...], Meta(max_length=MOST_POINTS)] = ()
     captures: tuple[CaptureEntry, ...]
 
 

@@ -60,6 +60,7 @@ class Bundle:
     :ivar planned_runs: number of planned runs, warm-up excluded
     :ivar treatment: fields of host.json that are meant to differ from the other side
     :ivar setup: the command that applied this side's setting
+    :ivar rerun: how each workload was recorded; () of an older recorder
     :ivar sequential: looks made during the recording; None without
     """
 
@@ -82,6 +83,7 @@ class Bundle:
         self.treatment = manifest.treatment
         self.setup = manifest.setup
         self.metric_rules = manifest.metric or ()
+        self.rerun = manifest.rerun
         self.sequential = manifest.sequential
         self.captures = manifest.captures
         self.boots = tuple(boots)

@@ -2,6 +2,7 @@
 """``schedperf vm``: boot kernels in virtual machines and record a command in each."""
 
 import contextlib
+import json
 import os
 import re
 import shlex
@@ -15,6 +16,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from schedperf.commands._recorder import parameters, system_python
 from schedperf.model.errors import InputError
@@ -31,6 +33,11 @@ if TYPE_CHECKING:
 _FORWARDED = (
     "instrumented", "warmup", "point", "collectors", "vary", "metric", "set", "pelt_loader",
     "timeout", "seed",
+)  # fmt: skip
+# Options that bundles keep, because nothing else in them shows these.
+_KEPT = (
+    "cpus", "nodes", "threads", "memory", "kernel_args", "setup",
+    "_instrumented", "_warmup", "_collectors", "_set", "_pelt_loader", "_timeout",
 )  # fmt: skip
 # Counts of calls are valid in a guest, even though timings, which the probes slow down, are not.
 GUEST_COLLECTORS = ("default", "bpf_pelt", "bpf_placement")
@@ -265,7 +272,20 @@ def _recorder_options(ctx: click.Context, options: Mapping[str, Any], *, is_kvm:
             value = ctx.params[name]
             values = value if parameter.multiple else [value]
             arguments += [f"{parameter.opts[0]}={given}" for given in values if given is not None]
-    return arguments
+    return [*arguments, f"--guest={json.dumps(list(_kept_options(ctx)))}"]
+
+
+def _kept_options(ctx: click.Context) -> Iterator[str]:
+    """Yield the given options with which ``rerun`` records the same in the same guests."""
+    for parameter in ctx.command.params:
+        name = parameter.name or ""
+        if name not in _KEPT or ctx.get_parameter_source(name) == ParameterSource.DEFAULT:
+            continue
+        value = ctx.params[name]
+        # Of --with the last one counts.
+        values = value[-1:] if name == "_collectors" else value
+        for given in values if parameter.multiple else [value]:
+            yield f"{parameter.opts[0]}={given}"
 
 
 def _collectors(ctx: click.Context) -> list[str]:

@@ -162,6 +162,31 @@ def unknown_fields(bundles: Iterable[Bundle], paths: Sequence[str]) -> list[str]
     return [path for path in paths if not any(_is_exempt(field, (path,)) for field in recorded)]
 
 
+def blocking_fields(
+    base: Mapping[str, object],
+    new: Mapping[str, object],
+    *,
+    treatment: Sequence[str] = (),
+    programs: Collection[str] = (),
+) -> dict[str, tuple[object, object]]:
+    """Return the fields that prevent a comparison of two machines, with both values, shortened.
+
+    A field that one of them did not record is not compared.
+
+    :param programs: words of the workload, whose versions prevent a comparison, too
+    """
+    fields = [flatten_host(host) for host in (base, new)]
+    values = {path: (fields[0].get(path), fields[1].get(path)) for path in fields[0]}
+    return {
+        path: (_shorten(pair[0]), _shorten(pair[1]))
+        for path, pair in values.items()
+        if None not in pair
+        and (find_rule(path).severity == "blocking" or path.removeprefix("tools.") in programs)
+        and not _is_exempt(path, treatment)
+        and not _are_equal(*pair, find_rule(path))
+    }
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Gate:
     # One new side against base; programs are the words of both workloads, settings those of base

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Each step that the comparisons of examples/ advise runs as it is printed, with fewer runs."""
+"""Each step that the comparisons of examples/ advise runs as it is printed, with fewer runs.
 
-import contextlib
+The time of each command is printed (``pytest -rP``).
+"""
+
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -17,17 +20,14 @@ from schedperf.bundle.open import open_bundle
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 ENTER_CGROUP = EXAMPLES / "deep-cgroup" / "enter-cgroup"
-AUTOGROUP = Path("/proc/sys/kernel/sched_autogroup_enabled")
-CGROUPS = Path("/sys/fs/cgroup")
 PROGRAMS = {"hackbench": "rt-tests", "perf": "linux-perf"}
-# What makes a step of an example long: runs, boots, and messages of hackbench. Guests are emulated,
-# as in all tests, since the KVM of virtual machines may not work.
-SHORTER = (
-    (r"schedperf vm --kernel", "schedperf vm --accel tcg --kernel"),
-    (r" -n \d+ ", " -n 1 --instrumented 1 --warmup 0 "),
-    (r" --boots \d+ ", " --boots 1 "),
-    (r" -l \d{3,}\b", " -l 20"),
-)
+# What makes a step of an example long: runs and boots. Guests are emulated, as in all tests, since
+# the KVM of virtual machines may not work.
+RERUN = "schedperf rerun "
+FEWER_RUNS = " -n 1 --yes"
+FEWER_BOOTS = (r" --boots \d+\b", " --boots 1")
+# Recordings are not of this machine, so nothing is added to them.
+OTHER_KERNEL = re.compile(r"schedperf: error: boot \S+ \(build id [0-9a-f]{40}\), then repeat ")
 
 
 @pytest.fixture
@@ -44,19 +44,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def _machine_restored() -> Iterator[None]:
-    # A step that adds runs to a bundle sets the machine as the recording did, and leaves it so.
-    before = AUTOGROUP.read_text() if AUTOGROUP.exists() else None
-    yield
-    if before is not None:
-        AUTOGROUP.write_text(before)
-    made = [Path(path) for path, _, _ in os.walk(CGROUPS) if re.search(r"/schedperf\d+$", path)]
-    for path in sorted(made, key=lambda path: len(path.parts), reverse=True):
-        with contextlib.suppress(OSError):
-            path.rmdir()
-
-
 def bring(folder: Path, name: str) -> Mapping[str, list[str]]:
     """Copy an example into the directory; return the commands of each step, for fewer runs."""
     for side in ("base", "new"):
@@ -66,19 +53,23 @@ def bring(folder: Path, name: str) -> Mapping[str, list[str]]:
     printed = run("schedperf compare base.tar.xz new.tar.xz --json -", statuses=(0, 1))
     steps = {step["id"]: step["commands"] for step in json.loads(printed)["next_steps"]}
     assert steps
-    return {name: [shorten(command) for command in commands] for name, commands in steps.items()}
+    return steps
+
+
+def run(
+    command: str, statuses: tuple[int, ...] = (0,), env: Mapping[str, str] | None = None
+) -> str:
+    """Run a command as a shell would; print how long it takes; return its output."""
+    began_s = time.monotonic()
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, env=env)
+    sys.stdout.write(f"{time.monotonic() - began_s:7.1f} s  {command}\n")
+    assert done.returncode in statuses, f"{command}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+    return done.stdout + (done.stderr if done.returncode else "")
 
 
 def shorten(command: str) -> str:
-    for long, short in SHORTER:
-        command = re.sub(long, short, command)
-    return command
-
-
-def run(command: str, statuses: tuple[int, ...] = (0,)) -> str:
-    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
-    assert done.returncode in statuses, f"{command}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
-    return done.stdout
+    """Return a command that records with fewer runs; another one as it is."""
+    return f"{re.sub(*FEWER_BOOTS, command)}{FEWER_RUNS}" if command.startswith(RERUN) else command
 
 
 def works_here(command: str, usable: set[str]) -> bool:
@@ -88,16 +79,9 @@ def works_here(command: str, usable: set[str]) -> bool:
 
 @pytest.mark.alone
 @pytest.mark.slow
-@pytest.mark.timeout(900)
-@pytest.mark.usefixtures("_machine_restored")
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", ["deep-cgroup", "deep-cgroup-arm64"])
 def test_every_step_of_an_example_runs(name: str, folder: Path) -> None:
-    statuses = {
-        # Boots that are added here are of another kernel than the recorded ones.
-        "schedperf compare": (0, 1, 4),
-        # It says what is missing on this machine.
-        "schedperf doctor": (0, 1),
-    }
     checked = json.loads(run("schedperf doctor --json", (0, 1)))["collectors"]
     usable = {each["name"] for each in checked if each["status"] == "ok"}
     left_out = []
@@ -106,11 +90,28 @@ def test_every_step_of_an_example_runs(name: str, folder: Path) -> None:
             left_out.append(step)
             continue
         for command in commands:
-            begin = " ".join(command.split()[:2])
-            run(command, statuses.get(begin, (0,)))
-    assert sorted(path.name for path in folder.glob("*.tar")), "no step recorded anything"
+            run_step(command)
+    assert sorted(path.name for path in folder.glob("rerun*/*.tar")), "no step recorded anything"
     if left_out:
         pytest.skip(f"all but {', '.join(left_out)} ran: BPF does not work here")
+
+
+def run_step(command: str) -> None:
+    """Run one command of a step, and what it prints as the next one."""
+    if command.startswith("schedperf doctor"):
+        # It prints what is missing on this machine.
+        run(command, (0, 1))
+    elif " --append" in command:
+        assert OTHER_KERNEL.match(run(shorten(command), (2,)))
+    elif command.startswith(RERUN):
+        # What is printed is what is run, and what has run can be compared.
+        printed = run(f"{command} --print")
+        assert all(line.startswith("schedperf ab --base rerun") for line in printed.splitlines())
+        (compare,) = run(shorten(command)).splitlines()
+        assert compare.startswith("schedperf compare rerun")
+        run(compare, (0, 1))
+    else:
+        run(command, (0, 1, 4))
 
 
 @pytest.mark.vm
@@ -121,11 +122,12 @@ def test_every_step_of_guests_runs(
 ) -> None:
     base, new = map(str, kernel_images.values())
     for commands in bring(folder, "cluster-percpu").values():
-        for command in commands:
+        for command in map(shorten, commands):
             words = command.replace("BASE_BZIMAGE", base).replace("NEW_BZIMAGE", new)
-            done = subprocess.run(
-                ["sh", "-c", words], capture_output=True, text=True, env=guest_environment
-            )
-            assert done.returncode == 0, f"{words}\n{done.stdout}\n{done.stderr[-3000:]}"
-    made = [open_bundle(folder / f"{side}-real.tar") for side in ("base", "new")]
+            run(words.replace(" --yes", " --accel tcg --yes"), env=guest_environment)
+    made = [open_bundle(folder / "rerun" / f"{side}.tar") for side in ("base", "new")]
     assert all(len(bundle.workload) == 2 for bundle in made)
+    assert all("nokaslr" in (bundle.boots[0].host.kernel.cmdline or "") for bundle in made)
+    # The new bundles have the options of the guests themselves.
+    assert {entry.program for bundle in made for entry in bundle.rerun} == {"vm"}
+    assert "--kernel-args=nokaslr" in made[0].rerun[0].options

@@ -49,6 +49,8 @@ _LONGEST_JSON_BYTES = 8 << 20
 
 _MEMBER = re.compile(r"boots/(?P<boot>\d{1,6})/(?:host\.json|runs/(?P<run>\d{1,6})/run\.json)\Z")
 _LISTS = ("workload", "points", "treatment", "metric", "captures")
+# Bundles of older recorders do not have them.
+_LATER_LISTS = ("rerun",)
 
 
 @dataclass(frozen=True)
@@ -467,7 +469,7 @@ class _Examination:
                 f"schedperf reads format {BUNDLE_VERSION[0]}.{BUNDLE_VERSION[1]}; use a newer "
                 "schedperf"
             )
-        for key in _LISTS:
+        for key in (*_LISTS, *(key for key in _LATER_LISTS if key in manifest)):
             if not isinstance(manifest.get(key), list):
                 raise RecordError(f"{where}: invalid {key} (expected a list); record a new bundle")
         if not all(isinstance(entry, dict) for entry in manifest["captures"]):

@@ -17,7 +17,7 @@ from schedperf_collectors import __version__
 from schedperf_collectors.contract import MOST_BUDGETED
 from schedperf_collectors.machine.errors import RecordError
 from schedperf_collectors.machine.orphans import adopt_orphans
-from schedperf_collectors.recorder.ab import Setting, ab
+from schedperf_collectors.recorder.ab import ab
 from schedperf_collectors.recorder.captures import check_options, choose
 from schedperf_collectors.recorder.doctor import Paper, examine_all, format_text, to_json
 from schedperf_collectors.recorder.journal import journal_folder, say_left_over
@@ -32,7 +32,8 @@ from schedperf_collectors.recorder.plan import (
 )
 from schedperf_collectors.recorder.progress import Progress
 from schedperf_collectors.recorder.record import Target, record
-from schedperf_collectors.recorder.session import Request
+from schedperf_collectors.recorder.session import Request, Rerun
+from schedperf_collectors.recorder.settings import Setting
 
 # A shell reports a program killed by a signal with 128 added.
 _BY_SIGNAL = 128
@@ -72,11 +73,11 @@ def _run(arguments: Sequence[str]) -> None:
     chosen = choose(options.collectors, options.attempted)
     if name == "record":
         looks = _looks(options, progress)
-        request = _request(options, command, looks)
+        request = _request(options, command, _rerun(name, options), looks)
         _check_command(request)
         record(request, _target(options), chosen, progress, looks)
     else:
-        request = _request(options, command)
+        request = _request(options, command, _rerun(name, options))
         ab(request, _settings(options), chosen, progress, force=options.force)
 
 
@@ -150,7 +151,7 @@ def _check_looks(options: argparse.Namespace) -> None:
 
 
 def _request(
-    options: argparse.Namespace, command: Sequence[str], looks: Looks | None = None
+    options: argparse.Namespace, command: Sequence[str], rerun: Rerun, looks: Looks | None = None
 ) -> Request:
     if not command:
         raise RecordError("no command given; put it at the end, after --")
@@ -168,9 +169,31 @@ def _request(
         metrics=tuple(options.metric),
         vary=tuple(options.vary),
         options=_collector_options(options),
+        rerun=rerun,
         # ab makes its own rounds.
         turn=getattr(options, "turn", None),
     )
+
+
+def _rerun(name: str, options: argparse.Namespace) -> Rerun:
+    """Return the options with which this is recorded again, without those of files and runs."""
+    guest: list[str] | None = getattr(options, "guest", None)
+    if guest is not None:
+        return Rerun("vm", tuple(guest))
+    words: list[str] = []
+    if options.collectors != ["default"]:
+        words += ["--with", ",".join(options.collectors)]
+    if options.instrumented is not None:
+        words += ["--instrumented", str(options.instrumented)]
+    if options.warmup != 1:
+        words += ["--warmup", str(options.warmup)]
+    for collector, setting, value in options.set:
+        words += ["--set", f"{collector}.{setting}={value}"]
+    if options.pelt_loader is not None:
+        words += ["--pelt-loader", options.pelt_loader]
+    if options.timeout is not None:
+        words += ["--timeout", f"{options.timeout:.9f}".rstrip("0").rstrip(".")]
+    return Rerun(name, tuple(words))
 
 
 def _collector_options(options: argparse.Namespace) -> Mapping[str, Mapping[str, str]]:
@@ -210,6 +233,8 @@ def _target(options: argparse.Namespace) -> Target:
         append=options.append is not None,
         force=options.force,
         label=options.label,
+        setup=options.setup,
+        teardown=options.teardown,
     )
 
 

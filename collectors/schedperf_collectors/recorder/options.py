@@ -7,6 +7,7 @@ Importing this module is enough to read the options.
 from __future__ import annotations
 
 import argparse
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -124,7 +125,24 @@ def _add_record_options(parser: argparse.ArgumentParser) -> None:
         type=_text,
         help="Set the name of this side in reports.  [default: the file's name]",
     )
+    parser.add_argument(
+        "--setup",
+        default="",
+        metavar="CMD",
+        help=(
+            "Run this shell script before each run, in the process that then executes the "
+            "workload; the machine is restored after the run."
+        ),
+    )
+    parser.add_argument(
+        "--teardown",
+        default="",
+        metavar="CMD",
+        help="Run this shell script after each run.",
+    )
     _add_until_decided(parser)
+    # For `schedperf vm`: its own options, which the bundle keeps instead of those of `record`.
+    parser.add_argument("--guest", type=_words, metavar="JSON", help=argparse.SUPPRESS)
     # For programs that alternate between several recordings of one session.
     parser.add_argument("--turn", type=_turn, metavar="SESSION,ROUND,ORDER", help=argparse.SUPPRESS)
     _add_common_options(
@@ -374,6 +392,16 @@ def _text(text: str) -> str:
 
 def _names(text: str) -> list[str]:
     return [name for name in text.split(",") if name]
+
+
+def _words(text: str) -> list[str]:
+    try:
+        words = json.loads(text)
+    except (ValueError, RecursionError):
+        words = None
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise argparse.ArgumentTypeError(f"invalid JSON {text!r} (expected a list of texts)")
+    return words
 
 
 def _host_path(text: str) -> str:

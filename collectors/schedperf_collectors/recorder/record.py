@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,22 +19,23 @@ from schedperf_collectors.recorder.bundle import (
     examine,
 )
 from schedperf_collectors.recorder.captures import (
+    HOST,
     Captured,
     Chosen,
     Staging,
-    capture_boot,
-    check_named,
 )
 from schedperf_collectors.recorder.looks import Looks
 from schedperf_collectors.recorder.plan import plan_record
-from schedperf_collectors.recorder.progress import Progress, say_missing
+from schedperf_collectors.recorder.progress import Progress
 from schedperf_collectors.recorder.session import (
     Request,
     Session,
     Side,
+    capture_boots,
     read_boot_id,
     settle,
 )
+from schedperf_collectors.recorder.settings import Setting, capture_host, restoring
 
 
 @dataclass(frozen=True)
@@ -43,12 +45,23 @@ class Target:
     :param append: add to the existing bundle
     :param force: replace an existing file
     :param label: None: the file's name, or the existing label
+    :param setup: shell script that runs in the process that becomes the workload; "" for none
+    :param teardown: shell script that runs after each run; "" for none
     """
 
     path: Path
     append: bool
     force: bool
     label: str | None
+    setup: str = ""
+    teardown: str = ""
+
+    @property
+    def setting(self) -> Setting | None:
+        """Return the setting of the side; None where nothing is set."""
+        if not (self.setup or self.teardown):
+            return None
+        return Setting(None, self.path, self.label, self.setup, self.teardown)
 
 
 def record(
@@ -64,7 +77,7 @@ def record(
     :raises RecordError: recording could not start, or was stopped
     """
     existing = _check_target(target, request, progress)
-    with signals, Staging() as staging:
+    with signals, Staging() as staging, contextlib.ExitStack() as at_end:
         if looks is not None:
             looks.begin(
                 workload=format_template(request.template),
@@ -83,32 +96,28 @@ def record(
             progress=progress,
             looks=looks,
         )
+        if target.setting is not None:
+            machine, groups = at_end.enter_context(restoring(progress))
+            session.note_cgroup = groups.note
+            side.setup = target.setting.setup or None
+            side.teardown = target.teardown
+            side.environment = functools.partial(machine.with_setting, target.setting)
 
         def prepare() -> None:
             if existing is None or read_boot_id() not in existing.boots:
-                session.store_boot(side, capture_boots(session, os.getpid()))
+                session.store_boot(side, _capture_boots(session, side))
             if looks is not None:
                 looks.check_host(side.writer.names.partial, request.vary)
 
         session.execute(plan, prepare)
 
 
-def capture_boots(session: Session, pid: int, names: Sequence[str] | None = None) -> list[Captured]:
-    """Run the collectors of scope "boot".
-
-    :param pid: a process in the workload's cgroup and with its CPU mask
-    :param names: only these collectors
-    :raises CannotCapture: a collector that the user named did not work
-    """
-    captures = []
-    for collector in session.chosen.boot:
-        if names is None or collector.name in names:
-            session.progress.note(f"capturing {collector.name}")
-            captured = capture_boot(collector, session.staging, pid, session.request.options)
-            check_named(session.chosen, captured)
-            say_missing(captured, session.progress)
-            captures.append(captured)
-    return captures
+def _capture_boots(session: Session, side: Side) -> list[Captured]:
+    if side.setup is None:
+        return capture_boots(session, os.getpid())
+    # host.json describes a process that has run the setup.
+    others = [collector.name for collector in session.chosen.boot if collector.name != HOST]
+    return [*capture_host(session, side), *capture_boots(session, os.getpid(), others)]
 
 
 def default_label(path: Path) -> str:
@@ -121,7 +130,7 @@ def _check_target(target: Target, request: Request, progress: Progress) -> Exist
         check_no_partial(target.path)
         existing = examine(target.path)
         _check_workload(existing, format_template(request.template), progress)
-        _check_conditions(existing, progress)
+        _check_conditions(existing, target.setup, progress)
         return existing
     check_output(target.path, force=target.force)
     return None
@@ -137,7 +146,7 @@ def _check_workload(existing: Existing, workload: str, progress: Progress) -> No
         )
 
 
-def _check_conditions(existing: Existing, progress: Progress) -> None:
+def _check_conditions(existing: Existing, setup: str, progress: Progress) -> None:
     """Warn if runs of another kernel, or without the setup, would be added to a side."""
     uname = os.uname()
     running = f"{uname.release} {uname.version}"
@@ -146,10 +155,11 @@ def _check_conditions(existing: Existing, progress: Progress) -> None:
             f"{existing.path} has runs of kernel {', '.join(existing.kernels)}; runs of kernel "
             f"{running} are added to the same side; use -o FILE for another side"
         )
-    if existing.manifest.get("setup"):
+    recorded = existing.manifest.get("setup") or ""
+    if recorded != setup:
         progress.warn(
-            f"{existing.path} was recorded by `ab` with a setup, which `record` does not apply; "
-            "use `ab` again for runs with it"
+            f"{existing.path} was recorded with {'another' if recorded else 'no'} setup; use the "
+            "same --setup, or -o FILE for another side"
         )
 
 

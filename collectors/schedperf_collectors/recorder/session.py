@@ -43,6 +43,7 @@ from schedperf_collectors.recorder.captures import (
     RunCaptures,
     Staging,
     capture_after,
+    capture_boot,
     check_named,
     try_run_collectors,
 )
@@ -66,6 +67,18 @@ _WORTHLESS = (SetupFailed, NotComparable, CannotCapture)
 
 
 @dataclass(frozen=True)
+class Rerun:
+    """How to record this again.
+
+    :param program: "record", "ab" or "vm"
+    :param options: its options, without those of the workload, the runs and the files
+    """
+
+    program: str
+    options: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Request:
     """What to record.
 
@@ -75,6 +88,7 @@ class Request:
     :param instrumented: runs with intrusive collectors; None: as many as ``at_least``
     :param metrics: rules as in the manifest
     :param vary: paths of host.json that are meant to differ
+    :param rerun: the command that was given, and its options that nothing else in the bundle shows
     :param turn: None if this recording is a session by itself
     """
 
@@ -88,6 +102,7 @@ class Request:
     metrics: tuple[Mapping[str, str], ...]
     vary: tuple[str, ...]
     options: Options
+    rerun: Rerun
     turn: Turn | None = None
 
 
@@ -98,6 +113,7 @@ class Side:
     :param name: "base" or "new"; None with one side
     :param environment: a context that restores the machine after each run
     :param setup: shell script to run in the process that becomes the workload; None without one
+    :param teardown: shell script that the environment runs after each run; "" for none
     :param boot_number: number of the running boot in this bundle
     :param next_run: number of the next run of this boot
     :param planned: planned runs, warm-up excluded
@@ -110,6 +126,7 @@ class Side:
     next_run: int = 0
     existing: Existing | None = None
     setup: str | None = None
+    teardown: str = ""
     environment: Callable[[], contextlib.AbstractContextManager[object]] = contextlib.nullcontext
     treatment: tuple[str, ...] = ()
     planned: int = 0
@@ -238,7 +255,7 @@ class Session:
             try:
                 outcome = run_workload(capture, self.note_cgroup, captures.begin)
             except SetupFailed as error:
-                raise SetupFailed(f"setup of {side.name} failed: {error}") from error
+                raise SetupFailed(f"setup{of_side(side.name)} failed: {error}") from error
             captured = captures.stop()
         if outcome.left_behind:
             self._warn_once(say_left_behind(outcome.left_behind))
@@ -409,12 +426,24 @@ class Session:
             "treatment": _merge(old.get("treatment"), side.treatment),
             "setup": old.get("setup", side.setup or None),
             "metric": _merge(old.get("metric"), request.metrics),
+            "rerun": self._rerun(side, old),
             # Runs added later do not undo the looks.
             "sequential": old.get("sequential") if self._looks is None else self._looks.record,
             "complete": reason is None and old.get("complete", True) is True,
             "incomplete_reason": reason or old.get("incomplete_reason"),
             "planned_runs": side.planned + (old.get("planned_runs") or 0),
         }
+
+    def _rerun(self, side: Side, old: Mapping[str, Any]) -> list[Mapping[str, object]]:
+        """Return how each workload was recorded the first time."""
+        entries = list(old.get("rerun") or [])
+        workload = format_template(self.request.template)
+        if workload in (old.get("workload") or []):
+            return entries
+        rerun = self.request.rerun
+        teardown = ["--teardown", side.teardown] if side.teardown else []
+        options = [*rerun.options, *teardown]
+        return [*entries, {"workload": workload, "program": rerun.program, "options": options}]
 
 
 class _Refused(RecordError):
@@ -435,6 +464,29 @@ def say_left_behind(names: Sequence[str]) -> str:
         f"the workload left {len(names)} process(es) running: {shown}; the recorder kills them "
         "after the run; make the workload wait for them, because they are not measured"
     )
+
+
+def capture_boots(session: Session, pid: int, names: Sequence[str] | None = None) -> list[Captured]:
+    """Run the collectors of scope "boot".
+
+    :param pid: a process in the workload's cgroup and with its CPU mask
+    :param names: only these collectors
+    :raises CannotCapture: a collector that the user named did not work
+    """
+    captures = []
+    for collector in session.chosen.boot:
+        if names is None or collector.name in names:
+            session.progress.note(f"capturing {collector.name}")
+            captured = capture_boot(collector, session.staging, pid, session.request.options)
+            check_named(session.chosen, captured)
+            say_missing(captured, session.progress)
+            captures.append(captured)
+    return captures
+
+
+def of_side(name: str | None) -> str:
+    """Return " of base" for a message; "" where there is one side."""
+    return "" if name is None else f" of {name}"
 
 
 def read_boot_id() -> str:

@@ -1,19 +1,41 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Provide base and one new side to the rules of ``next_steps``."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-from schedperf.compare.advice.rerun import (
-    MOST_WORKLOADS,
-    Pair,
-    Program,
-    Recording,
-    as_argument,
-    join,
-)
+from schedperf.compare.advice.rerun import Program, Recording, as_argument, join
 from schedperf.model.comparison import BASE, Comparison, Row, SideSummary
 from schedperf.model.host import has_other_kernel, read_host
+
+
+def kernel_images(base: str, new: str) -> tuple[str, ...]:
+    """Return the options that name the kernels of guests; their images are words in capitals."""
+    return ("--kernel", f"{base}=BASE_BZIMAGE", "--kernel", f"{new}=NEW_BZIMAGE")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pair:
+    """How base and one new side were recorded, and what records both again."""
+
+    program: Program
+    base: Recording
+    new: Recording
+
+    @property
+    def images(self) -> tuple[str, ...]:
+        """Return the options that name the kernels of guests, for the reader to complete."""
+        return kernel_images(self.base.stem, self.new.stem)
+
+    @property
+    def local_files(self) -> tuple[str, ...]:
+        """Return what both take from the directory in which they are run."""
+        return tuple(dict.fromkeys((*self.base.local_files, *self.new.local_files)))
+
+    @property
+    def grows(self) -> bool:
+        """Can runs be appended to both bundles?"""
+        return self.program != "vm" and self.base.grows and self.new.grows
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,54 +70,36 @@ class Contrast:
     def has_verdict(self, *verdicts: str) -> bool:
         return any(row.verdict in verdicts and row.family == "primary" for row in self.rows())
 
-    def pair(self, rows: Sequence[Row] = ()) -> Pair | None:
-        """Return what records both sides again: the workloads of some rows, else of all.
+    def pair(self) -> Pair | None:
+        """Return how both sides were recorded; None where no program records both again.
 
-        Where one side alone was interleaved, both are, unless the kernels differ; None where no
-        program records both.
+        Where one side alone was interleaved, both are, unless the kernels differ.
         """
-        sides = self._recordings()
-        if sides is None:
-            return None
-        base, new = sides
-        affected = {row.workload for row in rows or self.rows()}
-        both = {work.name for work in new.workloads}
-        common = [work for work in base.workloads if work.name in both]
-        chosen = [work for work in common if work.name in affected] or common
-        if not chosen:
-            return None
-        return Pair(base=base, new=new, workloads=tuple(chosen[:MOST_WORKLOADS]))
-
-    def pair_of_base(self) -> Pair | None:
-        """Return what records both sides with the workloads of base; None if nothing does."""
-        sides = self._recordings()
-        if sides is None:
-            return None
-        base, new = sides
-        alike = replace(new, rules=base.rules, collectors=base.collectors)
-        return Pair(base=base, new=alike, workloads=base.workloads[:MOST_WORKLOADS])
-
-    def _recordings(self) -> tuple[Recording, Recording] | None:
         base, new = (self.recordings.get(name) for name in (BASE, self.name))
         if base is None or new is None:
             return None
         programs = {base.program, new.program}
         if programs in ({"vm"}, {"record"}):
-            return base, new
-        if "vm" in programs:
+            program = base.program
+        elif "vm" in programs:
             # Guests cannot be interleaved with recordings of the machine itself.
             return None
-        # Two kernels cannot be interleaved on one machine, two settings of one can.
-        program: Program = "record" if self.has_other_kernel() else "ab"
-        return replace(base, program=program), replace(new, program=program)
+        else:
+            # Two kernels cannot be interleaved on one machine, two settings of one can.
+            program = "record" if self.has_other_kernel() else "ab"
+        if program != "record" and not {w.name for w in base.workloads} & {
+            w.name for w in new.workloads
+        }:
+            return None
+        return Pair(program=program, base=base, new=new)
 
-    def local_files(self, commands: Sequence[str]) -> list[str]:
-        """Return what commands take from the directory in which the sides were recorded."""
-        recordings = [
-            self.recordings[name] for name in (BASE, self.name) if name in self.recordings
-        ]
-        files = dict.fromkeys(file for recording in recordings for file in recording.local_files)
-        return [file for file in files if any(file in command for command in commands)]
+    def rerun(self, *options: str) -> tuple[str, ...]:
+        """Return the command that records both sides again; () where nothing does."""
+        pair = self.pair()
+        if pair is None:
+            return ()
+        images = pair.images if pair.program == "vm" else ()
+        return (join("rerun", pair.base.path, pair.new.path, *images, *options),)
 
     def has_other_kernel(self) -> bool:
         """Is the kernel itself what differs? Nobody can revert a setting."""

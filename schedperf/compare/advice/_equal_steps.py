@@ -3,7 +3,8 @@
 
 from collections.abc import Sequence
 
-from schedperf.compare.advice._contrast import Contrast
+from schedperf.compare.advice._contrast import Contrast, kernel_images
+from schedperf.compare.advice.rerun import join
 from schedperf.model.comparison import BASE, NextStep
 
 # Fields that a sentence names; the command names all of them.
@@ -32,8 +33,7 @@ def blocking(contrast: Contrast) -> NextStep | None:
     groups = {path for host in hosts for path in host}
     # A metric's regular expression is not a field of host.json and cannot be allowed.
     can_allow = all(path.partition(".")[0] in groups for path in names)
-    pair = contrast.pair()
-    again = () if pair is None else pair.again("equal")
+    again = contrast.rerun()
     allow = [word for path in names if can_allow for word in ("--allow", path)]
     meant = "; if the difference is intended, use --allow" if allow else ""
     return NextStep(
@@ -62,12 +62,14 @@ def _same_workload(contrast: Contrast, names: Sequence[str]) -> NextStep:
 
 
 def _record_as_base(contrast: Contrast) -> tuple[str, ...]:
-    pair = contrast.pair_of_base()
-    if pair is None:
+    """Return the commands that record the workload of base on the new side, too."""
+    base, new = (contrast.recordings.get(name) for name in (BASE, contrast.name))
+    if base is None or new is None or base.program != new.program or base.program == "ab":
+        # The workload of one interleaved side cannot be chosen.
         return ()
-    # Interleaved sides, and guests, are two sides of one command.
-    is_one = pair.base.program == "record"
-    return pair.beside(pair.new, "equal", pair.base) if is_one else pair.again("equal")
+    if base.program == "vm":
+        return (join("rerun", base.path, *kernel_images(base.stem, new.stem)),)
+    return (join("rerun", base.path), join("compare", base.path, f"rerun/{base.stem}.tar"))
 
 
 def nothing_shared(contrast: Contrast) -> NextStep | None:

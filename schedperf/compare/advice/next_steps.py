@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from schedperf.compare.advice._contrast import Contrast
 from schedperf.compare.advice._equal_steps import RECORD_BOTH, blocking, nothing_shared
-from schedperf.compare.advice.rerun import Pair, Recording, as_argument, join
+from schedperf.compare.advice.rerun import Recording, as_argument, join
 from schedperf.evidence.profile.record import Profile
-from schedperf.model.comparison import Comparison, NextStep, Row, data_of
+from schedperf.model.comparison import BASE, Comparison, NextStep, Row, data_of
 from schedperf.model.verdict import CHANGED, FEWEST_RUNS, name_units
 from schedperf.stats.verdicts import FEWEST_IN_BLOCKS
 
@@ -57,9 +57,11 @@ def _with_conditions(step: NextStep, contrast: Contrast) -> NextStep:
     """Return the step with what must hold for its commands to run."""
     conditions = []
     says_so = step.id == "revert"
-    if not says_so and contrast.has_other_kernel() and any(map(_records, step.commands)):
-        conditions.append("boot the kernel of a side before the command that records it")
-    files = contrast.local_files(step.commands)
+    if not says_so and contrast.has_other_kernel() and _is_of_one_side(step, contrast):
+        name = BASE if step.id == "a-a" else contrast.name
+        conditions.append(f"boot the kernel of {name} first")
+    pair = contrast.pair()
+    files = pair.local_files if pair is not None and any(map(_records, step.commands)) else ()
     if files:
         # A setup takes ./enter-cgroup from the directory in which it is run.
         needed = " and ".join(files)
@@ -68,18 +70,20 @@ def _with_conditions(step: NextStep, contrast: Contrast) -> NextStep:
 
 
 def _records(command: str) -> bool:
-    return "schedperf record " in command
+    return command.startswith("schedperf rerun ")
+
+
+def _is_of_one_side(step: NextStep, contrast: Contrast) -> bool:
+    # With one bundle, the command cannot know for which kernel it is.
+    paths = (contrast.base.path, contrast.new.path)
+    return any(join("rerun", as_argument(path)) in step.commands for path in paths)
 
 
 def _same_data(contrast: Contrast) -> NextStep | None:
     if contrast.base.digest != contrast.new.digest:
         return None
-    pair = contrast.pair()
-    if pair is None or pair.base.program == "vm":
-        commands: tuple[str, ...] = ()
-    else:
-        # Only the new side needs a recording: a second one, or one with another setting.
-        commands = pair.beside(pair.new, "other", pair.base)
+    # Only the new side needs a recording: a second one, or one with another setting.
+    commands = _beside(contrast, contrast.name)
     return NextStep(
         id="same-data",
         what="record the other side to another file",
@@ -102,16 +106,11 @@ def _no_results(contrast: Contrast) -> NextStep | None:
     pair = contrast.pair()
     if pair is None or contrast.rows():
         return None
-    named = replace(
-        pair,
-        base=replace(pair.base, rules=(METRIC_TO_NAME,)),
-        new=replace(pair.new, rules=(METRIC_TO_NAME,)),
-    )
     return NextStep(
         id="name-metric",
         what="record again and define the metric with --metric",
         why="no parser reads the output of this workload",
-        commands=named.again("metric"),
+        commands=contrast.rerun("--metric", METRIC_TO_NAME),
     )
 
 
@@ -139,8 +138,8 @@ def _real_hardware(contrast: Contrast) -> NextStep | None:
     why = "timings come from an emulator"
     if pair is None:
         return NextStep(id="real-hardware", what="record on real hardware", why=why, commands=())
-    is_guest = pair.base.program == "vm"
-    commands = pair.again("real", boots=BOOTS)
+    is_guest = pair.program == "vm"
+    commands = contrast.rerun(*(("--boots", str(BOOTS)) if is_guest else ()))
     return NextStep(
         id="real-hardware",
         what="boot the guests with KVM" if is_guest else "record on real hardware or under KVM",
@@ -162,13 +161,12 @@ def _more_runs(contrast: Contrast) -> NextStep | None:
     rows, number = [row for row, _ in missing], max(number for _, number in missing)
     unit = rows[0].replication
     each = "" if unit == "rounds" else " per side"
-    pair = contrast.pair(rows)
     opened = rows[0].metric if len(rows) == 1 else f"{len(rows)} results"
     return NextStep(
         id="more-runs",
         what=f"record about {number} more {name_units(number, unit)}{each}",
         why=f"{opened}: inconclusive with the runs recorded so far",
-        commands=() if pair is None else _grow(pair, number, unit),
+        commands=_grow(contrast, number, unit),
     )
 
 
@@ -186,17 +184,33 @@ def _missing_runs(row: Row, contrast: Contrast) -> int | None:
     return max(FEWEST_IN_BLOCKS - fewest, 0) or None if in_blocks else None
 
 
-def _grow(pair: Pair, number: int, unit: str) -> tuple[str, ...]:
+def _grow(contrast: Contrast, number: int, unit: str) -> tuple[str, ...]:
+    pair = contrast.pair()
+    if pair is None:
+        return ()
+    if unit == "boots" and pair.program == "vm":
+        return contrast.rerun("--boots", str(pair.base.boots + number))
+    # Runs that are added to interleaved ones are outside of the pairs.
+    is_added = pair.grows and not (pair.base.in_rounds or pair.new.in_rounds)
     if unit == "boots":
-        if pair.base.program == "vm":
-            return pair.again("more", boots=pair.base.boots + number)
-        return pair.append(pair.base.runs) or pair.again("more")
-    return pair.append(number) or pair.again("more", runs=pair.base.runs + number)
+        return contrast.rerun("--append") if is_added else contrast.rerun()
+    if is_added:
+        return contrast.rerun("--append", "-n", str(number))
+    return contrast.rerun("-n", str(pair.base.runs + number))
+
+
+def _beside(contrast: Contrast, name: str) -> tuple[str, ...]:
+    """Return the commands that record one side into a new bundle and compare base with it."""
+    side = contrast.recordings.get(name)
+    if side is None or side.program == "vm":
+        return ()
+    base = as_argument(contrast.base.path)
+    return (join("rerun", side.path), join("compare", base, f"rerun/{side.stem}.tar"))
 
 
 def _explain(contrast: Contrast) -> NextStep | None:
     is_open = not contrast.has_verdict(*CHANGED)
-    pair = contrast.pair([row for row in contrast.rows() if row.verdict in CHANGED])
+    pair = contrast.pair()
     if pair is None or (is_open and not contrast.has_caveat("emulated")):
         return None
     blind = any(
@@ -204,7 +218,7 @@ def _explain(contrast: Contrast) -> NextStep | None:
         for finding in contrast.comparison.findings
     )
     # Memory events need hardware that emulators and most guests lack.
-    on_hardware = pair.base.program == "record" and not contrast.is_virtual()
+    on_hardware = pair.program == "record" and not contrast.is_virtual()
     missing = {
         collector: sees
         for name, (collector, sees) in EXPLAINING.items()
@@ -221,7 +235,7 @@ def _explain(contrast: Contrast) -> NextStep | None:
         id="explain",
         what=f"record {', '.join(missing.values())}",
         why=f"{eyes}no run was recorded with {' or '.join(missing)}",
-        commands=pair.again("why", collectors=("default", *kept, *missing)),
+        commands=contrast.rerun("--with", ",".join(("default", *kept, *missing))),
     )
 
 
@@ -237,12 +251,11 @@ def _on_a_pmu(contrast: Contrast) -> NextStep | None:
     )
     if not has_timer:
         return None
-    pair = contrast.pair()
     return NextStep(
         id="pmu",
         what="record again with a PMU: on bare metal, or in a guest with a virtual PMU",
         why="the profile was sampled by an hrtimer, which misses code with interrupts disabled",
-        commands=() if pair is None else ("schedperf doctor", *pair.again("pmu")),
+        commands=("schedperf doctor", *contrast.rerun()),
     )
 
 
@@ -262,13 +275,14 @@ def _revert(contrast: Contrast) -> NextStep | None:
     pair = contrast.pair()
     if pair is None or not contrast.has_verdict("regression") or not contrast.has_other_kernel():
         return None
-    if pair.new.program == "vm":
-        commands = pair.in_guests(
-            "revert", runs=pair.base.runs, boots=pair.base.boots,
-            kernels=("base", "new", "reverted"),
-        )  # fmt: skip
+    if pair.program == "vm":
+        commands = contrast.rerun("--kernel", "reverted=REVERTED_BZIMAGE")
     else:
-        commands = pair.beside(pair.new, "reverted", pair.base, pair.new)
+        path = f"rerun/{pair.new.stem}.tar"
+        commands = (
+            join("rerun", pair.new.path),
+            join("compare", pair.base.path, pair.new.path, path),
+        )
     return NextStep(
         id="revert",
         what="revert the suspected commit on top of new, boot that kernel and record it",
@@ -283,11 +297,11 @@ def _more_boots(contrast: Contrast) -> NextStep | None:
     pair = contrast.pair()
     if pair is None:
         commands: tuple[str, ...] = ()
-    elif pair.base.program == "vm":
-        commands = pair.again("boots", boots=BOOTS)
+    elif pair.program == "vm":
+        commands = contrast.rerun("--boots", str(BOOTS))
     else:
         # A bundle with the second boot only would again have one boot.
-        commands = pair.append_boot(pair.base.runs) or ()
+        commands = contrast.rerun("--append") if pair.grows else ()
     return NextStep(
         id="more-boots",
         what=f"reboot and append runs to both bundles, until each has {BOOTS} boots",
@@ -298,7 +312,7 @@ def _more_boots(contrast: Contrast) -> NextStep | None:
 
 def _take_turns(contrast: Contrast) -> NextStep | None:
     pair = contrast.pair()
-    if pair is None or pair.base.program != "record" or not contrast.has_caveat("blocks"):
+    if pair is None or pair.program != "record" or not contrast.has_caveat("blocks"):
         return None
     if not contrast.has_other_kernel():
         return None
@@ -306,23 +320,25 @@ def _take_turns(contrast: Contrast) -> NextStep | None:
         id="take-turns",
         what="boot the kernels alternately",
         why="the sides were recorded one after the other, so drift confounds the comparison",
-        commands=("schedperf vm --check", *pair.in_guests("vm", runs=pair.base.runs, boots=BOOTS)),
+        commands=(
+            "schedperf vm --check",
+            *contrast.rerun(*pair.images, "--boots", str(BOOTS)),
+        ),
     )
 
 
 def _against_itself(contrast: Contrast) -> NextStep | None:
     pair = contrast.pair()
     decided = contrast.has_verdict(*CHANGED, "no-change")
-    if pair is None or not decided or pair.base.program == "vm":
+    if pair is None or not decided or pair.program == "vm":
         return None
     if contrast.has_caveat("history") or contrast.base.digest == contrast.new.digest:
         return None
-    if pair.base.program == "ab":
-        # Both sides get the setting of base, and the second the name of new.
-        twin = replace(pair.base, path=pair.new.path)
-        commands = replace(pair, new=twin).again("aa")
+    if pair.program == "ab":
+        # Both sides get the setting of base.
+        commands: tuple[str, ...] = (join("rerun", pair.base.path, pair.base.path),)
     else:
-        commands = pair.beside(pair.base, "again", pair.base)
+        commands = _beside(contrast, BASE)
     return NextStep(
         id="a-a",
         what="compare base with itself (A/A)",

@@ -1,36 +1,77 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Derive the commands that record each side again, from how it was recorded.
+"""Read from bundles how each side was recorded, and make the commands that record it again.
 
-A bundle records what was run and how often; its text is untrusted. A command is therefore
-taken apart and quoted anew word by word, and one that cannot be read as plain words, or that holds
-what a terminal would not show, is not repeated at all.
+A bundle is untrusted, and these commands are meant to be run. So only what the recorder's own
+parsers accept is taken from it, word by word; the words are never given to a shell again, except
+for setups, which are shell scripts; and ``show`` makes every character of a command visible.
 """
 
+import os
 import re
 import shlex
+from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Literal
 
+from schedperf.bundle.manifest import Rerun
 from schedperf.bundle.open import Bundle, Run
+from schedperf.model.errors import BundleError
 from schedperf.runs.side import Side
 from schedperf_collectors.contract import BUNDLE_SUFFIXES, format_template
 from schedperf_collectors.machine.errors import RecordError
-from schedperf_collectors.recorder.options import make_parser
+from schedperf_collectors.recorder.options import Parser, make_parser
+from schedperf_collectors.recorder.plan import check_placeholders, cross_points
 
 Program = Literal["record", "ab", "vm"]
 
-# Of one bundle; the commands for more of them are a script, and no advice.
-MOST_WORKLOADS = 3
 # What `record` adds without being asked; a bundle that has others was asked for them.
 BY_CHOICE = ("bpf_pelt", "bpf_placement", "perf_c2c", "perf_mem", "task_sched")
-# What a guest of `schedperf vm` has on its kernel's command line.
+BY_DEFAULT = frozenset({"schedstat", "perf_stat", "perf_profile", "system_counters"})
+# What a guest of `schedperf vm` has on its kernel's command line, and the parameters that
+# virtme-ng or schedperf put there.
 GUEST_MARK = "virtme"
-# Of `schedperf vm`.
-GUEST_DEFAULTS: Mapping[str, str] = {"--cpus": "4", "--nodes": "2", "--memory": "4G"}
+GUEST_PARAMETERS = (
+    *("nr_open", "console", "earlyprintk", "quiet", "loglevel", "panic"),
+    *("rootfstype", "rootflags", "raid", "ro", "rw", "init"),
+)
+# Options of `schedperf vm` for its guests, and their defaults.
+GUEST_OPTIONS: Mapping[str, str] = {
+    "--cpus": "4",
+    "--nodes": "2",
+    "--threads": "1",
+    "--memory": "4G",
+    "--kernel-args": "",
+    "--setup": "",
+}
+GUEST_INSTRUMENTED = 1
+WARMUP = 1
 # What a shell takes from the directory in which it stands: ./enter-cgroup.
 LOCAL_FILE = re.compile(r"""(?<![^\s;&|()<>'"=])\.{1,2}/[^\s;&|()<>'"$`]+""")
+# A program with its whole path, where a command begins.
+PROGRAM_FILE = re.compile(r"""(?:^|[;&|(\n])\s*(?:exec\s+|\.\s+)?(/[^\s;&|()<>'"$`]+)""")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    """The options of a recording, beside workload, runs and files.
+
+    :param collectors: for ``--with``; () for the default ones
+    :param instrumented: instrumented runs of a point, in each boot; None: as many as clean ones
+    :param settings: for ``--set``
+    :param guest: of ``vm``: options for a guest like the recorded one
+    """
+
+    collectors: tuple[str, ...] = ()
+    instrumented: int | None = None
+    warmup: int = WARMUP
+    settings: tuple[str, ...] = ()
+    pelt_loader: str | None = None
+    timeout: str | None = None
+    teardown: str = ""
+    guest: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,11 +81,16 @@ class Workload:
     :param name: as the rows of the comparison call it
     :param words: the command, with placeholders: ("hackbench", "-g", "{groups}")
     :param points: values for ``--point``: ("groups=1,4",)
+    :param runs: clean runs of a point in one boot
+    :param boots: boots with runs of it
     """
 
     name: str
     words: tuple[str, ...]
     points: tuple[str, ...]
+    runs: int
+    boots: int
+    options: Options
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,44 +98,43 @@ class Recording:
     """What it takes to record one side again.
 
     :param program: which command made it
-    :param workloads: those that can be repeated
     :param rules: for ``--metric``
-    :param collectors: for ``--with``; () for those that are taken anyway
     :param unusable: collectors that were tried and did not work on the machine
-    :param setup: of ``ab``: the shell script that put the side's setting in force; "" for none
-    :param guest: of ``vm``: options for a guest of the same size
+    :param setup: the shell script that put the side's setting in force; "" for none
     :param vary: for ``--vary``
     :param in_rounds: whether runs of both sides are pairs, which runs that are added are not
-    :param boots: that the bundle holds runs of
-    :param runs: clean runs of a point in one boot
     :param path: of the bundle, as the user gave it
     """
 
     program: Program
     workloads: tuple[Workload, ...]
     rules: tuple[str, ...]
-    collectors: tuple[str, ...]
     unusable: frozenset[str]
     setup: str
-    guest: tuple[str, ...]
     vary: tuple[str, ...]
+    label: str
     in_rounds: bool
-    boots: int
-    runs: int
     path: str
 
-    def named(self, word: str) -> str:
-        """Return the name of another bundle beside this one: ``base.tar`` to ``base-pelt.tar``."""
-        path = PurePath(self.path)
-        stem = path.name
-        for suffix in BUNDLE_SUFFIXES:
-            stem = stem.removesuffix(suffix)
-        return as_argument(str(path.with_name(f"{stem}-{word}.tar")))
+    @property
+    def stem(self) -> str:
+        """Return the bundle's file name without its suffix: "base"."""
+        return stem_of(self.path)
 
     @property
-    def guest_options(self) -> tuple[str, ...]:
-        """Return the options of a guest of the same size, where it was recorded in one."""
-        return self.guest if self.program == "vm" else ()
+    def runs(self) -> int:
+        """Return the clean runs of a point in one boot."""
+        return max(work.runs for work in self.workloads)
+
+    @property
+    def boots(self) -> int:
+        """Return the boots with runs of a workload."""
+        return max(work.boots for work in self.workloads)
+
+    @property
+    def collectors(self) -> tuple[str, ...]:
+        """Return the names that were given to ``--with``; () for the default ones."""
+        return tuple(dict.fromkeys(name for w in self.workloads for name in w.options.collectors))
 
     @property
     def grows(self) -> bool:
@@ -97,51 +142,101 @@ class Recording:
         return self.path.endswith(BUNDLE_SUFFIXES)
 
     @property
+    def scripts(self) -> tuple[str, ...]:
+        """Return the setup, and what runs after the runs."""
+        guests = (_value_after("--setup", work.options.guest) for work in self.workloads)
+        teardowns = (work.options.teardown for work in self.workloads)
+        return tuple(dict.fromkeys(filter(None, (self.setup, *guests, *teardowns))))
+
+    @property
     def local_files(self) -> tuple[str, ...]:
         """Return what setup and workloads take from the directory in which they are run."""
-        texts = (self.setup, *(" ".join(work.words) for work in self.workloads))
+        texts = (*self.scripts, *(" ".join(work.words) for work in self.workloads))
         return tuple(dict.fromkeys(name for text in texts for name in LOCAL_FILE.findall(text)))
+
+    @property
+    def program_files(self) -> tuple[str, ...]:
+        """Return the programs that setup and teardown name with their whole path."""
+        return tuple(dict.fromkeys(n for t in self.scripts for n in PROGRAM_FILE.findall(t)))
+
+
+def stem_of(path: str) -> str:
+    """Return a bundle's file name without its suffix."""
+    name = PurePath(path).name
+    for suffix in BUNDLE_SUFFIXES:
+        if name.endswith(suffix):
+            return name.removesuffix(suffix)
+    return PurePath(name).stem
+
+
+def _value_after(option: str, words: Sequence[str]) -> str:
+    return words[words.index(option) + 1] if option in words else ""
 
 
 def recordings_of(sides: Sequence[Side]) -> Mapping[str, Recording]:
     """Return how each side was recorded, by name; without those that cannot be repeated."""
-    recordings = {side.name: _recording_of(side.bundle) for side in sides}
-    return {name: recording for name, recording in recordings.items() if recording is not None}
+    recordings = {}
+    for side in sides:
+        # Advice is printed as it is, so a path must be what a reader sees.
+        with suppress(BundleError):
+            recording = read_recording(side.bundle)
+            if recording.path.isprintable():
+                recordings[side.name] = recording
+    return recordings
 
 
-def _recording_of(bundle: Bundle) -> Recording | None:
+def read_recording(bundle: Bundle) -> Recording:
+    """Return how a bundle was recorded.
+
+    :raises BundleError: it cannot be recorded again
+    """
+    try:
+        recording = _read(bundle)
+        for command in _as_recorded(recording):
+            _check_words(command)
+    except (RecordError, ValueError) as error:
+        problem = f"{bundle.path}: cannot be recorded again: {error}"
+        raise BundleError(problem, "record it with the original command") from error
+    return recording
+
+
+def _read(bundle: Bundle) -> Recording:
     runs = [run for run in bundle.runs if not run.warmup]
-    recording = Recording(
-        program=_program(bundle, runs),
-        workloads=tuple(_workloads(bundle, runs)),
+    program = _program(bundle, runs)
+    workloads = tuple(_workloads(bundle, program))
+    if not workloads:
+        raise RecordError("it has no runs")
+    return Recording(
+        program=program,
+        workloads=workloads,
         rules=tuple(
             f"{rule.name}[{rule.unit},{rule.better}]={rule.regex}" for rule in bundle.metric_rules
         ),
-        collectors=_collectors(bundle),
         unusable=frozenset(entry.collector for entry in bundle.captures) - _captured(bundle),
         setup=bundle.setup or "",
-        guest=tuple(_guest_options(bundle)),
         vary=bundle.treatment,
+        label=bundle.label,
         in_rounds=any(run.round is not None for run in runs),
-        boots=len(bundle.boots),
-        runs=_runs_of_a_point(runs),
         path=as_argument(str(bundle.path)),
     )
-    return recording if recording.workloads and _is_accepted(recording) else None
 
 
-def _is_accepted(recording: Recording) -> bool:
-    # What a bundle says must be what the recorder takes, and what a reader sees.
-    texts = (*recording.rules, *recording.vary, recording.setup, recording.path)
+def _as_recorded(recording: Recording) -> Iterator["Command"]:
+    # What a bundle says must be what the recorder takes.
     parser = make_parser("record", "schedperf")
-    try:
-        for work in recording.workloads:
-            parser.parse_args(
-                ["-o", "again.tar", *_vary(recording), *_options(recording, work, None)]
-            )
-    except RecordError:
-        return False
-    return all(map(str.isprintable, texts))
+    for work in recording.workloads:
+        command = record_side(recording, work, "again.tar", Changes())
+        options = parser.parse_args(list(command.before))
+        cross_points(options.point)
+        check_placeholders(work.words, [name for name, _ in options.point])
+        yield command
+
+
+def _check_words(command: "Command") -> None:
+    for word in command.words:
+        os.fsencode(word)
+        if "\0" in word:
+            raise RecordError("a NUL character in the command")
 
 
 def as_argument(path: str) -> str:
@@ -151,52 +246,117 @@ def as_argument(path: str) -> str:
 
 def _program(bundle: Bundle, runs: Sequence[Run]) -> Program:
     # `ab` may have run inside of a guest; the boots of `vm` have rounds too, but no sides.
-    if bundle.setup or any(run.side is not None for run in runs):
+    if any(run.side is not None for run in runs):
         return "ab"
     if any(GUEST_MARK in (boot.host.kernel.cmdline or "") for boot in bundle.boots):
         return "vm"
-    return "ab" if any(run.round is not None for run in runs) else "record"
+    if bundle.rerun and bundle.rerun[0].program == "record":
+        return "record"
+    return "ab" if bundle.setup or any(run.round is not None for run in runs) else "record"
+
+
+def _workloads(bundle: Bundle, program: Program) -> Iterator[Workload]:
+    given = {rerun.workload: rerun for rerun in bundle.rerun}
+    for name in bundle.workload:
+        words = tuple(shlex.split(name))
+        runs = [run for run in bundle.runs if run.workload == name]
+        made = [run for run in runs if not run.warmup]
+        values: dict[str, dict[str, None]] = {}
+        # Runs are in random order, but warm-up runs are in the order of the values.
+        for run in runs:
+            for parameter, value in run.point.items():
+                values.setdefault(parameter, {})[value] = None
+        points = tuple(f"{parameter}={','.join(chosen)}" for parameter, chosen in values.items())
+        if words and made:
+            clean = _most_of_a_point(run for run in made if run.kind == "clean") or 1
+            yield Workload(
+                name=name,
+                words=words,
+                points=points,
+                runs=clean,
+                boots=len({run.boot for run in made}),
+                options=_options(bundle, program, given.get(name), runs, clean),
+            )
+
+
+def _options(
+    bundle: Bundle, program: Program, rerun: Rerun | None, runs: Sequence[Run], clean: int
+) -> Options:
+    if rerun is not None and rerun.program == program:
+        return _read_options(program, rerun.options)
+    # An older recorder did not keep them; the runs show the most of them.
+    instrumented = _most_of_a_point(run for run in runs if run.kind == "instrumented")
+    by_default = GUEST_INSTRUMENTED if program == "vm" else clean
+    collectors = _collectors(bundle)
+    is_usual = instrumented == by_default or collectors == ("none",)
+    return Options(
+        collectors=collectors,
+        instrumented=None if is_usual else instrumented,
+        warmup=_most_of_a_point(run for run in runs if run.warmup),
+        guest=tuple(_guest_options(bundle)) if program == "vm" else (),
+    )
+
+
+def _read_options(program: Program, words: Sequence[str]) -> Options:
+    """Take the known options from the words of a bundle; all others are left out."""
+    given: Namespace = _options_parser(program).parse_args(["-o", "again.tar", *words])
+    chosen = tuple(given.collectors)
+    return Options(
+        collectors=() if chosen == ("default",) else chosen,
+        instrumented=given.instrumented,
+        warmup=given.warmup,
+        settings=tuple(f"{collector}.{name}={value}" for collector, name, value in given.set),
+        pelt_loader=given.pelt_loader,
+        timeout=None if given.timeout is None else f"{given.timeout:g}",
+        teardown=given.teardown,
+        guest=tuple(_given_guest_options(given)) if program == "vm" else (),
+    )
+
+
+def _options_parser(program: Program) -> Parser:
+    parser = make_parser("record", "schedperf")
+    if program == "vm":
+        for option in GUEST_OPTIONS:
+            # The setup of a guest takes the place of that of a run.
+            if option != "--setup":
+                parser.add_argument(option, default="")
+    return parser
+
+
+def _given_guest_options(given: Namespace) -> Iterator[str]:
+    for option, default in GUEST_OPTIONS.items():
+        value = getattr(given, option[2:].replace("-", "_"))
+        if value and value != default:
+            yield from _option(option, value)
 
 
 def _guest_options(bundle: Bundle) -> Iterator[str]:
-    host = bundle.boots[0].host if bundle.boots else None
-    if host is None:
+    if not bundle.boots:
         return
+    host = bundle.boots[0].host
     memory = host.memory.total_bytes
     # The kernel keeps a few percent for itself.
     size = None if memory is None else f"{-(-memory // (1 << 30))}G"
     nodes = None if host.topology.nodes is None else len(host.topology.nodes)
-    sizes = {"--cpus": host.cpu.count_online, "--nodes": nodes, "--memory": size}
+    parameters = [
+        word
+        for word in (host.kernel.cmdline or "").split()
+        if word.partition("=")[0] not in GUEST_PARAMETERS and not word.startswith(GUEST_MARK)
+    ]
+    sizes = {
+        "--cpus": host.cpu.count_online,
+        "--nodes": nodes,
+        "--memory": size,
+        "--kernel-args": " ".join(parameters),
+    }
     for option, value in sizes.items():
-        if value and str(value) != GUEST_DEFAULTS[option]:
-            yield from (option, str(value))
-
-
-def _workloads(bundle: Bundle, runs: Sequence[Run]) -> Iterator[Workload]:
-    for name in bundle.workload:
-        words = _words(name)
-        points = [run.point for run in runs if run.workload == name]
-        values: dict[str, dict[str, None]] = {}
-        for point in points:
-            for parameter, value in point.items():
-                values.setdefault(parameter, {})[value] = None
-        settings = tuple(f"{parameter}={','.join(chosen)}" for parameter, chosen in values.items())
-        if words and points and all(map(str.isprintable, settings)):
-            yield Workload(name=name, words=words, points=settings)
-
-
-def _words(command: str) -> tuple[str, ...]:
-    # () for what is not a list of plain words.
-    try:
-        words = shlex.split(command)
-    except ValueError:
-        return ()
-    return tuple(words) if all(map(str.isprintable, words)) else ()
+        if value and str(value) != GUEST_OPTIONS[option]:
+            yield from _option(option, str(value))
 
 
 def _collectors(bundle: Bundle) -> tuple[str, ...]:
     names = {entry.collector for entry in bundle.captures}
-    if not names & {"schedstat", "perf_stat", "perf_profile", "system_counters", *BY_CHOICE}:
+    if not names & {*BY_DEFAULT, *BY_CHOICE}:
         return ("none",)
     chosen = tuple(name for name in BY_CHOICE if name in _captured(bundle))
     return ("default", *chosen) if chosen else ()
@@ -207,169 +367,195 @@ def _captured(bundle: Bundle) -> set[str]:
     return {entry.collector for entry in bundle.captures if entry.status == "ok"}
 
 
-def _runs_of_a_point(runs: Sequence[Run]) -> int:
-    counts: dict[tuple[int, str, str], int] = {}
+def _most_of_a_point(runs: Iterator[Run]) -> int:
+    counts: dict[tuple[int, str], int] = {}
     for run in runs:
-        if run.kind == "clean":
-            point = (run.boot, run.workload, run.point_key)
-            counts[point] = counts.get(point, 0) + 1
-    return max(counts.values(), default=1)
+        point = (run.boot, run.point_key)
+        counts[point] = counts.get(point, 0) + 1
+    return max(counts.values(), default=0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Pair:
-    """Base and one new side, recorded by the same program.
+class Changes:
+    """What is to differ from the recording; None: nothing.
 
-    :param workloads: those that are to be recorded again, at most ``MOST_WORKLOADS``
+    :param runs: of each point, in each boot
+    :param boots: of each kernel, in guests
+    :param collectors: for ``--with``
+    :param rules: for ``--metric``
+    :param accel: for ``--accel``, in guests
     """
 
-    base: Recording
-    new: Recording
-    workloads: tuple[Workload, ...]
-
-    def again(
-        self,
-        word: str,
-        *,
-        runs: int | None = None,
-        boots: int | None = None,
-        collectors: Sequence[str] | None = None,
-    ) -> tuple[str, ...]:
-        """Return the commands that record both sides into new bundles and compare these.
-
-        :param word: what the names of the new bundles end with
-        :param runs: of each point, in each boot; None: as many as there are
-        :param boots: of each kernel, where they are booted in guests; None: as many as there are
-        :param collectors: for ``--with``; None: as they were
-        """
-        number = self.base.runs if runs is None else runs
-        if self.base.program == "vm":
-            times = self.base.boots if boots is None else boots
-            return self.in_guests(word, runs=number, boots=times, collectors=collectors)
-        paths = self._named(word)
-        if self.base.program == "ab":
-            made = tuple(self._in_turns(word, number, collectors))
-        else:
-            made = (
-                *self._one_side(self.base, paths[0], number, collectors),
-                *self._one_side(self.new, paths[1], number, collectors),
-            )
-        return (*made, join("compare", *paths))
-
-    def _named(self, word: str) -> tuple[str, str]:
-        # A command that takes ./enter-cgroup from the current directory puts its bundles there too.
-        paths = (self.base.named(word), self.new.named(word))
-        base, new = (as_argument(PurePath(path).name) for path in paths)
-        is_bound = bool(self.base.local_files or self.new.local_files)
-        is_absolute = any(PurePath(path).is_absolute() for path in paths)
-        return paths if not is_bound or is_absolute or base == new else (base, new)
-
-    def append(self, runs: int) -> tuple[str, ...] | None:
-        """Return the commands that add runs to both bundles; None where that cannot be done.
-
-        What ``ab`` recorded gets runs outside of its rounds, which only another boot makes of use:
-        see :meth:`append_boot`.
-        """
-        are_pairs = self.base.in_rounds or self.new.in_rounds
-        return None if are_pairs else self.append_boot(runs)
-
-    def append_boot(self, runs: int) -> tuple[str, ...] | None:
-        """Return the commands that add runs of another boot; None where that cannot be done.
-
-        ``ab`` adds nothing to a bundle, so each side is recorded by itself.
-        """
-        if self.base.program == "vm" or not (self.base.grows and self.new.grows):
-            return None
-        made = (
-            _record(side, work, ("--append", side.path), runs, None)
-            for side in (self.base, self.new)
-            for work in self.workloads
-        )
-        return (*made, join("compare", self.base.path, self.new.path))
-
-    def beside(self, side: Recording, word: str, *others: Recording) -> tuple[str, ...]:
-        """Return the commands that record one side into a new bundle and compare it with others.
-
-        :param word: what the name of the new bundle ends with
-        :param others: base first; they stay as they are
-        """
-        path = side.named(word)
-        compare = join("compare", *(recording.path for recording in others), path)
-        return (*self._one_side(side, path, side.runs, None), compare)
-
-    def _one_side(
-        self, side: Recording, path: str, runs: int, collectors: Sequence[str] | None
-    ) -> Iterator[str]:
-        for index, work in enumerate(self.workloads):
-            yield _record(side, work, ("--append" if index else "-o", path), runs, collectors)
-
-    def in_guests(
-        self,
-        word: str,
-        *,
-        runs: int,
-        boots: int,
-        collectors: Sequence[str] | None = None,
-        kernels: Sequence[str] = ("base", "new"),
-    ) -> tuple[str, ...]:
-        """Return the commands that boot the kernels interleaved, record each boot, and compare.
-
-        :param kernels: what they are called, base first; their images are words in capitals
-        """
-        names = [f"{kernel}-{word}" for kernel in kernels]
-        images = [
-            part
-            for name, kernel in zip(names, kernels, strict=True)
-            for part in ("--kernel", f"{name}={kernel.upper()}_BZIMAGE")
-        ]
-        counts = (*self.base.guest_options, "--boots", str(boots), "-n", str(runs))
-        made = (
-            join(
-                "vm", *images, *(("--add-boots",) if index else ()), *counts, *_vary(self.base),
-                *_options(self.base, work, collectors), "--", *work.words,
-            )
-            for index, work in enumerate(self.workloads)
-        )  # fmt: skip
-        return (*made, join("compare", *(f"{name}.tar" for name in names)))
-
-    def _in_turns(self, word: str, runs: int, collectors: Sequence[str] | None) -> Iterator[str]:
-        # What then differs is the treatment without being said. It has no --append, so each
-        # further command gets bundles of its own.
-        setups = (("--base-setup", self.base.setup), ("--new-setup", self.new.setup))
-        given = [part for option, setup in setups if setup for part in (option, setup)]
-        for index, work in enumerate(self.workloads):
-            base, new = self._named(f"{word}{index + 1}" if index else word)
-            yield join(
-                "ab", "--base", base, "--new", new, *given,
-                "-n", str(runs), *_options(self.base, work, collectors), "--", *work.words,
-            )  # fmt: skip
+    runs: int | None = None
+    boots: int | None = None
+    collectors: tuple[str, ...] | None = None
+    rules: tuple[str, ...] | None = None
+    accel: str | None = None
 
 
-def _record(
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Command:
+    """One command of schedperf that records.
+
+    :param before: name of the command and its options, without ``--``
+    :param workload: what it runs, with placeholders
+    :param paths: the bundles that it writes
+    """
+
+    name: Program
+    before: tuple[str, ...]
+    workload: tuple[str, ...]
+    paths: tuple[str, ...] = field(default=())
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Return all words, with the name of the command."""
+        return (self.name, *self.before, "--", *self.workload)
+
+    def show(self) -> str:
+        """Return the command for a shell, with every character of it visible."""
+        return f"schedperf {' '.join(map(show_word, self.words))}"
+
+
+def show_word(word: str) -> str:
+    r"""Return a word for a shell; escape what a terminal does not show as it is.
+
+    >>> print(show_word("{groups}"), show_word("a b"), show_word("a\n\x1b[2J\u202eb"))
+    {groups} 'a b' $'a\n\x1b[2J\u202eb'
+    """
+    if word.isascii() and word.isprintable():
+        return format_template((word,))
+    return f"$'{''.join(map(_escape, word))}'"
+
+
+def _escape(character: str) -> str:
+    named = {"\n": "\\n", "\t": "\\t", "\\": "\\\\", "'": "\\'"}
+    if character in named:
+        return named[character]
+    code = ord(character)
+    if " " <= character <= "~":
+        return character
+    if 0xDC80 <= code <= 0xDCFF:  # noqa: PLR2004 # a byte that is not UTF-8, see PEP 383
+        return f"\\x{code - 0xDC00:02x}"
+    if code < 0x80:  # noqa: PLR2004 # ASCII
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"  # noqa: PLR2004 # \u has 4
+
+
+def record_side(
     side: Recording,
     work: Workload,
-    target: Sequence[str],
-    runs: int,
-    collectors: Sequence[str] | None,
-) -> str:
-    given = (*_vary(side), *_options(side, work, collectors))
-    command = join("record", *target, "-n", str(runs), *given, "--", *work.words)
-    # `record` has no setup. The setup may move its own process, so the recorder takes its place.
-    return shlex.join(("sh", "-c", f"{side.setup} && exec {command}")) if side.setup else command
+    path: str,
+    changes: Changes,
+    *,
+    append: bool = False,
+) -> Command:
+    """Return the command that records one workload of a side."""
+    setting = [*_option("--setup", side.setup), *_option("--teardown", work.options.teardown)]
+    label = [] if append or side.label == stem_of(path) else _option("--label", side.label)
+    return Command(
+        name="record",
+        before=(
+            *_option("--append" if append else "-o", path),
+            *label,
+            "-n",
+            str(changes.runs or work.runs),
+            *_vary(side),
+            *setting,
+            *_given_options(side, work, changes),
+        ),
+        workload=work.words,
+        paths=(path,),
+    )
+
+
+def record_in_turns(
+    sides: tuple[Recording, Recording],
+    work: Workload,
+    paths: tuple[str, str],
+    changes: Changes,
+) -> Command:
+    """Return the command that records both settings of one workload, interleaved.
+
+    What then differs is the treatment without being named.
+    """
+    words: list[str] = []
+    for name, side, path in zip(("base", "new"), sides, paths, strict=True):
+        own = next((w for w in side.workloads if w.name == work.name), work)
+        words += [
+            *_option(f"--{name}", path),
+            *_option(f"--{name}-setup", side.setup),
+            *_option(f"--{name}-teardown", own.options.teardown),
+            *([] if side.label == stem_of(path) else _option(f"--{name}-label", side.label)),
+        ]
+    words += ["-n", str(changes.runs or work.runs), *_given_options(sides[0], work, changes)]
+    return Command(name="ab", before=tuple(words), workload=work.words, paths=paths)
+
+
+def record_in_guests(
+    side: Recording,
+    work: Workload,
+    kernels: Mapping[str, str],
+    changes: Changes,
+    *,
+    output: str,
+    append: bool = False,
+) -> Command:
+    """Return the command that boots kernels in guests and records one workload in each boot.
+
+    :param kernels: image of each, by name, base first
+    :param output: the directory of the bundles
+    """
+    images = [w for name, image in kernels.items() for w in ("--kernel", f"{name}={image}")]
+    return Command(
+        name="vm",
+        before=(
+            *images,
+            *([] if output == "." else _option("--output", output)),
+            *(("--add-boots",) if append else ()),
+            *_option("--accel", changes.accel or ""),
+            *work.options.guest,
+            "--boots",
+            str(changes.boots or work.boots),
+            "-n",
+            str(changes.runs or work.runs),
+            *_vary(side),
+            *_given_options(side, work, changes),
+        ),
+        workload=work.words,
+        paths=tuple(str(PurePath(output, f"{name}.tar")) for name in kernels),
+    )
 
 
 def _vary(side: Recording) -> list[str]:
-    return [word for path in side.vary for word in ("--vary", path)]
+    return [word for path in side.vary for word in _option("--vary", path)]
 
 
-def _options(side: Recording, work: Workload, collectors: Sequence[str] | None) -> Iterator[str]:
-    chosen = side.collectors if collectors is None else collectors
-    if chosen:
-        yield from ("--with", ",".join(chosen))
+def _given_options(side: Recording, work: Workload, changes: Changes) -> Iterator[str]:
+    options = work.options
+    chosen = options.collectors if changes.collectors is None else changes.collectors
+    yield from _option("--with", ",".join(chosen))
+    if options.instrumented is not None and chosen != ("none",):
+        # Fewer runs are asked for to save time.
+        most = options.instrumented if changes.runs is None else changes.runs
+        yield from ("--instrumented", str(min(options.instrumented, most)))
+    if options.warmup != WARMUP:
+        yield from ("--warmup", str(options.warmup))
+    for setting in options.settings:
+        yield from _option("--set", setting)
+    yield from _option("--pelt-loader", options.pelt_loader or "")
+    yield from _option("--timeout", options.timeout or "")
     for point in work.points:
-        yield from ("--point", point)
-    for rule in side.rules:
-        yield from ("--metric", rule)
+        yield from _option("--point", point)
+    for rule in side.rules if changes.rules is None else changes.rules:
+        yield from _option("--metric", rule)
+
+
+def _option(name: str, value: str) -> list[str]:
+    # A value that begins with a dash would be read as an option.
+    if not value:
+        return []
+    return [f"{name}={value}"] if value.startswith("-") else [name, value]
 
 
 def join(*words: str) -> str:

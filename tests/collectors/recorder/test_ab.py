@@ -13,9 +13,10 @@ import pytest
 
 from schedperf.bundle.open import open_bundle
 from schedperf_collectors.machine.errors import RecordError
-from schedperf_collectors.recorder.ab import Machine, Setting, differing_paths
+from schedperf_collectors.recorder.ab import differing_paths
 from schedperf_collectors.recorder.journal import Journal
 from schedperf_collectors.recorder.progress import Progress
+from schedperf_collectors.recorder.settings import Machine, Setting
 
 pytestmark = pytest.mark.system
 

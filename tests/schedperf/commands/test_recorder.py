@@ -64,7 +64,7 @@ def test_help_names_every_option_of_the_recorder_and_has_examples(
 ) -> None:
     assert main([name, "--help"]) == 0
     text = capsys.readouterr().out
-    hidden = {"--events", "--ask-fd", "--turn", "--try"}
+    hidden = {"--events", "--ask-fd", "--guest", "--turn", "--try"}
     for action in make_parser(name, "schedperf").options():
         for option in action.option_strings:
             assert (option in text) == (option not in hidden)

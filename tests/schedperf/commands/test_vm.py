@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """``schedperf vm``: what it refuses before anything is booted. Real guests: tests/end_to_end."""
 
+import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -250,7 +252,7 @@ def test_an_emulated_guest_makes_one_instrumented_run_without_a_profile(
     command, err = recorded_with(place)
     assert "--instrumented=1" in command
     # A guest's kernel may lack what they need, and the user asked for none of them.
-    assert re.findall(r"--with=(\S*)", command) == [""]
+    assert re.findall(r" --with=(\S*)", command) == [""]
     (names,) = re.findall(r"--try=(\S+)", command)
     chosen = names.split(",")
     assert {"bpf_pelt", "bpf_placement", "perf_stat", "schedstat"} <= set(chosen)
@@ -272,10 +274,16 @@ def test_collectors_that_are_named_are_used(
     make_bundle(place / "guest.tar", runs=2)
     options = ("--with", given, "--instrumented", "3", "--pelt-loader", "bcc")
     command, err = recorded_with(place, *options)
-    assert re.findall(r"--with=(\S+)", command) == [recorded]
-    assert re.findall(r"--instrumented=(\S+)", command) == ["3"]
+    assert re.findall(r" --with=(\S+)", command) == [recorded]
+    assert re.findall(r" --instrumented=(\S+)", command) == ["3"]
     assert "--pelt-loader=bcc" in command
     assert "left out" not in err
+    # The bundle keeps them, for `schedperf rerun`.
+    words = shlex.split(command)
+    (kept,) = (word.partition("=")[2] for word in words if word.startswith("--guest="))
+    assert sorted(json.loads(kept)) == [
+        "--instrumented=3", "--pelt-loader=bcc", f"--with={given}",
+    ]  # fmt: skip
 
 
 def test_a_profile_that_is_named_beside_the_default_is_taken(
@@ -283,7 +291,7 @@ def test_a_profile_that_is_named_beside_the_default_is_taken(
 ) -> None:
     make_bundle(place / "guest.tar", runs=2)
     command, err = recorded_with(place, "--with", "default,perf_profile")
-    assert re.findall(r"--with=(\S+)", command) == ["perf_profile"]
+    assert re.findall(r" --with=(\S+)", command) == ["perf_profile"]
     (names,) = re.findall(r"--try=(\S+)", command)
     assert "perf_stat" in names.split(",")
     assert "left out" not in err

@@ -14,7 +14,7 @@ import pytest
 from schedperf.bundle.open import open_bundle
 from schedperf.cli import cli
 from schedperf.compare.advice.next_steps import next_steps
-from schedperf.compare.advice.rerun import MOST_WORKLOADS, recordings_of
+from schedperf.compare.advice.rerun import recordings_of
 from schedperf.compare.bundles import compare_bundles
 from schedperf.model.comparison import BaseNew, Comparison, NextStep
 from schedperf.runs.side import name_sides
@@ -58,9 +58,6 @@ def compared(make_bundle: MakeBundle, tmp_path: Path) -> Compare:
 def check_command(command: str) -> None:
     """Let the real command line parse a command, without running it."""
     words = shlex.split(command)
-    if words[:2] == ["sh", "-c"]:
-        # A setup, and what then takes the place of its shell.
-        words = shlex.split(words[2].rpartition(" && exec ")[2])
     assert words.pop(0) == "schedperf"
     name, *arguments = words
     if name in ("record", "ab"):
@@ -101,21 +98,18 @@ def test_the_command_line_takes_every_command_that_golden_cases_advise(compariso
             check_command(command)
 
 
-def test_runs_and_rounds_of_one_kernel_are_recorded_in_turns(
+def test_rounds_get_more_rounds_in_new_bundles_and_runs_are_appended(
     compared: Compare, tmp_path: Path
 ) -> None:
-    sides = ({"runs": runs(NOISE[0])}, {"runs": in_rounds(NOISE[1]), "setup": SETUPS[1]})
-    for pair in (sides, sides[::-1]):
+    rounds = ({"runs": runs(NOISE[0])}, {"runs": in_rounds(NOISE[1]), "setup": SETUPS[1]})
+    for pair in (rounds, rounds[::-1]):
         found = compared(*pair)
-        first, last = shown(step(found, "more-runs"), tmp_path)
         number = 5 + (found.rows[0].more_runs or 5)
-        words = shlex.split(first)
-        assert words[:6] == ["schedperf", "ab", "--base", "base-more.tar", "--new", "new-more.tar"]
-        assert words[words.index("-n") + 1] == str(number)
-        assert ("--base-setup" in words, "--new-setup" in words) == (
-            "setup" in pair[0], "setup" in pair[1],
-        )  # fmt: skip
-        assert last == "schedperf compare base-more.tar new-more.tar"
+        (command,) = shown(step(found, "more-runs"), tmp_path)
+        assert command == f"schedperf rerun base.tar new.tar -n {number}"
+    found = compared({"runs": runs(NOISE[0])}, {"runs": runs(NOISE[1])})
+    (command,) = shown(step(found, "more-runs"), tmp_path)
+    assert command == f"schedperf rerun base.tar new.tar --append -n {found.rows[0].more_runs or 5}"
 
 
 def test_guests_cannot_take_turns_with_the_machine(compared: Compare) -> None:
@@ -123,17 +117,12 @@ def test_guests_cannot_take_turns_with_the_machine(compared: Compare) -> None:
     assert step(found, "more-runs").commands == ()
 
 
-@pytest.mark.parametrize("record_base", [runs, in_rounds])
-def test_two_kernels_are_recorded_one_by_one_each_with_its_setup(
-    compared: Compare, tmp_path: Path, record_base: Callable[..., list[Facts]]
-) -> None:
+def test_an_advised_command_is_one_short_line(compared: Compare, tmp_path: Path) -> None:
     new = {"runs": in_rounds(NOISE[1]), "host": OTHER_KERNEL, "setup": SETUPS[0]}
-    found = step(compared({"runs": record_base(NOISE[0])}, new), "more-runs")
-    base, setup, last = shown(found, tmp_path)
-    assert base.startswith("schedperf record -o base-more.tar ")
-    assert shlex.split(setup)[2].startswith(f"{SETUPS[0]} && exec schedperf record -o new-more.tar")
-    assert last == "schedperf compare base-more.tar new-more.tar"
-    assert found.why.endswith("; boot the kernel of a side before the command that records it")
+    found = step(compared({"runs": runs(NOISE[0])}, new), "more-runs")
+    (command,) = shown(found, tmp_path)
+    assert command.startswith("schedperf rerun base.tar new.tar -n ")
+    assert len(command) < 60
 
 
 EMULATED = {"virtualisation": {"kind": "qemu", "emulated": True, "grounds": "TCG"}, **GUEST}
@@ -147,73 +136,65 @@ def test_two_settings_of_one_guest_stay_two_settings(compared: Compare, tmp_path
     found = compared(*sides)
     first = found.next_steps[0]
     assert (first.id, first.what) == ("real-hardware", "record on real hardware or under KVM")
-    made, last = shown(step(found, "real-hardware"), tmp_path)
-    words = shlex.split(made)
-    assert words[:2] == ["schedperf", "ab"]
-    assert words[words.index("--new-setup") + 1] == SETUPS[1]
-    assert not {"--kernel", "--base-setup"} & set(words)
-    assert last == "schedperf compare base-real.tar new-real.tar"
+    assert shown(step(found, "real-hardware"), tmp_path) == ["schedperf rerun base.tar new.tar"]
 
 
-def test_kernels_of_guests_are_booted_in_guests_of_the_same_size(compared: Compare) -> None:
-    size = {"cpu": {"count_online": 8}, "memory": {"total_bytes": 7_900_000_000}}
-    base = {**EMULATED, **size}
-    new = {**base, "kernel": {**OTHER_KERNEL["kernel"], **GUEST["kernel"]}}
-    found = compared({"runs": runs(NOISE[0]), "host": base}, {"runs": runs(NOISE[1]), "host": new})
-    command = step(found, "real-hardware").commands[1]
-    assert " --cpus 8 --memory 8G --boots 4 " in command
+def test_kernels_of_guests_are_named_by_the_reader(compared: Compare, tmp_path: Path) -> None:
+    new = {**EMULATED, "kernel": {**OTHER_KERNEL["kernel"], **GUEST["kernel"]}}
+    found = compared(
+        {"runs": runs(NOISE[0]), "host": EMULATED}, {"runs": runs(NOISE[1]), "host": new}
+    )
+    check, again = shown(step(found, "real-hardware"), tmp_path)
+    assert check == "schedperf vm --check"
+    images = "--kernel base=BASE_BZIMAGE --kernel new=NEW_BZIMAGE"
+    assert again == f"schedperf rerun base.tar new.tar {images} --boots 4"
 
 
-@pytest.mark.parametrize("setup_of_base", ["", SETUPS[0]])
-def test_base_against_itself_has_the_setup_of_base_alone(
-    compared: Compare, setup_of_base: str
+@pytest.mark.parametrize("make", [in_rounds, runs])
+def test_base_against_itself_is_base_alone(
+    compared: Compare, tmp_path: Path, make: Callable[..., list[Facts]]
 ) -> None:
     slower = [1.3 * time for time in TIMES]
-    found = compared(
-        {"runs": in_rounds(TIMES, side="base"), "setup": setup_of_base},
-        {"runs": in_rounds(slower, side="new"), "setup": SETUPS[1]},
-    )
-    words = shlex.split(step(found, "a-a").commands[0])
-    setups = [words[at + 1] for at, word in enumerate(words) if word.endswith("-setup")]
-    assert setups == ([setup_of_base] * 2 if setup_of_base else [])
+    host = OTHER_KERNEL if make is runs else {}
+    found = compared({"runs": make(TIMES)}, {"runs": make(slower), "host": host})
+    expected = {
+        in_rounds: ["schedperf rerun base.tar base.tar"],
+        runs: ["schedperf rerun base.tar", "schedperf compare base.tar rerun/base.tar"],
+    }
+    assert shown(step(found, "a-a"), tmp_path) == expected[make]
+    assert step(found, "a-a").why.endswith("boot the kernel of base first") == (make is runs)
 
 
-def test_a_side_that_was_given_twice_is_recorded_with_its_setup(
+def test_a_side_that_was_given_twice_is_recorded_again(
     make_bundle: MakeBundle, tmp_path: Path
 ) -> None:
     path = make_bundle(tmp_path / "base.tar", runs=in_rounds(TIMES), setup=SETUPS[1])
     found = compare_bundles([open_bundle(path), open_bundle(path)])
-    made = step(found, "same-data").commands[0]
-    assert shlex.split(made)[2].startswith(f"{SETUPS[1]} && exec schedperf record -o ")
+    assert shown(step(found, "same-data"), tmp_path)[0] == "schedperf rerun base.tar"
 
 
 def test_a_dot_in_a_name_is_no_suffix(compared: Compare, tmp_path: Path) -> None:
-    slower = {"runs": runs([1.2 * time for time in TIMES])}
+    slower = {"runs": runs([1.2 * time for time in TIMES]), "host": OTHER_KERNEL}
     found = compared({"runs": runs(TIMES)}, slower, names=("6.12.tar", "6.13.tar.xz"))
-    assert shown(step(found, "explain"), tmp_path)[-1] == (
-        "schedperf compare 6.12-why.tar 6.13-why.tar"
-    )
+    assert shown(step(found, "revert"), tmp_path) == [
+        "schedperf rerun 6.13.tar.xz",
+        "schedperf compare 6.12.tar 6.13.tar.xz rerun/6.13.tar",
+    ]
+
+
+def test_a_workload_that_is_not_a_command_is_not_repeated(compared: Compare) -> None:
+    found = compared(*({"runs": runs(times), "workload": "hackbench 'unclosed"} for times in NOISE))
+    assert step(found, "more-runs").commands == ()
 
 
 @pytest.mark.parametrize(
     "workload",
-    ["hackbench 'unclosed", "hackbench \x1b[2J", "hackbench \u202egnp.exe", "hackbench --\u200b"],
+    ["hackbench \x1b[2J", "hackbench \u202egnp.exe", "hackbench; touch /tmp/owned $(reboot) | sh"],
 )
-def test_a_command_that_a_reader_cannot_see_is_not_repeated(
-    compared: Compare, workload: str
-) -> None:
-    sides = ({"runs": runs(times), "workload": workload} for times in NOISE)
-    found = compared(*sides)
-    assert step(found, "more-runs").commands == ()
-
-
-def test_a_hostile_workload_stays_words_of_the_command(compared: Compare) -> None:
-    workload = "hackbench; touch /tmp/owned $(reboot) `reboot` | sh"
+def test_advice_has_no_text_of_a_bundle(compared: Compare, tmp_path: Path, workload: str) -> None:
     found = compared(*({"runs": runs(times), "workload": workload} for times in NOISE))
-    words = shlex.split(step(found, "more-runs").commands[0])
-    assert words[words.index("--") + 1 :] == shlex.split(workload)
-    assert "'hackbench;'" in step(found, "more-runs").commands[0]
-    assert "'$(reboot)'" in step(found, "more-runs").commands[0]
+    (command,) = shown(step(found, "more-runs"), tmp_path)
+    assert command.startswith("schedperf rerun base.tar new.tar --append -n ")
 
 
 def test_a_treatment_that_no_option_takes_is_not_repeated(compared: Compare) -> None:
@@ -229,10 +210,10 @@ def test_a_bundle_whose_name_looks_like_an_option_is_a_file(
     for name, times in zip(("-base.tar", "new.tar"), NOISE, strict=True):
         make_bundle(tmp_path / name, runs=runs(times))
     found = compare_bundles([open_bundle(Path(name)) for name in ("-base.tar", "new.tar")])
-    assert "--append ./-base.tar" in step(found, "more-runs").commands[0]
+    assert "rerun ./-base.tar new.tar --append " in step(found, "more-runs").commands[0]
 
 
-def test_a_bundle_that_is_read_only_is_recorded_anew(
+def test_a_bundle_that_runs_cannot_be_added_to_is_recorded_anew(
     make_bundle: MakeBundle, tmp_path: Path
 ) -> None:
     paths = []
@@ -240,23 +221,7 @@ def test_a_bundle_that_is_read_only_is_recorded_anew(
         made = make_bundle(tmp_path / f"{name}.tar", runs=runs(times))
         paths.append(made.rename(tmp_path / f"{name}.bundle"))
     found = compare_bundles([open_bundle(path) for path in paths])
-    assert "-o" in shlex.split(step(found, "more-runs").commands[0])
-
-
-def test_few_workloads_of_many_are_repeated(make_bundle: MakeBundle, tmp_path: Path) -> None:
-    many: list[Facts] = [
-        {"time_s": time, "workload": f"hackbench -l 100 -g {groups}", "point": {}}
-        for groups in range(1, 7)
-        for time in TIMES
-    ]
-    path = make_bundle(tmp_path / "base.tar", runs=many)
-    recording = recordings_of(name_sides([open_bundle(path)]))["base"]
-    assert len(recording.workloads) == 6
-    slower = [{**one, "time_s": 1.2 * one["time_s"]} for one in many]
-    new = make_bundle(tmp_path / "new.tar", runs=slower)
-    found = compare_bundles([open_bundle(path), open_bundle(new)])
-    recorded = [one for one in step(found, "explain").commands if " record " in one]
-    assert len(recorded) == 2 * MOST_WORKLOADS
+    assert "--append" not in step(found, "more-runs").commands[0]
 
 
 @pytest.mark.parametrize("clock", ["hrtimer", "pmu"])
@@ -271,7 +236,7 @@ def test_a_profile_of_a_timer_is_to_be_taken_on_a_pmu(compared: Compare, clock: 
     if clock == "hrtimer":
         first, *again = step(recorded, "pmu").commands
         assert first == "schedperf doctor"
-        assert "base-pmu.tar" in again[0]
+        assert again[0].startswith("schedperf rerun ")
 
 
 @pytest.mark.parametrize("is_usable", [True, False])

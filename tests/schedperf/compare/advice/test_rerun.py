@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""schedperf.compare.advice.rerun: where the commands that record a side again can be run."""
+"""schedperf.compare.advice.rerun: how a bundle was recorded, and the commands of that."""
 
+import shlex
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,35 +10,156 @@ from typing import Any
 import pytest
 
 from schedperf.bundle.open import open_bundle
-from schedperf.compare.advice.rerun import LOCAL_FILE
-from schedperf.compare.bundles import compare_bundles
-from schedperf.model.comparison import Comparison, NextStep
+from schedperf.compare.advice.rerun import (
+    LOCAL_FILE,
+    PROGRAM_FILE,
+    Changes,
+    Command,
+    Recording,
+    read_recording,
+    record_in_guests,
+    record_in_turns,
+    record_side,
+    show_word,
+)
+from schedperf.model.errors import BundleError
+from schedperf_collectors.recorder.options import make_parser
 
 MakeBundle = Callable[..., Path]
+Read = Callable[..., Recording]
 
-TIMES = ((0.5, 0.7, 0.6, 0.55, 0.65), (0.6, 0.8, 0.5, 0.7, 0.62))
 SETUP = "echo 0 >/proc/sys/kernel/x && ./enter-cgroup 8 $$"
+GUEST = {
+    "kernel": {"cmdline": "virtme_hostname=virtme-ng console=ttyS0 nokaslr mitigations=off ro"},
+    "cpu": {"count_online": 8},
+    "memory": {"total_bytes": 7_900_000_000},
+    "topology": {"nodes": {"0": "0-3", "1": "4-7"}},
+}
+WORKLOAD = "hackbench -l 100 -g {groups}"
 
 
 @pytest.fixture
-def advise(
-    make_bundle: MakeBundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., NextStep]:
-    """Return the step of an open result, of bundles in directories below that of the process."""
-    monkeypatch.chdir(tmp_path)
+def read(make_bundle: MakeBundle, tmp_path: Path) -> Read:
+    """Read a bundle that is made of the given facts: base.tar, recorded by an older recorder."""
 
-    def advise(*names: str, in_rounds: bool = True, **facts: Any) -> NextStep:
-        for name, times in zip(names, TIMES, strict=True):
-            Path(name).parent.mkdir(exist_ok=True)
-            runs = [
-                {"time_s": time, **({"round": place} if in_rounds else {})}
-                for place, time in enumerate(times)
-            ]
-            make_bundle(Path(name), runs=runs, **facts)
-        found: Comparison = compare_bundles([open_bundle(Path(name)) for name in names])
-        return next(one for one in found.next_steps if one.id == "more-runs")
+    def read(*runs: dict[str, Any], rerun: dict[str, Any] | None = None, **facts: Any) -> Recording:
+        given = None if rerun is None else [{"workload": WORKLOAD, **rerun}]
+        made = [{"time_s": 0.6, "point": {"groups": "4"}, **run} for run in runs or ({},) * 3]
+        manifest = {} if given is None else {"manifest": {"rerun": given}}
+        path = make_bundle(tmp_path / "base.tar", runs=made, workload=WORKLOAD, **manifest, **facts)
+        return read_recording(open_bundle(path))
 
-    return advise
+    return read
+
+
+def again(recording: Recording, **changes: Any) -> str:
+    """Return the options of the command that records the side again."""
+    command = record_side(recording, recording.workloads[0], "new/base.tar", Changes(**changes))
+    return " ".join(command.before)
+
+
+def test_an_old_bundle_is_repeated_by_what_its_runs_show(read: Read) -> None:
+    rule = {"name": "t", "unit": "s", "better": "lower", "regex": "T: (.*)"}
+    warmup, other = {"warmup": True}, {"point": {"groups": "8"}}
+    recording = read(
+        warmup, warmup, {}, {}, {}, other, treatment=["sched.autogroup"], metric=[rule], label="tip"
+    )
+    assert recording.program == "record"
+    assert again(recording) == (
+        "-o new/base.tar --label tip -n 3 --vary sched.autogroup --with none --warmup 2 "
+        "--point groups=4,8 --metric t[s,lower]=T: (.*)"
+    )
+
+
+def test_options_that_the_runs_do_not_show_are_kept_by_the_recorder(read: Read) -> None:
+    options = [
+        *("--with", "default,bpf_pelt", "--instrumented", "2", "--warmup", "0"),
+        *("--set", "perf_profile.frequency=99", "--pelt-loader", "bcc", "--timeout", "90"),
+        *("--teardown", "echo done"),
+    ]
+    recording = read(rerun={"program": "record", "options": options}, setup="echo 1")
+    expected = "-o new/base.tar -n 3 --setup echo 1 --teardown echo done --with default,bpf_pelt "
+    expected += "--instrumented 2 --warmup 0 --set perf_profile.frequency=99 --pelt-loader bcc "
+    assert again(recording) == f"{expected}--timeout 90 --point groups=4"
+
+
+def test_a_change_takes_the_place_of_what_was_recorded(read: Read) -> None:
+    recording = read(rerun={"program": "record", "options": ["--warmup", "0"]})
+    changed = again(
+        recording, runs=10, collectors=("default", "bpf_pelt"), rules=("t[s,lower]=(.)",)
+    )
+    assert changed == (
+        "-o new/base.tar -n 10 --with default,bpf_pelt --warmup 0 --point groups=4 "
+        "--metric t[s,lower]=(.)"
+    )
+
+
+def test_options_of_files_in_a_bundle_are_left_out(read: Read) -> None:
+    options = ["--force", "-q", "--append", "/etc/passwd", "--output=/etc/shadow"]
+    with pytest.raises(BundleError, match="cannot be recorded again: .*not allowed with"):
+        read(rerun={"program": "record", "options": options})
+    recording = read(
+        rerun={"program": "record", "options": ["--force", "--label", "x", "-n", "99"]}
+    )
+    assert again(recording) == "-o new/base.tar -n 3 --point groups=4"
+
+
+@pytest.mark.parametrize(
+    ("facts", "problem"),
+    [
+        ({"rerun": {"program": "record", "options": ["--exec", "reboot"]}}, "unrecognized"),
+        ({"treatment": ["--output=/etc/passwd"]}, "invalid path"),
+        ({"metric": [{"name": "a b", "unit": "s", "better": "lower", "regex": "("}]}, "metric"),
+        ({"setup": "echo \0"}, "NUL"),
+    ],
+)
+def test_what_the_recorder_does_not_take_is_refused(
+    read: Read, facts: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(BundleError, match=problem):
+        read(**facts)
+
+
+def test_values_that_begin_with_a_dash_are_no_options(read: Read) -> None:
+    recording = read(setup="--force", label="-q")
+    options = make_parser("record", "schedperf").parse_args(
+        list(record_side(recording, recording.workloads[0], "x.tar", Changes()).before)
+    )
+    assert (options.setup, options.label, options.force) == ("--force", "-q", False)
+
+
+def test_two_settings_are_interleaved_each_with_its_setup(read: Read) -> None:
+    base = read({"side": "base", "round": 0}, setup=SETUP)
+    new = read({"side": "new", "round": 0}, label="deep", setup="./enter-cgroup 9 $$")
+    assert base.program == "ab"
+    command = record_in_turns((base, new), base.workloads[0], ("a.tar", "b.tar"), Changes(runs=8))
+    assert command.show() == (
+        "schedperf ab --base a.tar --base-setup 'echo 0 >/proc/sys/kernel/x && "
+        "./enter-cgroup 8 $$' --base-label base --new b.tar --new-setup './enter-cgroup 9 $$' "
+        "--new-label deep -n 8 --with none --warmup 0 --point groups=4 "
+        "-- hackbench -l 100 -g {groups}"
+    )
+    make_parser("ab", "schedperf").parse_args(list(command.before))
+
+
+def test_guests_are_like_the_recorded_ones(read: Read) -> None:
+    kernels = {"base": "a/bzImage", "new": "b/bzImage"}
+    old = read(host=GUEST)
+    command = record_in_guests(old, old.workloads[0], kernels, Changes(boots=4), output="out")
+    assert " ".join(command.before) == (
+        "--kernel base=a/bzImage --kernel new=b/bzImage --output out --cpus 8 --memory 8G "
+        "--kernel-args nokaslr mitigations=off --boots 4 -n 3 --with none --warmup 0 "
+        "--point groups=4"
+    )
+    assert command.paths == ("out/base.tar", "out/new.tar")
+    options = ["--threads", "2", "--setup", "sysctl x=1", "--with", "bpf_pelt"]
+    kept = read(host=GUEST, rerun={"program": "vm", "options": options})
+    command = record_in_guests(kept, kept.workloads[0], kernels, Changes(), output=".", append=True)
+    assert " ".join(command.before) == (
+        "--kernel base=a/bzImage --kernel new=b/bzImage --add-boots --threads 2 "
+        "--setup sysctl x=1 --boots 1 -n 3 --with bpf_pelt --point groups=4"
+    )
+    assert kept.scripts == ("sysctl x=1",)
 
 
 @pytest.mark.parametrize(
@@ -52,24 +175,41 @@ def test_files_of_the_folder_are_found_in_a_script(script: str, files: list[str]
     assert LOCAL_FILE.findall(script) == files
 
 
-def test_a_setup_that_needs_no_folder_leaves_the_bundles_beside_the_old_ones(
-    advise: Callable[..., NextStep],
-) -> None:
-    found = advise("out/base.tar", "out/new.tar", setup="echo 0 >/proc/sys/kernel/x")
-    assert found.commands[-1] == "schedperf compare out/base-more.tar out/new-more.tar"
-    assert "folder" not in found.why
+def test_programs_with_a_path_are_found_where_a_command_begins() -> None:
+    script = "/opt/set 1 >/tmp/log && exec /opt/b /etc/x; . /opt/env\n(/opt/c)"
+    assert PROGRAM_FILE.findall(script) == ["/opt/set", "/opt/b", "/opt/env", "/opt/c"]
 
 
-def test_new_bundles_never_get_one_name(advise: Callable[..., NextStep]) -> None:
-    found = advise("a/x.tar", "b/x.tar", setup=SETUP)
-    assert found.commands[-1] == "schedperf compare a/x-more.tar b/x-more.tar"
+@pytest.mark.parametrize(
+    ("word", "shown"),
+    [
+        ("{groups}", "{groups}"),
+        ("a b", "'a b'"),
+        ("$(reboot)", "'$(reboot)'"),
+        ("a\x1b[2Jb", "$'a\\x1b[2Jb'"),
+        ("a\u202egnp.exe", "$'a\\u202egnp.exe'"),
+        ("it's\n\\", "$'it\\'s\\n\\\\'"),
+        ("é\u3164\U000e0041", "$'\\u00e9\\u3164\\U000e0041'"),
+        ("\r", "$'\\x0d'"),
+        ("\udcff", "$'\\xff'"),
+    ],
+)
+def test_every_character_of_a_word_is_shown(word: str, shown: str) -> None:
+    assert show_word(word) == shown
+    assert show_word(word).isascii()
+    assert show_word(word).isprintable()
 
 
-@pytest.mark.parametrize("in_rounds", [True, False])
-def test_a_file_of_the_recording_is_to_be_copied_so_that_all_paths_exist(
-    advise: Callable[..., NextStep], *, in_rounds: bool
-) -> None:
-    found = advise("out/base.tar", "out/new.tar", in_rounds=in_rounds, workload="./bench -g 4")
-    target = "--base base-more.tar --new new-more.tar" if in_rounds else "--append out/base.tar"
-    assert target in found.commands[0]
-    assert found.why.endswith("; copy ./bench of the recording to the current directory first")
+def test_a_shell_reads_a_shown_word_as_it_is() -> None:
+    words = ["a\tb\n'\\ $x `y`", "\x1b[2J", "\u202e\U000e0041", "\udcff", "{groups}", "x" * 300]
+    script = f"printf '%s\\0' {' '.join(map(show_word, words))}"
+    done = subprocess.run(
+        ["bash", "-c", script], capture_output=True, check=True, env={"LC_ALL": "C.UTF-8"}
+    )
+    assert done.stdout.decode(errors="surrogateescape").split("\0")[:-1] == words
+
+
+def test_a_command_is_shown_with_all_its_words() -> None:
+    command = Command(name="record", before=("-o", "a b.tar"), workload=("x", "\x07"))
+    assert command.show() == "schedperf record -o 'a b.tar' -- x $'\\x07'"
+    assert shlex.split("schedperf record -o 'a b.tar'")[1:] == list(command.words[:3])

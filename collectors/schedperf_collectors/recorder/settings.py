@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The setting of a side: apply it in the workload's process, capture it, restore the machine."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from schedperf_collectors.machine.errors import RecordError
+from schedperf_collectors.machine.orphans import Moment, end_orphans
+from schedperf_collectors.machine.process import SetupFailed, reap, run_shell, start
+from schedperf_collectors.recorder.captures import HOST, Captured
+from schedperf_collectors.recorder.control_groups import all_cgroups, new_cgroups, remove_cgroups
+from schedperf_collectors.recorder.journal import Journal, journal_folder
+from schedperf_collectors.recorder.progress import Progress
+from schedperf_collectors.recorder.session import Session, Side, capture_boots, of_side
+from schedperf_collectors.recorder.tunables import (
+    MOVED_BY_FIRMWARE,
+    Tunables,
+    changed_tunables,
+    read_tunables,
+    restore_tunables,
+    say_undo,
+)
+
+# A teardown undoes a setup; one that takes longer is stuck.
+TEARDOWN_LIMIT_S = 60.0
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One side.
+
+    :param name: "base" or "new" of ``ab``; None with one side
+    :param setup: shell script that runs in the process that becomes the workload; "" for none
+    :param teardown: shell script that runs after each run; "" for none
+    """
+
+    name: str | None
+    path: Path
+    label: str | None
+    setup: str
+    teardown: str
+
+
+@contextlib.contextmanager
+def restoring(progress: Progress) -> Iterator[tuple[Machine, Groups]]:
+    """Remember the machine's tunables; at the end remove the control groups of setups."""
+    tunables = read_tunables()
+    with Journal(tunables, journal_folder()) as journal:
+        groups = Groups(journal)
+        try:
+            yield Machine(tunables, progress, journal), groups
+        finally:
+            for problem in remove_cgroups(groups.created):
+                progress.warn(problem)
+
+
+class Groups:
+    """The control groups that setups create."""
+
+    def __init__(self, journal: Journal) -> None:
+        self.created: set[Path] = set()
+        self._before = all_cgroups()
+        self._journal = journal
+
+    def note(self, lines: Sequence[str]) -> None:
+        """Remember the new ones among those of a workload, from its /proc/PID/cgroup."""
+        for folder in new_cgroups(lines, self._before):
+            if folder not in self.created:
+                self.created.add(folder)
+                self._journal.note_group(folder)
+
+
+class Machine:
+    """The machine's tunables, which a setup may change for the time of one run."""
+
+    def __init__(self, tunables: Tunables, progress: Progress, journal: Journal) -> None:
+        self._tunables = tunables
+        self._progress = progress
+        self._journal = journal
+        self._stuck: set[Path] = set()
+        self._told: set[Path] = set()
+        self._told_left: set[tuple[str | None, str]] = set()
+
+    @contextlib.contextmanager
+    def with_setting(self, setting: Setting) -> Iterator[None]:
+        """Check the tunables; at the end of the block, undo the setting.
+
+        The teardown runs, processes that the setup left are killed, and tunables that changed in
+        the block are restored.
+
+        :raises RecordError: an earlier run changed a tunable that cannot be restored
+        """
+        before = {**self._tunables, **self._check()}
+        began = Moment.now()
+        self._journal.begin_setting(setting.name or "the recording", setting.teardown)
+        try:
+            yield
+        finally:
+            # What a teardown starts is to stay, e.g. a service that the setup stopped.
+            until = Moment.now()
+            if setting.teardown:
+                problem = run_shell(setting.teardown, TEARDOWN_LIMIT_S)
+                if problem is not None:
+                    self._progress.warn(
+                        f"teardown{of_side(setting.name)} failed: {problem}; undo its setup by hand"
+                    )
+            self._tell_left(setting.name, end_orphans(began, until=until))
+            for path, now in restore_tunables(before).items():
+                undo = say_undo(path, before[path], now)
+                self._progress.warn(f"{path}: could not be restored; undo it with: {undo}")
+                self._stuck.add(path)
+            self._journal.end_setting()
+
+    def _tell_left(self, side: str | None, names: Sequence[str]) -> None:
+        shown = ", ".join(dict.fromkeys(names))
+        if names and (side, shown) not in self._told_left:
+            self._told_left.add((side, shown))
+            self._progress.warn(
+                f"the setup{of_side(side)} left {len(names)} process(es) running: {shown}; the "
+                "recorder kills them after each run; end them in the teardown"
+            )
+
+    def _check(self) -> Tunables:
+        """Return the tunables that differ from the start of the recording, as they are now."""
+        changed = changed_tunables(self._tunables)
+        for path, now in changed.items():
+            if path in self._stuck and path.name not in MOVED_BY_FIRMWARE:
+                raise RecordError(
+                    f"{path}: was not restored after the last run, so the next run would not have "
+                    f"the setting of its side; undo it with: "
+                    f"{say_undo(path, self._tunables[path], now)}"
+                )
+            if path not in self._told:
+                self._told.add(path)
+                self._progress.warn(
+                    f"{path}: changed from {self._tunables[path]!r} to {now!r} during the "
+                    "recording; runs before and after differ in it"
+                )
+        return changed
+
+
+def capture_host(session: Session, side: Side) -> list[Captured]:
+    """Capture host.json of a process that has run the side's setup."""
+    log = session.staging.log()
+    with side.environment():
+        try:
+            holder = start(["sleep", "86400"], log, log, side.setup, session.note_cgroup)
+        except SetupFailed as error:
+            raise SetupFailed(f"setup{of_side(side.name)} failed: {error}") from error
+        try:
+            return capture_boots(session, holder.pid, [HOST])
+        finally:
+            reap(holder)

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Report runs that are too short to measure, with the loop count of longer ones."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePath
+from statistics import median
+
+from schedperf.bundle.open import Bundle, open_bundle
+from schedperf.compare.advice.rerun import Command, show_word
+from schedperf_collectors.contract import format_template, point_key
+
+# Below this, start and end of the processes are a large part of a run.
+SHORTEST_S = 1.0
+LONG_ENOUGH_S = 5.0
+# Significant digits of a loop count.
+DIGITS = 2
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Loops:
+    """How a benchmark is told its number of loops.
+
+    :param options: the first is used where the command has none of them
+    :param default: loops without the option
+    """
+
+    options: tuple[str, ...]
+    default: int
+
+
+# By the words with which the command begins.
+_PROGRAMS: Mapping[tuple[str, ...], _Loops] = {
+    ("hackbench",): _Loops(options=("-l", "--loops"), default=100),
+    ("perf", "bench", "sched", "messaging"): _Loops(options=("-l", "--nr_loops"), default=100),
+    ("perf", "bench", "sched", "pipe"): _Loops(options=("-l", "--loop"), default=1_000_000),
+}
+
+
+def say_short_runs(commands: Sequence[Command]) -> Iterator[str]:
+    """Yield one line for each command whose runs, in the bundles that it wrote, are too short."""
+    for command in commands:
+        times = [_shortest_run(path, command) for path in command.paths]
+        shortest = min((time for time in times if time is not None), default=None)
+        if shortest is not None and shortest < SHORTEST_S:
+            yield _say(command, shortest)
+
+
+def _shortest_run(path: str, command: Command) -> float | None:
+    """Return the median time of the clean runs of the quickest point, in the last boot."""
+    bundle: Bundle = open_bundle(Path(path))
+    name = format_template(command.workload)
+    times: dict[str, list[float]] = {}
+    for run in bundle.boots[-1].runs if bundle.boots else ():
+        is_clean = run.kind == "clean" and not run.warmup and run.succeeded
+        if run.workload == name and is_clean and run.wall_s is not None:
+            times.setdefault(point_key(dict(run.point)), []).append(run.wall_s)
+    return min(map(median, times.values()), default=None)
+
+
+def _say(command: Command, seconds: float) -> str:
+    what = " ".join(map(show_word, command.workload))
+    problem = f"{what}: a run takes {seconds:.2g} s (expected at least {SHORTEST_S:g} s)"
+    longer = lengthen(command.workload, LONG_ENOUGH_S / max(seconds, 1e-3))
+    if longer is None:
+        factor = math.ceil(LONG_ENOUGH_S / max(seconds, 1e-3))
+        return f"{problem}; make a new recording with {factor} times the work per run"
+    again = replace(command, before=tuple(_renamed(command)), workload=longer)
+    return f"{problem}; a new recording with runs of {LONG_ENOUGH_S:g} s: {again.show()}"
+
+
+def _renamed(command: Command) -> Iterator[str]:
+    """Yield the options with other bundles: a longer workload is another workload."""
+    for word in command.before:
+        path = PurePath(word)
+        if word in command.paths:
+            yield str(path.with_name(f"{path.stem}-long.tar"))
+        elif command.name == "vm" and word == str(PurePath(command.paths[0]).parent):
+            yield f"{word}-long"
+        else:
+            yield "-o" if word == "--append" else word
+
+
+def lengthen(words: Sequence[str], factor: float) -> tuple[str, ...] | None:
+    """Return the command with more loops; None for a benchmark that is not known.
+
+    >>> lengthen(["hackbench", "-l", "50"], 62.5)
+    ('hackbench', '-l', '3200')
+    """
+    for begin, loops in _PROGRAMS.items():
+        if (PurePath(words[0]).name, *words[1 : len(begin)]) == begin:
+            return _with_loops(words, len(begin), loops, factor)
+    return None
+
+
+def _with_loops(
+    words: Sequence[str], begin: int, loops: _Loops, factor: float
+) -> tuple[str, ...] | None:
+    for index, word in enumerate(words[begin:], begin):
+        name, equals, value = word.partition("=")
+        if name in loops.options and equals:
+            number = _scale(value, factor)
+            return None if number is None else _replaced(words, index, f"{name}={number}")
+        if word in loops.options and index + 1 < len(words):
+            number = _scale(words[index + 1], factor)
+            return None if number is None else _replaced(words, index + 1, number)
+    number = _scale(str(loops.default), factor)
+    return (*words[:begin], loops.options[0], str(number), *words[begin:])
+
+
+def _replaced(words: Sequence[str], index: int, word: str) -> tuple[str, ...]:
+    return (*words[:index], word, *words[index + 1 :])
+
+
+def _scale(text: str, factor: float) -> str | None:
+    # A placeholder has several values.
+    if not text.isdecimal():
+        return None
+    number = int(text) * factor
+    unit = 10 ** max(math.floor(math.log10(max(number, 1))) - DIGITS + 1, 0)
+    return str(math.ceil(number / unit) * unit)

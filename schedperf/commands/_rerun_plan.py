@@ -1,0 +1,423 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Decide which commands record bundles again, where their output goes, and what is missing."""
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path, PurePath
+
+from schedperf.bundle.open import Bundle, open_bundle
+from schedperf.compare.advice.rerun import (
+    Changes,
+    Command,
+    Program,
+    Recording,
+    as_argument,
+    join,
+    read_recording,
+    record_in_guests,
+    record_in_turns,
+    record_side,
+)
+from schedperf.compare.comparability import blocking_fields, flatten_host
+from schedperf.model.errors import InputError
+from schedperf.model.host import has_other_kernel, read_host
+from schedperf.model.text import clean_line
+from schedperf.runs.side import Side, name_sides
+from schedperf_collectors.contract import PLACEHOLDER
+from schedperf_collectors.host import describe_host
+from schedperf_collectors.machine.system import System
+from schedperf_collectors.plugin import Capture
+
+DEFAULT_FOLDER = "rerun"
+# Of `ab`.
+SIDES_IN_TURNS = 2
+# Fields that a note lists.
+MOST_FIELDS = 4
+# Groups of host.json that no setup changes.
+FIXED_GROUPS = ("kernel.", "cpu.", "topology.", "memory.", "virtualisation.")
+
+Host = Mapping[str, object]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Request:
+    """What the user asked for.
+
+    :param kernels: images for guests, by the names of the bundles
+    :param every_side: plan the commands of all sides, even of those whose kernel is not booted
+    """
+
+    paths: tuple[Path, ...]
+    changes: Changes
+    kernels: Mapping[str, str]
+    append: bool
+    output: Path | None
+    every_side: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """What is to be run.
+
+    :param folder: directory of the new bundles; None if runs are appended
+    :param notes: what the user should know before, one line each
+    :param missing: what the commands need and this machine lacks, one clause each
+    :param afterwards: what to do when all commands have ended, one line each
+    """
+
+    commands: tuple[Command, ...]
+    folder: Path | None
+    notes: tuple[str, ...]
+    missing: tuple[str, ...]
+    afterwards: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Candidate:
+    """One bundle, and what this machine lacks to record it.
+
+    :param target: path of the bundle to write, or to add to
+    :param steps: what has to be done first: "boot 6.12-tip (build id 3f2a…)"; () for nothing
+    """
+
+    recording: Recording
+    side: Side
+    target: str
+    steps: tuple[str, ...]
+
+    @property
+    def host(self) -> Host:
+        """Return host.json of the first boot."""
+        return _host(self.side.bundle)
+
+
+def make_plan(request: Request) -> Plan:
+    """Return what records the bundles again.
+
+    :raises InputError: nothing can be recorded with what is given, or booted
+    """
+    bundles = [open_bundle(path) for path in request.paths]
+    recordings = [read_recording(bundle) for bundle in bundles]
+    program = _choose_program(request, recordings, bundles)
+    if program == "vm":
+        return _plan_guests(request, recordings)
+    here = describe_this_machine()
+    names = [
+        recording.path if request.append else name
+        for recording, name in zip(recordings, _file_names(recordings), strict=True)
+    ]
+    are_interleaved = program == "ab"
+    steps = [
+        () if are_interleaved else tuple(_steps(each, bundles, here, request)) for each in bundles
+    ]
+    folder = None if request.append else _folder(request.output, names, are_apart=any(steps))
+    sides = [
+        _Candidate(
+            recording=recording,
+            side=side,
+            target=name if folder is None else as_argument(str(folder / name)),
+            steps=step,
+        )
+        for recording, side, name, step in zip(
+            recordings, name_sides(bundles), names, steps, strict=True
+        )
+    ]
+    if are_interleaved:
+        recorded = sides
+        commands = tuple(_in_turns(sides, request))
+    else:
+        is_new = folder is not None
+        recorded = sides if request.every_side else _choose_ready(sides, is_new=is_new)
+        commands = tuple(
+            _record(side, index, request) for side in recorded for index in _indices(side)
+        )
+    return Plan(
+        commands=commands,
+        folder=folder,
+        notes=tuple(_notes(recorded, here, request)),
+        missing=tuple(_missing([side.recording for side in recorded])),
+        afterwards=tuple(_afterwards(sides, commands)),
+    )
+
+
+def describe_this_machine() -> Host:
+    """Return host.json of this machine, without running anything of a bundle."""
+    with tempfile.TemporaryDirectory(prefix="schedperf-") as folder:
+        capture = Capture(Path(folder), os.getpid(), {})
+        # As a file has it: tuples are lists, and numbers that are keys are texts.
+        fields: Host = json.loads(json.dumps(describe_host(System(), capture)))
+    return fields
+
+
+def _choose_program(
+    request: Request, recordings: Sequence[Recording], bundles: Sequence[Bundle]
+) -> Program:
+    programs = {recording.program for recording in recordings}
+    if request.kernels or programs == {"vm"}:
+        return "vm"
+    if "vm" in programs:
+        raise InputError(
+            "some of the bundles were recorded in guests and some were not (expected one kind); "
+            "give --kernel NAME=IMAGE for each to record all in guests"
+        )
+    if request.changes.boots is not None:
+        raise InputError("--boots: only for guests; add --kernel NAME=IMAGE for each bundle")
+    hosts = [_host(bundle) for bundle in bundles]
+    is_one_kernel = not any(has_other_kernel(hosts[0], host) for host in hosts)
+    if "ab" not in programs or len(bundles) == 1 or request.append or not is_one_kernel:
+        return "record"
+    if len(bundles) != SIDES_IN_TURNS:
+        raise InputError(
+            f"{len(bundles)} bundles given (expected {SIDES_IN_TURNS}, as schedperf ab recorded "
+            "them); give base and one new side"
+        )
+    return "ab"
+
+
+def _host(bundle: Bundle) -> Host:
+    return bundle.boots[0].host_fields if bundle.boots else {}
+
+
+def _file_names(recordings: Sequence[Recording]) -> list[str]:
+    """Return the names of the new bundles, each different."""
+    names: list[str] = []
+    for recording in recordings:
+        numbered = (f"{recording.stem}-{number}.tar" for number in count(2))
+        name = f"{recording.stem}.tar"
+        names.append(next(numbered) if name in names else name)
+    return names
+
+
+def _folder(output: Path | None, names: Sequence[str], *, are_apart: bool) -> Path:
+    """Return the directory of the new bundles.
+
+    :param are_apart: some side is recorded another time, so that some bundles may exist
+    """
+    enough = all if are_apart else any
+    if output is not None:
+        existing = [output / name for name in names if (output / name).exists()]
+        if existing and (not are_apart or len(existing) == len(names)):
+            raise InputError(f"{existing[0]}: exists; give another directory with -o")
+        return output
+    candidates = (
+        Path(DEFAULT_FOLDER if number == 1 else f"{DEFAULT_FOLDER}-{number}") for number in count(1)
+    )
+    return next(path for path in candidates if not enough((path / name).exists() for name in names))
+
+
+def _steps(
+    bundle: Bundle, bundles: Sequence[Bundle], here: Host, request: Request
+) -> Iterator[str]:
+    """Yield what has to be done before this side can be recorded on this machine."""
+    host = _host(bundle)
+    are_kernels = any(has_other_kernel(host, _host(other)) for other in bundles)
+    if (are_kernels or request.append) and has_other_kernel(host, here):
+        yield f"boot {_say_kernel(host)}"
+    if bundle.setup or are_kernels or len(bundles) == 1:
+        return
+    # One kernel, and no setup: the user set what differs.
+    recorded, fields = flatten_host(host), flatten_host(here)
+    for path in bundle.treatment:
+        values = {repr(flatten_host(_host(other)).get(path)) for other in bundles}
+        if len(values) > 1 and fields.get(path) != recorded.get(path):
+            yield f"set {path} to {clean_line(str(recorded.get(path)))}"
+
+
+def _say_kernel(host: Host) -> str:
+    kernel = read_host(host).kernel
+    build_id = f"build id {kernel.build_id}" if kernel.build_id else kernel.version
+    known = f" ({build_id})" if build_id else ""
+    return clean_line(f"{kernel.release or 'its kernel'}{known}")
+
+
+def _choose_ready(sides: Sequence[_Candidate], *, is_new: bool) -> list[_Candidate]:
+    ready = [side for side in sides if not side.steps]
+    chosen = [side for side in ready if not (is_new and Path(side.target).exists())]
+    if chosen:
+        return chosen
+    done = f"{', '.join(side.target for side in ready)}: already recorded; " if ready else ""
+    raise InputError(f"{done}{_say_steps(sides)}, then repeat this command")
+
+
+def _say_steps(sides: Sequence[_Candidate]) -> str:
+    names: dict[str, list[str]] = {}
+    for side in sides:
+        if side.steps:
+            names.setdefault(" and ".join(side.steps), []).append(side.recording.stem)
+    if len(names) == 1:
+        return next(iter(names))
+    return ", or ".join(f"{steps} for {' and '.join(who)}" for steps, who in names.items())
+
+
+def _indices(side: _Candidate) -> range:
+    return range(len(side.recording.workloads))
+
+
+def _record(side: _Candidate, index: int, request: Request) -> Command:
+    return record_side(
+        side.recording,
+        side.recording.workloads[index],
+        side.target,
+        request.changes,
+        append=request.append or index > 0,
+    )
+
+
+def _in_turns(sides: Sequence[_Candidate], request: Request) -> Iterator[Command]:
+    base, new = sides
+    common = _common([side.recording for side in sides])
+    for number, work in enumerate(common, 1):
+        # `ab` has no --append, so each further workload gets bundles of its own.
+        paths = [
+            side.target
+            if number == 1
+            else f"{side.target.removesuffix('.tar')}-workload{number}.tar"
+            for side in sides
+        ]
+        pair = base.recording, new.recording
+        yield record_in_turns(pair, base.recording.workloads[work], (paths[0], paths[1]),
+                              request.changes)  # fmt: skip
+
+
+def _common(recordings: Sequence[Recording]) -> list[int]:
+    """Return the places, in base, of the workloads that all sides have."""
+    names = [{work.name for work in recording.workloads} for recording in recordings]
+    common = [
+        place
+        for place, work in enumerate(recordings[0].workloads)
+        if all(work.name in each for each in names)
+    ]
+    if not common:
+        raise InputError(
+            "the bundles have no workload in common (expected the same command on all sides); "
+            "record them again one by one"
+        )
+    return common
+
+
+def _plan_guests(request: Request, recordings: Sequence[Recording]) -> Plan:
+    lacking = [r.stem for r in recordings if r.stem not in request.kernels]
+    if lacking:
+        needed = " ".join(f"--kernel {name}=IMAGE" for name in lacking)
+        raise InputError(f"kernel image of {lacking[0]}: not in the bundle; add {needed}")
+    if len(request.kernels) < SIDES_IN_TURNS:
+        raise InputError("one kernel given (expected at least two); give --kernel NAME=IMAGE twice")
+    # base first, whatever the order of the options.
+    names = dict.fromkeys((*(r.stem for r in recordings), *request.kernels))
+    kernels = {name: request.kernels[name] for name in names}
+    files = [f"{name}.tar" for name in kernels]
+    if request.append:
+        folder = _folder_of_guests(recordings)
+    else:
+        folder = _folder(request.output, files, are_apart=False)
+    base = recordings[0]
+    commands = tuple(
+        record_in_guests(
+            base,
+            base.workloads[work],
+            kernels,
+            request.changes,
+            output=str(folder),
+            append=request.append or index > 0,
+        )
+        for index, work in enumerate(_common(recordings))
+    )
+    images = (
+        f"{clean_line(image)}: no such file (the kernel of {clean_line(name)}); build or copy it"
+        for name, image in kernels.items()
+        if not Path(image).is_file()
+    )
+    return Plan(
+        commands=commands,
+        folder=None if request.append else folder,
+        notes=(),
+        missing=(*images, *_missing(recordings)),
+        # `schedperf vm` ends with the command that compares.
+        afterwards=(),
+    )
+
+
+def _folder_of_guests(recordings: Sequence[Recording]) -> Path:
+    folders = {PurePath(recording.path).parent for recording in recordings}
+    if len(folders) > 1 or not all(r.path.endswith(".tar") for r in recordings):
+        raise InputError(
+            "--append: boots are added to NAME.tar in one directory (expected uncompressed bundles "
+            "next to each other); leave out --append to record new bundles"
+        )
+    return Path(folders.pop())
+
+
+def _notes(recorded: Sequence[_Candidate], here: Host, request: Request) -> Iterator[str]:
+    if any(side.steps for side in recorded):
+        yield _say_steps(recorded)
+    texts: dict[str, list[str]] = {}
+    for side in recorded:
+        for text in _say_other_machine(side, here, request):
+            texts.setdefault(text, []).append(side.recording.stem)
+    for text, names in texts.items():
+        yield f"{' and '.join(names)}: {text}"
+    if any(read_host(side.host).virtualisation.emulated for side in recorded):
+        yield "recorded under emulation, so runs may be too short on this machine"
+
+
+def _say_other_machine(side: _Candidate, here: Host, request: Request) -> Iterator[str]:
+    host = side.host
+    words = {word for work in side.recording.workloads for word in work.words}
+    fields = blocking_fields(host, here, treatment=side.side.bundle.treatment, programs=words)
+    # The setup sets other fields; it has not run yet.
+    is_fixed = FIXED_GROUPS if side.recording.setup else ("",)
+    differing = [path for path in fields if path.startswith(is_fixed)]
+    if differing and request.append and not side.steps:
+        raise InputError(
+            f"{side.recording.path}: recorded on a machine with other {_list(differing)}; leave "
+            "out --append to record new bundles"
+        )
+    if differing:
+        yield f"recorded on a machine with other {_list(differing)}"
+    if has_other_kernel(host, here) and not side.steps:
+        yield f"recorded on {_say_kernel(host)}; the kernel here is {_say_kernel(here)}"
+
+
+def _list(texts: Sequence[str]) -> str:
+    more = len(texts) - MOST_FIELDS
+    return ", ".join((*texts[:MOST_FIELDS], *([f"{more} more"] if more > 0 else ())))
+
+
+def _missing(recordings: Sequence[Recording]) -> Iterator[str]:
+    """Yield what setups and workloads need and this machine lacks."""
+    users: dict[str, list[str]] = {}
+    for recording in recordings:
+        for file in dict.fromkeys((*recording.local_files, *recording.program_files)):
+            if not Path(file).exists():
+                users.setdefault(file, []).append(recording.stem)
+    for file, names in users.items():
+        place = "the current directory" if file.startswith(".") else "the same path"
+        needed = " and ".join(dict.fromkeys(names))
+        yield (
+            f"{clean_line(file)}: no such file (needed by {clean_line(needed)}); copy it from the "
+            f"machine of the recording to {place}"
+        )
+    programs = dict.fromkeys(w.words[0] for r in recordings for w in r.workloads)
+    for program in programs:
+        if program not in users and not PLACEHOLDER.search(program) and not shutil.which(program):
+            yield f"{clean_line(program)}: no such program; install it or add it to PATH"
+
+
+def _afterwards(sides: Sequence[_Candidate], commands: Sequence[Command]) -> Iterator[str]:
+    waiting = [side for side in sides if side.steps and not Path(side.target).exists()]
+    appended = [side for side in sides if side.steps and side.target == side.recording.path]
+    if waiting or appended:
+        yield f"{_say_steps(waiting or appended)}, then repeat this command"
+        return
+    if len(sides) == 1:
+        if sides[0].target != sides[0].recording.path:
+            yield join("compare", sides[0].recording.path, sides[0].target)
+        return
+    in_turns = [each.paths for each in commands if each.name == "ab"]
+    for paths in in_turns or [tuple(side.target for side in sides)]:
+        yield join("compare", *paths)

@@ -1,0 +1,350 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""``schedperf rerun``: what it prints, what it refuses, and that it runs nothing unasked."""
+
+import io
+import json
+import os
+import pty
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schedperf.bundle.open import open_bundle
+from schedperf.cli import main
+from schedperf.commands._rerun_length import lengthen
+from schedperf.commands._rerun_plan import describe_this_machine
+
+MakeBundle = Callable[..., Path]
+Facts = Mapping[str, Any]
+
+QUICK = "sh -c 'touch ran; sleep 0.02'"
+OTHER = {"kernel": {"release": "6.99-other", "version": "#1", "build_id": "ffff00"}}
+OTHER_TEXT = "boot 6.99-other (build id ffff00)"
+
+
+@pytest.fixture(scope="module")
+def here() -> Mapping[str, Any]:
+    return describe_this_machine()
+
+
+@pytest.fixture
+def bundles(
+    make_bundle: MakeBundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., None]:
+    """Write base.tar, new.tar, … into the current directory, each of the given facts."""
+    monkeypatch.chdir(tmp_path)
+    # No terminal: the answer must not be read from a pipe.
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n" * 9))
+
+    def bundles(*sides: Facts) -> None:
+        for name, side in zip(("base", "new", "new2"), sides, strict=False):
+            runs = [{"time_s": 0.6, "warmup": number == 0} for number in range(4)]
+            facts = {"runs": runs, "workload": QUICK, "label": name, **side}
+            make_bundle(tmp_path / f"{name}.tar", **facts)
+
+    return bundles
+
+
+def rerun(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    capsys.readouterr()
+    status = main(["rerun", *arguments])
+    printed = capsys.readouterr()
+    return status, printed.out, printed.err
+
+
+def names_in(folder: str) -> list[str]:
+    return sorted(path.name for path in Path(folder).iterdir())
+
+
+def in_turns(side: str, setup: str, here: Facts) -> Facts:
+    runs = [{"time_s": 0.6, "round": number, "side": side} for number in range(3)]
+    return {"runs": runs, "setup": setup, "host": here}
+
+
+def test_print_prints_commands_that_a_shell_takes_and_runs_nothing(
+    bundles: Callable[..., None], here: Facts, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundles({"host": here}, {"host": {**here, **OTHER}})
+    status, out, err = rerun(capsys, "base.tar", "new.tar", "--print", "-n", "2")
+    assert status == 0
+    assert out.splitlines() == [
+        f"schedperf record -o rerun/base.tar -n 2 --with none -- {QUICK}",
+        f"schedperf record -o rerun/new.tar -n 2 --with none -- {QUICK}",
+    ]
+    assert OTHER_TEXT in err
+    assert names_in(".") == ["base.tar", "new.tar"]
+
+
+def test_without_a_terminal_and_without_yes_nothing_is_run(
+    bundles: Callable[..., None], here: Facts, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundles({"host": here}, {"host": here})
+    status, out, err = rerun(capsys, "base.tar", "new.tar")
+    assert (status, out) == (2, "")
+    assert f"  schedperf record -o rerun/base.tar -n 3 --with none -- {QUICK}\n" in err
+    assert err.splitlines()[-1] == (
+        "schedperf: error: no terminal to ask whether to run these 2 commands; read them, and add "
+        "--yes to run them"
+    )
+    assert names_in(".") == ["base.tar", "new.tar"]
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(("answer", "is_run"), [("n", False), ("", False), ("y", True)])
+def test_the_answer_of_a_terminal_decides(
+    bundles: Callable[..., None], here: Facts, answer: str, *, is_run: bool
+) -> None:
+    bundles({"host": here})
+    ours, theirs = pty.openpty()
+    os.write(ours, f"{answer}\n".encode())
+    command = [sys.executable, "-m", "schedperf", "rerun", "base.tar", "-n", "1"]
+    done = subprocess.run(command, stdin=theirs, capture_output=True, text=True)
+    os.close(ours)
+    os.close(theirs)
+    assert done.returncode == (0 if is_run else 2), done.stderr
+    assert "Run this command? [y/N]" in done.stderr
+    assert Path("ran").exists() == Path("rerun/base.tar").exists() == is_run
+    assert is_run or "nothing was run" in done.stderr
+
+
+@pytest.mark.system
+def test_a_side_is_recorded_as_it_was_and_nothing_executable_is_kept(
+    bundles: Callable[..., None], here: Facts, capsys: pytest.CaptureFixture[str]
+) -> None:
+    setups = ("export DEPTH=1", "export DEPTH=8\nulimit -n 64")
+    sides = zip(("base", "new"), setups, strict=True)
+    workload = "sh -c 'echo depth=$DEPTH groups={groups}'"
+    bundles(*(
+        {**in_turns(side, setup, here), "workload": workload,
+         "runs": [{"point": {"groups": group}, "round": number, "side": side, "warmup": number == 0}
+                  for group in ("1", "4") for number in range(3)],
+         "metric": [{"name": "d", "unit": "count", "better": "lower", "regex": "depth=(.*) "}]}
+        for side, setup in sides
+    ))  # fmt: skip
+    status, out, err = rerun(capsys, "base.tar", "new.tar", "--yes", "-o", "out")
+    assert status == 0, err
+    assert "--new-setup $'export DEPTH=8\\nulimit -n 64'" in err
+    assert out == "schedperf compare out/base.tar out/new.tar\n"
+    for side, depth, setup in zip(("base", "new"), (1, 8), setups, strict=True):
+        made = open_bundle(Path(f"out/{side}.tar"))
+        assert (made.setup, made.label) == (setup, side)
+        assert made.metric_rules == open_bundle(Path(f"{side}.tar")).metric_rules
+        clean = [run for run in made.runs if not run.warmup]
+        printed = [made.read_text(f"{run.folder}/stdout") for run in clean]
+        expected = [f"depth={depth} groups={run.point['groups']}\n" for run in clean]
+        assert printed == expected
+        assert [run.point["groups"] for run in clean].count("4") == 2
+    assert not [path for path in Path().rglob("*") if path.is_file() and os.access(path, os.X_OK)
+                and path.stat().st_mode & 0o111]  # fmt: skip
+    # The new bundles are repeated in the same way, into the next free directory.
+    _, again, _ = rerun(capsys, "out/base.tar", "out/new.tar", "--print")
+    _, before, _ = rerun(capsys, "base.tar", "new.tar", "--print")
+    assert again == before
+
+
+def test_what_a_terminal_does_not_show_is_escaped(
+    bundles: Callable[..., None], here: Facts, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hidden = "\x1b[2J\u202e\u200b"
+    bundles({"host": here, "workload": shlex.join(["true", hidden])})
+    for options in (["--print"], []):
+        _, out, err = rerun(capsys, "base.tar", *options)
+        assert "-- true $'\\x1b[2J\\u202e\\u200b'" in out + err
+        assert not set(hidden) - set("[2J") & set(out + err)
+
+
+@pytest.mark.system
+def test_of_two_kernels_the_one_that_is_booted_is_recorded(
+    bundles: Callable[..., None], here: Facts, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundles({"host": here}, {"host": {**here, **OTHER}})
+    status, out, err = rerun(capsys, "base.tar", "new.tar", "-n", "1", "--yes")
+    assert status == 0, err
+    assert out == f"{OTHER_TEXT}, then repeat this command\n"
+    assert names_in("rerun") == ["base.tar"]
+    status, out, err = rerun(capsys, "base.tar", "new.tar", "-n", "1", "--yes")
+    assert status == 2
+    assert err == (
+        f"schedperf: error: rerun/base.tar: already recorded; {OTHER_TEXT}, then repeat this "
+        "command\n"
+    )
+    # The machine was booted with the kernel of new, whose bundle comes into the same directory.
+    bundles({"host": {**here, **OTHER}}, {"host": here})
+    status, out, err = rerun(capsys, "base.tar", "new.tar", "-n", "1", "--yes")
+    assert (status, out) == (0, "schedperf compare rerun/base.tar rerun/new.tar\n"), err
+
+
+def test_a_kernel_that_is_not_booted_is_named(
+    bundles: Callable[..., None], here: Facts, capsys: pytest.CaptureFixture[str]
+) -> None:
+    third = {"kernel": {**OTHER["kernel"], "build_id": "eeee00"}}
+    bundles({"host": {**here, **OTHER}}, {"host": {**here, **third}})
+    status, _, err = rerun(capsys, "base.tar", "new.tar", "--yes")
+    assert status == 2
+    assert err == (
+        f"schedperf: error: {OTHER_TEXT} for base, or boot 6.99-other (build id eeee00) for new, "
+        "then repeat this command\n"
+    )
+
+
+def test_a_setting_that_no_setup_sets_is_named(
+    bundles: Callable[..., None], here: Facts, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings: list[Facts] = [
+        {"host": {**here, "sched": {**here["sched"], "hz": hz}}, "treatment": ["sched.hz"]}
+        for hz in (11, 12)
+    ]
+    bundles(*settings)
+    status, _, err = rerun(capsys, "base.tar", "new.tar", "--yes")
+    assert status == 2
+    assert "set sched.hz to 11 for base, or set sched.hz to 12 for new, then repeat" in err
+
+
+@pytest.mark.system
+def test_append_adds_runs_of_the_same_workload(
+    bundles: Callable[..., None], here: Facts, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundles({"host": here, "setup": "export X=1"}, {"host": here, "setup": "export X=2"})
+    status, out, err = rerun(capsys, "base.tar", "new.tar", "--append", "-n", "2", "--yes")
+    assert status == 0, err
+    assert out == "schedperf compare base.tar new.tar\n"
+    for name, number in (("base", 1), ("new", 2)):
+        made = open_bundle(Path(f"{name}.tar"))
+        added = [run for run in made.runs if not run.warmup][3:]
+        assert len(added) == 2
+        assert made.workload == (QUICK,)
+        record = json.loads(made.read_text(f"{added[0].folder}/run.json"))
+        assert record["setup"] == f"export X={number}"
+    assert not Path("rerun").exists()
+
+
+@pytest.mark.parametrize(
+    "options", [["--with", "default,bpf_pelt"], ["--metric", "t[s,lower]=(.)"], ["-o", "x"]]
+)
+def test_new_collectors_and_metrics_need_new_bundles(
+    bundles: Callable[..., None], here: Facts, options: list[str],
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    bundles({"host": here})
+    status, _, err = rerun(capsys, "base.tar", "--append", *options)
+    assert status == 2
+    assert err.startswith(f"schedperf: error: {options[0]}: cannot be combined with --append")
+
+
+def test_append_is_refused_on_another_machine_or_kernel(
+    bundles: Callable[..., None], here: Facts, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundles({"host": {**here, "cpu": {**here["cpu"], "model": "Other CPU"}}})
+    status, _, err = rerun(capsys, "base.tar", "--append", "--yes")
+    assert status == 2
+    assert "base.tar: recorded on a machine with other cpu.model; leave out --append" in err
+    bundles({"host": {**here, **OTHER}})
+    status, _, err = rerun(capsys, "base.tar", "--append", "--yes")
+    assert (status, err) == (2, f"schedperf: error: {OTHER_TEXT}, then repeat this command\n")
+
+
+def test_scripts_and_programs_that_are_missing_are_named(
+    bundles: Callable[..., None], here: Facts, capsys: pytest.CaptureFixture[str]
+) -> None:
+    setups = ("./enter-cgroup 0 $$", "./enter-cgroup 8 $$ && /opt/none/x")
+    bundles(*({**in_turns(side, setup, here), "workload": "no-such-benchmark -l 1"}
+              for side, setup in zip(("base", "new"), setups, strict=True)))  # fmt: skip
+    status, _, err = rerun(capsys, "base.tar", "new.tar", "--yes")
+    assert status == 2
+    assert err.splitlines()[-1] == (
+        "schedperf: error: ./enter-cgroup: no such file (needed by base and new); copy it from the "
+        "machine of the recording to the current directory; /opt/none/x: no such file (needed by "
+        "new); copy it from the machine of the recording to the same path; no-such-benchmark: no "
+        "such program; install it or add it to PATH"
+    )
+    Path("enter-cgroup").touch()
+    assert "enter-cgroup: no such" not in rerun(capsys, "base.tar", "new.tar", "--yes")[2]
+
+
+@pytest.mark.system
+def test_runs_that_are_too_short_are_reported(
+    bundles: Callable[..., None], here: Facts, capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    benchmark = tmp_path / "bin" / "hackbench"
+    benchmark.parent.mkdir()
+    benchmark.write_text("#!/bin/sh\nsleep 0.05\necho Time: 0.05\n")
+    benchmark.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{benchmark.parent}:{os.environ['PATH']}")
+    emulated = {**here["virtualisation"], "emulated": True}
+    bundles({"host": {**here, "virtualisation": emulated}, "workload": "hackbench -l 50 -g 1"})
+    status, _, err = rerun(capsys, "base.tar", "-n", "1", "--yes")
+    assert status == 0, err
+    assert "recorded under emulation, so runs may be too short on this machine" in err
+    last = err.splitlines()[-1]
+    assert "hackbench -l 50 -g 1: a run takes 0." in last
+    assert "(expected at least 1 s); a new recording with runs of 5 s: schedperf record -o " in last
+    words = shlex.split(last.partition("runs of 5 s: ")[2])
+    assert words[:4] == ["schedperf", "record", "-o", "rerun/base-long.tar"]
+    assert int(words[words.index("-l") + 1]) > 50
+    assert [run.workload for run in open_bundle(Path("rerun/base.tar")).runs] == [
+        "hackbench -l 50 -g 1"
+    ] * 2
+
+
+@pytest.mark.parametrize(
+    ("workload", "longer"),
+    [
+        ("hackbench -p -l 50 -g 2", "hackbench -p -l 500 -g 2"),
+        ("/usr/bin/hackbench --loops=33", "/usr/bin/hackbench --loops=330"),
+        ("hackbench -g 2", "hackbench -l 1000 -g 2"),
+        ("perf bench sched pipe -l 5000", "perf bench sched pipe -l 50000"),
+        ("perf bench sched pipe", "perf bench sched pipe -l 10000000"),
+        ("hackbench -l {loops}", None),
+        ("stress-ng --cpu 1", None),
+    ],
+)
+def test_loops_of_a_longer_run(workload: str, longer: str | None) -> None:
+    words = lengthen(workload.split(), 10)
+    assert words == (None if longer is None else tuple(longer.split()))
+
+
+def test_guests_need_the_images_of_their_kernels(
+    bundles: Callable[..., None], here: Facts, capsys: pytest.CaptureFixture[str]
+) -> None:
+    guest = {**here, "kernel": {**here["kernel"], "cmdline": "virtme_hostname=x nokaslr"}}
+    bundles({"host": guest}, {"host": guest})
+    status, _, err = rerun(capsys, "base.tar", "new.tar")
+    assert status == 2
+    assert err == (
+        "schedperf: error: kernel image of base: not in the bundle; add --kernel base=IMAGE "
+        "--kernel new=IMAGE\n"
+    )
+    images = ["--kernel", "base=a/bzImage", "--kernel", "new=b/bzImage"]
+    status, out, err = rerun(capsys, "base.tar", "new.tar", *images, "--print", "--boots", "4")
+    assert status == 0
+    assert out.startswith("schedperf vm --kernel base=a/bzImage --kernel new=b/bzImage --output ")
+    assert " --kernel-args nokaslr --boots 4 -n 3 " in out
+    assert "a/bzImage: no such file (the kernel of base); build or copy it" in err
+
+
+def test_the_same_bundle_twice_gives_two_files(
+    bundles: Callable[..., None], here: Facts, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundles(in_turns("base", "export X=1", here))
+    _, out, _ = rerun(capsys, "base.tar", "base.tar", "--print")
+    assert "--base rerun/base.tar --base-setup 'export X=1' --new rerun/base-2.tar " in out
+
+
+def test_a_directory_with_bundles_is_not_used_again(
+    bundles: Callable[..., None], here: Facts, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundles({"host": here}, {"host": here})
+    Path("rerun").mkdir()
+    Path("rerun/base.tar").touch()
+    _, out, _ = rerun(capsys, "base.tar", "new.tar", "--print")
+    assert "-o rerun-2/base.tar" in out
+    status, _, err = rerun(capsys, "base.tar", "new.tar", "--print", "-o", "rerun")
+    assert (status, err) == (
+        2, "schedperf: error: rerun/base.tar: exists; give another directory with -o\n",
+    )  # fmt: skip
