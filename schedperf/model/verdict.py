@@ -32,6 +32,8 @@ MARGIN = 0.03
 # What says that something changed, whichever way.
 CHANGED: tuple[Verdict, ...] = ("regression", "improvement")
 
+# `compare --strict` replaces the status of an inconclusive result; statuses of errors are in
+# `model.errors` and `cli`.
 EXIT_STATUS: dict[Verdict, int] = {
     "regression": 1,
     "improvement": 0,

@@ -12,6 +12,9 @@
 The same line of each side stands in one group, so what is above and below each other is on the
 same bytes of it. On a narrow screen a line runs down the page, and its sides stand beside each
 other.
+
+`evidence/layout/_graphic.py` and `evidence/c2c/_point.py` say what is on the lines. The template,
+style and script are `blocks/cachelines.*` of the templates.
 """
 
 from collections import Counter

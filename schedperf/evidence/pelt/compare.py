@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Compare two sides: rates and durations, histograms per bin, calls per CPU.
 
-Rows that are not comparable have both values and no change.
+Rows that are not comparable have both values and no change. The confidence intervals are computed
+by `stats.counted`: of rates and durations in `rates` (as for results: `stats._estimates` and
+`stats._judge`), of bins and CPUs in `distributions`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
