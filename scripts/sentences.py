@@ -28,6 +28,7 @@ OTHERS = (
     "bench/*/*.md",
 )
 FEWEST_WORDS = 4
+FEWEST_BESIDES_CODE = 2
 WORD = re.compile(r"[A-Za-z][A-Za-z'-]+")
 # The end of a sentence: not after "e.g." or a number of a list.
 END = re.compile(r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)(?<!\bvs\.)\s+(?=[A-Z`*\"\[])")
@@ -38,7 +39,7 @@ PRONOUN = re.compile(r"(It|Its|They|Their|This|These|Such|Then|Therefore|So)\b")
 # Not prose: markup, regular expressions, code.
 NOT_PROSE = re.compile(
     r"^\s*[<\[(\\#]|^Examples:|\|\||>&|\) {|\\[dwsb(\[]|[;{]\s*$|=>|\(\?|::|&&|</"
-    r"|:not\(|:scope|charset=|, [.>]|^`[^`]*`$"
+    r"|:not\(|:scope|charset=|, [.>]"
 )
 PLACEHOLDER = re.compile(r"\$?{[^{}]*(?:{[^{}]*}[^{}]*)*}")
 SCRIPT_STRING = re.compile(r"""(["'`])((?:(?!\1)[^\\\n]|\\.)*)\1""")
@@ -93,9 +94,17 @@ def split(text: str) -> list[str]:
 
 
 def is_prose(text: str) -> bool:
-    """Return whether a text is prose: at least four words besides placeholders, no markup."""
-    words = [word for word in PLACEHOLDER.sub(" ", text).split() if WORD.search(word)]
-    return len(words) >= FEWEST_WORDS and not NOT_PROSE.search(text)
+    """Return whether a text is prose: four words besides placeholders, two besides code."""
+    plain = PLACEHOLDER.sub(" ", text)
+    return (
+        _count_words(plain) >= FEWEST_WORDS
+        and _count_words(re.sub(r"`[^`]*`", " ", plain)) >= FEWEST_BESIDES_CODE
+        and not NOT_PROSE.search(text)
+    )
+
+
+def _count_words(text: str) -> int:
+    return sum(bool(WORD.search(word)) for word in text.split())
 
 
 def of_python(source: str) -> Iterator[tuple[int, str]]:

@@ -86,7 +86,14 @@ def test_a_pronoun_stays_with_the_sentence_that_it_refers_to() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["one two three", "<b>one two three four", "{a} {b} {c} {d}", "one two three four;"]
+    "text",
+    [
+        "one two three",
+        "<b>one two three four",
+        "{a} {b} {c} {d}",
+        "`p t`, `q`, `r s`",
+        "one two three four;",
+    ],
 )
 def test_no_prose(text: str) -> None:
     assert not sentences.is_prose(text)

@@ -19,6 +19,7 @@ TEXTS = (
     "templates/**/*.py",
     "docs/*.md",
     "examples/**/*.md",
+    "bench/*/*.md",
     "scripts/*",
     "*.md",
     "Makefile",
