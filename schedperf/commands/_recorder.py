@@ -218,7 +218,8 @@ def _exit_status(ended: _Ended, arguments: Sequence[str]) -> int:
             shutil.rmtree(staging, ignore_errors=True)
         said = f"the recorder was killed by {signal_name(signum)}{_say_left(arguments)}"
         if ended.left:
-            said += f"; what it left running was killed: {', '.join(dict.fromkeys(ended.left))}"
+            names = ", ".join(dict.fromkeys(ended.left))
+            said += f"; processes that it left running were killed: {names}"
         click.echo(f"schedperf: error: {said}", err=True)
         for line in say_left_over(journal_folder()):
             click.echo(f"schedperf: warning: {line}", err=True)

@@ -300,8 +300,8 @@ def loss_caveat(samples: int, lost: EventLosses) -> str | None:
     parts = []
     if lost.mixed:
         parts.append(
-            f"{lost.mixed} samples or context switches were lost (perf record --switch-events; the "
-            "kernel does not count them apart)"
+            f"{lost.mixed} samples or context switches were lost (perf record --switch-events; "
+            f"the kernel does not count them separately)"
         )
     elif lost.samples is None and lost.records:
         # With context switches, which are many, the bound is worth nothing.

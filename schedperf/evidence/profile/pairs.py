@@ -53,7 +53,7 @@ def describe_targets(side: str, base: Iterable[Event], new: Iterable[Event]) -> 
         of_cpus, of_tasks = ("base", side) if False in of_base else (side, "base")
         yield (
             f"shares are not comparable: {of_cpus} was sampled on whole CPUs (perf record -a or "
-            f"-C), {of_tasks} in a command or in tasks; record both sides alike"
+            f"-C), {of_tasks} in a command or in tasks; record both sides the same way"
         )
 
 

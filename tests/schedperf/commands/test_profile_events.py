@@ -213,7 +213,7 @@ def test_shares_of_cpus_and_of_a_command_have_different_totals(
         for pair in (paths, paths[::-1], [paths[1], paths[1]])
     )
     cpus, tasks = "on whole CPUs (perf record -a or -C)", "in a command or in tasks"
-    advice = "record both sides alike"
+    advice = "record both sides the same way"
     assert forth == [f"{start}base was sampled {cpus}, new {tasks}; {advice}"]
     assert back == [f"{start}new was sampled {cpus}, base {tasks}; {advice}"]
     assert same == []

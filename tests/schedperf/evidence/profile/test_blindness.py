@@ -152,7 +152,7 @@ def test_lost_context_switches_are_no_part_of_the_expected_samples() -> None:
     mixed = EventLosses(records=10_703, samples=None, throttled=0, mixed=9_666, has_switches=True)
     assert loss_caveat(216, mixed) == (
         "9666 samples or context switches were lost (perf record --switch-events; the kernel does "
-        "not count them apart); 1037 records were lost of other types or events"
+        "not count them separately); 1037 records were lost of other types or events"
     )
     both = mixed + lost(5, 5)
     assert (both.mixed, both.samples, both.has_switches) == (9_666, None, True)
