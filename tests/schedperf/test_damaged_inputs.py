@@ -174,8 +174,7 @@ def _read_sched_stats(data: bytes, folder: Path) -> Iterable[str]:
 
 
 def _read_sched_stats_report(data: bytes, _folder: Path) -> Iterable[str]:
-    parse_sched_stats_report(data.decode(errors="replace").splitlines(), "report")
-    return ()
+    return parse_sched_stats_report(data.decode(errors="replace").splitlines(), "report").notes
 
 
 def _read_benchmarks(data: bytes, _folder: Path) -> Iterable[str]:

@@ -160,6 +160,11 @@ class _ReportReading:
         self.levels = 0
         # None: in the summary, or before the first block.
         self.block: _Block | None = None
+        # All lines of dashes have the same length; 0 before the first one.
+        self.dashes = 0
+        self.is_cut = False
+        # Has the summary of all CPUs domains?
+        self.sums_domains = False
 
     def bad(self, number: int, problem: str, advice: str = _ADVICE_OF_REPORT) -> InputError:
         return InputError(f"{self.label}:{number}: {problem}; {advice}")
@@ -169,6 +174,10 @@ class _ReportReading:
             raise self.bad(
                 number, f"line of {len(line)} characters (expected at most {_LONGEST_LINE})"
             )
+        is_separator = set(line) == {"-"}
+        self.is_cut = is_separator and len(line) < self.dashes
+        if is_separator:
+            self.dashes = max(self.dashes, len(line))
         if line.startswith("CPU "):
             self._begin(number, line)
         elif ":" in line and not line.startswith(("*", "-")):
@@ -182,6 +191,7 @@ class _ReportReading:
             )
         self.block = None
         if match["cpu"] is None:
+            self.sums_domains |= match["name"] is not None
             return
         cpu = int(match["cpu"])
         if match["name"] is None:
@@ -255,6 +265,15 @@ class _ReportReading:
         if not self.cpus:
             advice = "pass the complete output of `perf sched stats report`"
             raise InputError(f"{self.label}: no CPU counters; {advice}")
+        if self.is_cut:
+            raise InputError(
+                f"{self.label}: truncated: the last line of dashes is shorter than the others; "
+                f"{_ADVICE_OF_REPORT}"
+            )
+        if self.sums_domains and not self.domains:
+            raise InputError(
+                f"{self.label}: truncated: no domains (the summary has some); {_ADVICE_OF_REPORT}"
+            )
         domains = [block.domain for block in self.domains if block.domain is not None]
         refuse_missing_cpus([block.cpu for block in self.cpus], domains, self.label)
         layout = self._layout()

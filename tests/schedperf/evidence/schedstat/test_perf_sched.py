@@ -77,6 +77,8 @@ def test_damaged_reports_are_one_line(make_report: Make) -> None:
     last = max(number for number, line in enumerate(lines) if line.startswith("CPU 1, "))
     cases = {
         "\n".join(lines[: last + 9]): "truncated",
+        "\n".join(lines[: lines.index("CPU 0, DOMAIN MC CPUS <0-1, \b\b>")]): "no domains",
+        "\n".join([*lines[: last - 1], "-" * 60]): "the last line of dashes is shorter",
         "\n".join(lines[: lines.index("CPU 1")]): "cpu1 is in a domain, but",
         text.replace("pull_task() count on cpu busy", "push_task() count on cpu busy"): "unknown",
         text.replace("CPU 1\n", "CPU 0\n"): "duplicate CPU 0",
