@@ -3,7 +3,13 @@
 
 ::
 
-    TIME = Metric(name="time", unit="s", better="lower", family="primary")
+    TIME = Metric(
+        name="hackbench time",
+        unit="s",
+        better="lower",
+        family="primary",
+        definition="Time until all messages are received.",
+    )
 
     @parser("hackbench", claims=lambda text: "\\nTime: " in text)
     def parse_hackbench(lines: Iterable[str], label: str) -> Iterator[Measurement | BadLine]:

@@ -13,7 +13,7 @@ The same line of each side stands in one group, so what is above and below each 
 same bytes of it. On a narrow screen a line runs down the page, and its sides stand beside each
 other.
 
-`evidence/layout/_graphic.py` and `evidence/c2c/_point.py` say what is on the lines. The template,
+`evidence/layout/_graphic.py` and `evidence/c2c/_graphic.py` say what is on the lines. The template,
 style and script are `blocks/cachelines.*` of the templates.
 """
 
