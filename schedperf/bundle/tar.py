@@ -232,7 +232,10 @@ class _Walk:
         if bare != ".":
             self._check_name(bare)
         if size:
-            raise self._refuse(f"directory {clean(name)} has {size} bytes (expected 0)")
+            raise self._refuse(
+                f"directory entry {clean(name)} has size {size} (expected 0); "
+                "record or copy it again"
+            )
 
     def _check_name(self, raw: str) -> str:
         """Return a member's name without a leading ``./``, if it stays inside the bundle."""

@@ -225,9 +225,7 @@ def _load_bundle(path: Path, number: int, options: Wanted) -> Memory:
 
 def _skipped(count: int) -> str:
     sets = "set" if count == 1 else "sets"
-    return (
-        f"samples with {count} other {sets} of parameters are not shown; select them with --point"
-    )
+    return f"samples with {count} other {sets} of parameters are not shown; select one with --point"
 
 
 def _samples(run: Captured[MemorySamples]) -> int:

@@ -186,7 +186,7 @@ def _summarise(rows: Sequence[Row], primary: int) -> Reason:
     row = max(rows, key=lambda row: abs(math.log(row.ratio)) if row.ratio else 0.0)
     point = f" at {row.point}" if row.point else ""
     side = f" of {row.side}" if row.side != "new" else ""
-    count = f"; {len(rows)} of {primary} primary rows have this verdict" if primary > 1 else ""
+    count = f"; same verdict in {len(rows)} of {primary} primary rows" if primary > 1 else ""
     name = f"{row.metric}{point}{side}"
     short = f"{name}: {row.reason_short}"
     return Reason(sentence=f"{name}: {row.reason}{count}", plain=short, short=short)

@@ -19,7 +19,7 @@ _RATE = re.compile(rf"{_WORK}(?:/s|/sec|/second| per second|ps)|tps|qps|rps|iops
 
 
 def direction_of(unit: str) -> Literal["higher", "lower"] | None:
-    """Return the better direction of a unit; None where it depends on the metric.
+    """Return whether higher or lower is better for a unit; None where it depends on the metric.
 
     >>> direction_of("ms"), direction_of("MB/s"), direction_of("faults/s")
     ('lower', 'higher', None)

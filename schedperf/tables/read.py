@@ -257,7 +257,8 @@ class _Reader:
         if row["better"] is None:
             raise self._error(
                 number,
-                f"unit {_shown(str(row['unit']))} does not determine the better direction; "
+                f"unit {_shown(str(row['unit']))} does not determine "
+                "whether higher or lower is better; "
                 "add `better` (higher or lower)",
             )
         self._check_numbers(number, row)

@@ -136,7 +136,10 @@ def boot(
     if not _read(share / "status").strip():
         raise GuestFailed(explain(watch.console.decode("utf-8", "replace")))
     if _read(share / "status").strip() != "0":
-        raise InputError(_last_line(_read(share / "log")) or "the recorder printed no reason")
+        raise InputError(
+            _last_line(_read(share / "log"))
+            or "the recorder in the guest failed without an error message; run the session again"
+        )
 
 
 def explain(console: str) -> str:

@@ -321,7 +321,10 @@ def _add_doctor_options(parser: argparse.ArgumentParser) -> None:
         "-v",
         "--verbose",
         action="store_true",
-        help="Print reasons, fixes, requirements and cost in full.",
+        help=(
+            "Print each collector's requirements and overhead, and the full reason and fix of "
+            "a failure."
+        ),
     )
     parser.add_argument("--json", action="store_true", help="Print JSON.")
     parser.add_argument(

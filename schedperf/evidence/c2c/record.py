@@ -167,9 +167,7 @@ class C2cSeen:
     key: str
     copies: Annotated[int | None, "number of contended copies of a per-CPU line; null if unknown"]
     stores: Annotated[int, "number of sampled stores"]
-    records: Annotated[
-        int, "number of records as perf counts them, including those that it counts twice"
-    ]
+    records: Annotated[int, '"Total records" of perf, in which some records are counted twice']
     loads: Annotated[
         int | None,
         "number of loads as perf counts them, including those that it counts twice; "

@@ -29,7 +29,8 @@ class CounterRow(RateRow):
     scaled: Annotated[bool, "true if perf extrapolated some counts because of multiplexing"]
     total_base: Annotated[
         float | None,
-        "mean count per run, in the unit of the event (geometric; arithmetic if a count is 0)",
+        "geometric mean of the counts per run, in the unit of the event; "
+        "arithmetic mean if a count is 0",
     ]
     total_new: float | None
 

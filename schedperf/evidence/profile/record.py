@@ -649,23 +649,25 @@ class SampledEvent:
     event: Annotated[str, "event with its modifiers, as perf prints it, e.g. cycles:u"]
     perf_event: Annotated[
         Mapping[SideName, PerfEvent],
-        "event as passed to the kernel, per side (base without a comparison)",
+        "event as passed to the kernel, per side; only base if one side is given",
     ]
     independent: Independent
     n: Annotated[
         BySide,
-        "number of runs (or boots) with samples of the event, per side (base without a comparison)",
+        "number of runs (or boots) with samples of the event, per side; "
+        "only base if one side is given",
     ]
     samples: Annotated[
-        BySide, "number of samples in all runs, per side (base without a comparison)"
+        BySide, "number of samples in all runs, per side; only base if one side is given"
     ]
     period: Annotated[
         BySide,
-        "sum of the sample periods, in the unit of the event, per side (base without a comparison)",
+        "sum of the sample periods, in the unit of the event, per side; "
+        "only base if one side is given",
     ]
     lost: Annotated[
         Mapping[SideName, int | None],
-        "number of lost samples in all runs, per side (base without a comparison); null if a "
+        "number of lost samples in all runs, per side; only base if one side is given; null if a "
         "recording does not count them by event",
     ] = field(default_factory=dict)
     sight: tuple[ProfileSight, ...]

@@ -101,7 +101,7 @@ CPU_SHARES: tuple[Share, ...] = (
         under=("pcount",),
         unit="s",
         scale=1.0 / NS_PER_S,
-        meaning="mean wait of a runnable task for its CPU",
+        meaning="mean time that a runnable task waited for its CPU",
         function="pick_next_task_fair()",
     ),
     Share(

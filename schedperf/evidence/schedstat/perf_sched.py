@@ -239,7 +239,9 @@ class _ReportReading:
             raise self.bad(number, f"invalid line {line[:SHOWN]!r} (expected `NAME : COUNT`)")
         if match[3]:
             problem = "output of `perf sched stats diff` (expected `perf sched stats report`)"
-            raise self.bad(number, problem, "pass the reports of base and new")
+            raise self.bad(
+                number, problem, "pass one perf sched stats report for base and one for new"
+            )
         if match[1] == _ELAPSED:
             self.jiffies = int(match[2])
         elif self.block is not None:

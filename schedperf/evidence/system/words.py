@@ -80,15 +80,13 @@ _FIELDS: Mapping[tuple[str, str], About] = {
     ("cpu", "share"): About("share of total CPU time", "account_process_tick()"),
     ("cpu", "time"): About("CPU time, summed over CPUs", "account_process_tick()"),
     ("tasks", "wait_mean"): About(
-        "mean wait of a runnable task for its CPU", "update_stats_wait_end_fair()"
+        "mean time that a runnable task waited for its CPU", "update_stats_wait_end_fair()"
     ),
     ("tasks", "slice_mean"): About("mean time that a task kept its CPU", "pick_next_task_fair()"),
     ("tasks", "involuntary_share"): About(
         "share of context switches that were involuntary", "resched_curr()"
     ),
-    ("tasks", "migrations_mean"): About(
-        "migrations of a task per context switch", "set_task_cpu()"
-    ),
+    ("tasks", "migrations_mean"): About("task migrations per context switch", "set_task_cpu()"),
     ("tasks", "remote_share"): About(
         "share of wakeups that came from another CPU", "select_task_rq_fair()"
     ),

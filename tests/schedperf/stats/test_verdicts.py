@@ -159,9 +159,7 @@ class TestOverall:
     def test_the_largest_change_speaks(self) -> None:
         rows = [row("regression", ratio=1.02), row("regression", ratio=1.4), row("no-change")]
         found = decide_overall(rows, blocking=(), absence=ABSENCE)
-        assert (
-            found.reason == "time at groups=4: because 1.4; 2 of 3 primary rows have this verdict"
-        )
+        assert found.reason == "time at groups=4: because 1.4; same verdict in 2 of 3 primary rows"
 
     def test_invalid_outranks_what_was_decided(self) -> None:
         found = decide_overall([row("invalid"), row("improvement")], blocking=(), absence=ABSENCE)

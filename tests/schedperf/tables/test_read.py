@@ -194,7 +194,7 @@ def test_a_unit_determines_the_direction(unit: str, better: str, write: Write) -
 def test_a_direction_is_asked_for_where_the_unit_does_not_tell(unit: str, write: Write) -> None:
     found = problem(write("metric,unit,value", f"rate,{unit},1"))
     assert found == (
-        f"a.csv:2: unit {unit!r} does not determine the better direction; "
+        f"a.csv:2: unit {unit!r} does not determine whether higher or lower is better; "
         "add `better` (higher or lower)"
     )
 

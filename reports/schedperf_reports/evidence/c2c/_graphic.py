@@ -122,7 +122,9 @@ def _sharing(seen: C2cSeen) -> str:
     part = f", {100.0 * (seen.false_share or 0.0):.0f}% false" if is_mixed else ""
     copies = seen.copies
     spread = (
-        f"; sum of {copies} contended per-CPU copies" if copies is not None and copies > 1 else ""
+        f"; counts summed over {copies} contended per-CPU copies"
+        if copies is not None and copies > 1
+        else ""
     )
     return f"{_SHARING[seen.sharing]}{part}{spread}"
 

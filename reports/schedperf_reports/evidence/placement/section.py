@@ -167,7 +167,7 @@ def _drawings(data: Placement, point: _Point, caption: str) -> Iterator[Block]:
     for row in data.waits:
         if row.n_new and (row.side, row.workload, row.point) == point:
             title = titled(caption, "waits of runnable tasks")
-            yield mirror_of(row, title, what="wait time from", events="waits")
+            yield mirror_of(row, title, what="wait time, lower edge of the bin", events="waits")
     phases = [row for row in data.phases if (row.side, row.workload, row.point) == point]
     for row in phases[:MOST_PHASES]:
         if row.n_new:
@@ -178,7 +178,7 @@ def _phases(row: PhasesRow, first: str, caption: str) -> Block:
     return mirror_of(
         row,
         titled(caption, f"bandwidth timer of {row.group}"),
-        what="phase in the period from",
+        what="timer phase (% of the period), lower edge of the bin",
         events="expiries",
         write=lambda part: f"{format_number(round(100.0 * (part - 0.5), 1))}%",
         note=f"0%: mean expiry time of the timer of {first}",
