@@ -68,7 +68,7 @@ REFUSED = {
     "an unknown type": (header(member(type=b"Z")), "is of type b'Z'"),
     "a directory with contents": (
         header(member("boots", type=tarfile.DIRTYPE, size=512)),
-        "directory boots has 512 bytes",
+        "directory entry boots has size 512",
     ),
     "a member of 10 GB": (header(member(size=10**10)), "has 10000000000 bytes"),
     "a member of 10 GB by pax": (pax({"size": str(10**10)}), "has 10000000000 bytes"),
