@@ -39,6 +39,10 @@ def use_golden_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
     for kind, registry in REGISTRIES.items():
         plugins = {name: plugin for name, plugin in registry.all().items() if name in held[kind]}
         monkeypatch.setattr(registry, "_plugins", plugins)
+    # Names of formats are those of modules, which are not imported for it.
+    monkeypatch.setattr(
+        "schedperf.commands.compare.format_names", lambda: sorted(held["output formats"])
+    )
 
 
 def check_golden_plugins() -> None:

@@ -90,7 +90,9 @@ def command(
     from schedperf.compare.advice.rerun import Changes  # noqa: PLC0415
 
     if not paths:
-        raise click.UsageError("no bundle given; give the bundles to record again")
+        raise click.UsageError(
+            "no bundle given (expected the bundles to record again, e.g. base.tar new.tar)"
+        )
     if append:
         _refuse_other_workload({"--with": collectors, "--metric": rules, "-o": output})
     plan = make_plan(

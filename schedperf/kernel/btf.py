@@ -414,7 +414,8 @@ def parse_btf(data: bytes, label: str, base: Btf | None = None) -> Btf:
         )
     if base is not None and base.is_big_endian != index.is_big_endian:
         raise InputError(
-            f"{label}: byte order differs from {base.label}; use BTF files of the same build"
+            f"{label}: byte order differs from that of {base.label}; "
+            "use BTF files from the same build"
         )
     return Btf(index, base)
 

@@ -148,7 +148,11 @@ def _commands(content: bytes, journal: Path) -> Iterator[tuple[str, str]]:
             yield f"the control group {group}", _say_removal(group)
     if side and teardown:
         # A longer script does not fit into a line. No look at the machine tells whether it ran.
-        undo = str(teardown) if str(teardown).isprintable() else f"the script of --{side}-teardown"
+        undo = (
+            str(teardown)
+            if str(teardown).isprintable()
+            else f"run the script passed to --{side}-teardown"
+        )
         what = f"the setting of {side}, whose teardown did not run"
         yield what, f"{undo}; rm {shlex.quote(str(journal))}"
 

@@ -342,8 +342,8 @@ def _shares_table(rows: Sequence[PeltRow], caption: str) -> Table:
 
 def _kind(row: PeltRow) -> str:
     if row.context:
-        return "rows of calls by context"
-    return f"rows of {'calls' if row.what == 'calls' else 'durations'}"
+        return "per-context call counts"
+    return f"call {'counts' if row.what == 'calls' else 'durations'}"
 
 
 def _table(

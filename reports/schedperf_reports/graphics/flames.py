@@ -98,7 +98,7 @@ class Flames(Graphic):
 
     @property
     def least(self) -> str:
-        """The smallest share of all time that is drawn as a frame, in per cent."""
+        """The smallest share of total time that is drawn as a frame, in per cent."""
         return f"{100.0 * self.trees[0].least_share:g}"
 
     @property
@@ -307,8 +307,8 @@ def _describe_changes(tree: FlameTree, lists: FlameLists) -> Iterator[Block]:
         yield _table_of_changes(tree, lists)
     elif min(tree.counts) > 1:
         yield Text(
-            text=f"{tree.event}: no frame (function on one call path) whose self time changed "
-            "significantly"
+            text=f"{tree.event}: self time changed significantly in no frame (a frame is a "
+            "function on one call path)"
         )
     if lists.vanished:
         yield _table_of_vanished(tree, lists)
@@ -320,9 +320,10 @@ def _table_of_changes(tree: FlameTree, lists: FlameLists) -> Table:
     own = tree.measures[0].self_
     return Table(
         caption=(
-            f"{tree.event}: {count_of(lists.counts.changed, 'frame')} (function on one "
-            f"call path) whose self time {_say_significant(tree)}, in % of all time"
-            f"{_left_out(lists.counts.changed, lists.changed)}"
+            f"{tree.event}: self time {_say_significant(tree)} in "
+            f"{count_of(lists.counts.changed, 'frame')}, in % of total time"
+            f"{_left_out(lists.counts.changed, lists.changed)}; a frame is a function on one "
+            "call path"
         ),
         columns=(
             _FRAME,
@@ -401,7 +402,7 @@ def _table_of_one_side(
         caption=(
             f"{tree.event}: {count_of(count, 'call path')} only in {side} (in 0 of "
             f"{count_of(runs[1], several.removesuffix('s'))} of {other}), in % of "
-            f"all time, including callees{_left_out(count, frames)}"
+            f"total time, including callees{_left_out(count, frames)}"
         ),
         columns=(
             _FRAME,
@@ -426,7 +427,7 @@ def _table_of_one_side(
 def _table_of_hottest(tree: FlameTree, lists: HottestFrames) -> Table:
     own, inclusive = tree.measures[0].self_.base, tree.measures[0].inclusive.base
     return Table(
-        caption=f"{tree.event}: frames with the most self time, in % of all time",
+        caption=f"{tree.event}: frames with the most self time, in % of total time",
         columns=(
             _FRAME,
             Column(title="self %", align="right"),

@@ -4,7 +4,7 @@
 from collections.abc import Iterator, Sequence
 
 from schedperf.model.comparison import Comparison, Family, FamilySummary, Row
-from schedperf_reports.blocks import Block, Cell, Column, Items, Table, Text
+from schedperf_reports.blocks import Block, Cell, Column, Item, Items, Table, Text
 from schedperf_reports.graphics.intervals import IntervalLine, Intervals
 from schedperf_reports.results.side_by_side import draw_side_by_side
 from schedperf_reports.results.sweep_plot import describe_sweep, is_point_of
@@ -12,6 +12,7 @@ from schedperf_reports.results.table import Results, build_results
 from schedperf_reports.sections import report_section
 from schedperf_reports.words.remarks import (
     Line,
+    Remarks,
     explain_correction,
     find_remarks,
     list_reasons,
@@ -55,6 +56,8 @@ def benchmarks(comparison: Comparison) -> Iterator[Block]:
         of_all = draw_side_by_side(comparison, family, brief=family == first)
         if of_all is not None:
             yield of_all
+            members = [line for line in lines if line[1].family == family]
+            yield from _remarks_of_all(comparison, members, is_brief=family == first)
     # The table of all sides is on one screen instead of one table per side.
     are_brief = not comparison.side_by_side
     for side in dict.fromkeys(row.side for row in comparison.rows):
@@ -66,6 +69,26 @@ def benchmarks(comparison: Comparison) -> Iterator[Block]:
     yield from _missing(comparison, lines)
 
 
+def _remarks_of_all(
+    comparison: Comparison, lines: Sequence[Line], *, is_brief: bool
+) -> Iterator[Items]:
+    items: list[Item] = []
+    for side in dict.fromkeys(row.side for _, row in lines):
+        remarks = _remarks(comparison, [line for line in lines if line[1].side == side])
+        single = [(text, name) for name, texts in remarks.notes.items() for text in texts]
+        shared = [(text, count_of(len(names), "result")) for text, names in remarks.shared.items()]
+        items += [
+            Item(text=f"{side}: {text} ({where})", tone="warning")
+            for text, where in (*single, *shared)
+        ]
+    if items:
+        yield Items(items=tuple(items), limit=MOST_REASONS, brief=len(items) if is_brief else 0)
+
+
+def _remarks(comparison: Comparison, lines: Sequence[Line]) -> Remarks:
+    return find_remarks(lines, printed={caveat.text for caveat in comparison.caveats})
+
+
 def _family(comparison: Comparison, lines: Sequence[Line], *, is_brief: bool) -> Iterator[Block]:
     side, family = lines[0][1].side, lines[0][1].family
     several = len(comparison.sides) > 2  # noqa: PLR2004 # base and one new
@@ -73,7 +96,8 @@ def _family(comparison: Comparison, lines: Sequence[Line], *, is_brief: bool) ->
     prefix = f"{side}: " if several else ""
     rows = [row for _, row in lines]
     headline = describe_verdict(comparison)
-    remarks = find_remarks(lines, printed={caveat.text for caveat in comparison.caveats})
+    # The table of all sides has them.
+    remarks = _remarks(comparison, [] if comparison.side_by_side else lines)
     results = Results(
         title=f"{prefix}{count_verdicts(rows, family)}{FAMILIES[family]}",
         side=side,

@@ -551,7 +551,7 @@ class LayoutComparison:
     units: tuple[LayoutUnit, ...]
     missing: tuple[LayoutMissingUnit, ...]
     counts: LayoutCounts
-    notes: Annotated[tuple[str, ...], "limits of this comparison, one sentence each"]
+    notes: Annotated[tuple[str, ...], "limitations of this comparison, one sentence each"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -371,7 +371,7 @@ class FlameChanges(FlameMeans):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FlameMeasure:
-    """Times of all frames, as a share of all time or per operation."""
+    """Times of all frames, as a share of total time or per operation."""
 
     measure: Measure
     operation: Annotated[str | None, "unit of an operation, e.g. message; null for shares"]
@@ -417,7 +417,7 @@ class FlamePartMeasure:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FlamePart:
-    """The same tree for the samples of one node, CPU or command; shares are of all time."""
+    """The same tree for the samples of one node, CPU or command; shares are of total time."""
 
     kind: PartKind
     name: str

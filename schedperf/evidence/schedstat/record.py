@@ -37,17 +37,19 @@ class LevelRow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SchedstatRow(RateRow):
-    """The rate of one counter, or a quotient of counters, of all CPUs or of one domain level."""
+    """The rate of one counter, or a ratio of counters, of all CPUs or of one domain level."""
 
     level: Annotated[str, "scheduling-domain level; empty for per-CPU counters"]
     idle: Idle
-    field: Annotated[str, "kernel name of the counter, or name of a quotient, e.g. `wait_mean`"]
+    field: Annotated[
+        str, "kernel name of the counter, or name of a ratio of counters, e.g. `wait_mean`"
+    ]
     meaning: str
     function: Annotated[str, "kernel function that increments the counter"]
     split: Annotated[str, "why other schedstat versions have no such counter; empty if all have it"]
     total_base: Annotated[
         float | None,
-        "count per run, summed over CPUs, mean over runs; times in ns; null for quotients",
+        "count per run, summed over CPUs, mean over runs; times in ns; null for ratios",
     ]
     total_new: float | None
 

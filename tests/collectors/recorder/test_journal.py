@@ -77,7 +77,7 @@ def test_control_groups_that_are_left_are_told_the_deepest_first(
         (["true"], ["true"]),
         (["true", "kill $(cat pid)"], ["kill $(cat pid)"]),
         (["true", ""], []),
-        (["a\nb"], ["the script of --new-teardown"]),
+        (["a\nb"], ["run the script passed to --new-teardown"]),
     ],
 )
 def test_a_teardown_that_did_not_run_is_told(
