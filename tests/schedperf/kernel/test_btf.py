@@ -249,7 +249,7 @@ def test_split_btf_without_its_base_or_with_a_wrong_one_is_refused() -> None:
     with pytest.raises(InputError, match="^nf: split BTF of a module; put the BTF"):
         parse_btf(module, "nf")
     foreign = parse_btf(blob(INT, b"\0int\0", order=">"), "vmlinux")
-    with pytest.raises(InputError, match="^nf: byte order differs from vmlinux"):
+    with pytest.raises(InputError, match="^nf: byte order differs from that of vmlinux"):
         parse_btf(module, "nf", foreign)
     assert not needs_base(b"damaged")
 
