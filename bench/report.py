@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """How long a report takes to build, how large it is, and how soon a reader can read and use it.
 
-Three reports: the smallest example, 60 benchmarks of 20 runs a side, and 500 rows. The times in the
-browser are its own (the Performance API), each the median of several visits of a file on disk.
+Five reports: three examples, 60 benchmarks of 20 runs a side, and 500 rows. The times in the
+browser are its own (the Performance API), each the median of several visits of a file on disk; what
+is counted is what the page shows when it is opened, in a window of 1400 x 900.
 """
 
 import csv
@@ -22,7 +23,8 @@ from typing import Any
 
 from playwright.sync_api import sync_playwright
 
-EXAMPLE = Path(__file__).parent.parent / "examples" / "deep-cgroup"
+EXAMPLES = Path(__file__).parent.parent / "examples"
+NAMES = ("deep-cgroup", "deep-cgroup-arm64", "cluster-percpu")
 ROUNDS = 3
 VISITS = 5
 # Exit statuses that a comparison ends with.
@@ -33,6 +35,25 @@ COLUMNS = ("workload", "point", "metric", "unit", "better", "run", "value")
 NOISE = 0.01
 CHANGES = (0.0, 0.0, 0.0, 0.0, 0.0, 0.08, -0.05)
 
+# Words that are not folded, and pictures in the first window.
+COUNTS = """() => {
+  const walker = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
+  let words = 0;
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    const isText = !node.parentElement.closest("script, noscript, template, title");
+    if (isText && node.parentElement.checkVisibility()) {
+      words += node.textContent.split(/\\s+/).filter(Boolean).length;
+    }
+  }
+  const pictures = [...document.querySelectorAll("main figure, main .drawn svg")];
+  return {
+    nodes: document.querySelectorAll("*").length,
+    screens: document.documentElement.scrollHeight / innerHeight,
+    words,
+    pictures: pictures.filter((one) => one.getBoundingClientRect().top < innerHeight).length,
+    parsed: performance.getEntriesByType("navigation")[0].domContentLoadedEventEnd,
+  };
+}"""
 FIRST_PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
 READY = "performance.getEntriesByName('ready')[0]?.startTime"
 LONGEST_WAIT_S = 60.0
@@ -43,6 +64,7 @@ class Figures:
     """What was measured of one report.
 
     :param compare_s: of the comparison alone, ``--json``; ``html_s`` with the page
+    :param counts: what the opened page has, and ``parsed``, when its content was loaded, in ms
     :param paint_ms: until the first text can be read; ``ready_ms`` until scripts have run
     """
 
@@ -50,6 +72,7 @@ class Figures:
     compare_s: float
     html_s: float
     megabytes: float
+    counts: dict[str, float]
     paint_ms: float
     ready_ms: float
 
@@ -78,8 +101,8 @@ def wall_s(command: Sequence[str]) -> float:
     return time.perf_counter() - start
 
 
-def visit(browser: Any, page_file: Path) -> tuple[float, float]:
-    """Return when a page was first readable and when its scripts had run, in ms."""
+def visit(browser: Any, page_file: Path) -> tuple[float, float, dict[str, float]]:
+    """Return when a page was first readable and when its scripts had run, in ms; what it has."""
     context = browser.new_context(viewport={"width": 1400, "height": 900}, offline=True)
     page = context.new_page()
     page.goto(page_file.as_uri())
@@ -88,8 +111,9 @@ def visit(browser: Any, page_file: Path) -> tuple[float, float]:
         if time.monotonic() > end:
             sys.exit(f"{page_file.name}: never became readable and ready: {times}")
         time.sleep(0.01)
+    counts: dict[str, float] = page.evaluate(COUNTS)
     context.close()
-    return times
+    return (*times, counts)
 
 
 def measure(browser: Any, name: str, sides: Sequence[Path], folder: Path) -> Figures:
@@ -98,12 +122,15 @@ def measure(browser: Any, name: str, sides: Sequence[Path], folder: Path) -> Fig
     compare = [sys.executable, "-m", "schedperf", "compare", *map(str, sides)]
     commands = ([*compare, "--json", os.devnull], [*compare, "--html", str(page_file)])
     alone, with_page = zip(*[tuple(map(wall_s, commands)) for _ in range(ROUNDS)], strict=True)
-    paints, readies = zip(*[visit(browser, page_file) for _ in range(VISITS)], strict=True)
+    visits = [visit(browser, page_file) for _ in range(VISITS)]
+    paints, readies, counts = zip(*visits, strict=True)
+    parsed = statistics.median(one["parsed"] for one in counts)
     return Figures(
         name=name,
         compare_s=statistics.median(alone),
         html_s=statistics.median(with_page),
         megabytes=page_file.stat().st_size / 1e6,
+        counts={**counts[0], "parsed": parsed},
         paint_ms=statistics.median(paints),
         ready_ms=statistics.median(readies),
     )
@@ -111,8 +138,9 @@ def measure(browser: Any, name: str, sides: Sequence[Path], folder: Path) -> Fig
 
 def measure_all(browser: Any, folder: Path) -> Iterator[Figures]:
     """Measure each report in turn."""
-    example = [EXAMPLE / f"{side}.tar.xz" for side in ("base", "new")]
-    yield measure(browser, "small: deep-cgroup", example, folder)
+    for name in NAMES:
+        example = [EXAMPLES / name / f"{side}.tar.xz" for side in ("base", "new")]
+        yield measure(browser, name, example, folder)
     for results, runs in ((60, 20), (500, 5)):
         sides = [
             write_table(folder / f"{side}.csv", results, runs, is_new=side == "new")
@@ -127,15 +155,18 @@ def main() -> None:
     arguments = ["--disable-gpu"] + (["--no-sandbox"] if os.geteuid() == 0 else [])
     print(f"reports: median of {ROUNDS} builds and {VISITS} visits")
     print(
-        f"  {'report':<22} {'compare':>9} {'with page':>10} {'size':>9}"
-        f" {'readable':>9} {'ready':>9}"
+        f"  {'report':<22} {'compare':>9} {'with page':>10} {'size':>9} {'nodes':>7}"
+        f" {'screens':>7} {'words':>6} {'pictures':>8} {'loaded':>8} {'readable':>9} {'ready':>9}"
     )
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=chromium, args=arguments)
         for one in measure_all(browser, Path(folder)):
             print(
                 f"  {one.name:<22} {one.compare_s:7.2f} s {one.html_s:8.2f} s"
-                f" {one.megabytes:6.2f} MB {one.paint_ms:6.0f} ms {one.ready_ms:6.0f} ms"
+                f" {one.megabytes:6.2f} MB {one.counts['nodes']:7.0f}"
+                f" {one.counts['screens']:7.1f} {one.counts['words']:6.0f}"
+                f" {one.counts['pictures']:8.0f} {one.counts['parsed']:5.0f} ms"
+                f" {one.paint_ms:6.0f} ms {one.ready_ms:6.0f} ms"
             )
         browser.close()
 

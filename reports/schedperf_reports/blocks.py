@@ -210,6 +210,10 @@ class Graphic:
         """Return what its script needs, JSON values only; None where it needs nothing."""
         return None
 
+    def cited(self) -> tuple[str, ...]:
+        """Return the evidence that it links to: ``("layout#sd_llc_id",)``; its template has ids."""
+        return ()
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Figure(Graphic):

@@ -19,9 +19,11 @@ from schedperf.model.comparison import Comparison, Data, data_of
 from schedperf_collectors.registry import Registry
 from schedperf_reports.blocks import Block, Item, Items, Text
 from schedperf_reports.words.instruments import warn_of_instruments
+from schedperf_reports.words.states import State
 
 Describe = Callable[[Comparison], Iterator[Block]]
 Retitle = Callable[[Comparison], str]
+FindState = Callable[[Comparison], State | None]
 
 # The order of the report, and what its list of sections calls each part.
 CHAPTERS: Mapping[str, str] = {
@@ -48,6 +50,7 @@ class ReportSection:
     :param is_analysis: shows the analysis of that name in :attr:`Comparison.sections`
     :param retitle: says its title in one report; None where that is always the same
     :param mail_rows: rows of its first table that a plain mail has; 0: none
+    :param state: counts its changes; None where nothing is counted
     """
 
     name: str
@@ -58,6 +61,7 @@ class ReportSection:
     is_analysis: bool
     retitle: Retitle | None = None
     mail_rows: int = 0
+    state: FindState | None = None
 
     @property
     def is_absent(self) -> bool:
@@ -83,6 +87,7 @@ def report_section(
     is_analysis: bool = False,
     retitle: Retitle | None = None,
     mail_rows: int = 0,
+    state: FindState | None = None,
 ) -> Callable[[Describe], Describe]:
     """Register the decorated generator as the report section of that name."""
 
@@ -96,6 +101,7 @@ def report_section(
             is_analysis=is_analysis,
             retitle=retitle,
             mail_rows=mail_rows,
+            state=state,
         )
         registry.add(name, section)
         return describe

@@ -58,10 +58,18 @@ const page = (() => {
 
   // Opens folded parts that contain the target of a link.
   const reveal = () => {
-    const { anchor } = read();
-    const target = anchor ? document.getElementById(anchor) : null;
-    for (let folded = target?.closest("details:not([open])"); folded; folded = folded.closest("details:not([open])")) {
-      folded.open = true;
+    const { anchor, values } = read();
+    const target = anchor ? document.getElementById(anchor) ?? shared.later.byId(anchor) : null;
+    // The state of a folded table is seen when it is opened.
+    for (const name of values.keys()) {
+      const element = shared.later.byState(name);
+      if (element) {
+        unfold(element);
+      }
+    }
+    if (target) {
+      // A link to a folded section opens it.
+      unfold(target.querySelector(":scope > details.unchanged > summary") ?? target);
     }
     target?.dispatchEvent(new CustomEvent("reveal", { bubbles: true }));
     markTarget(target);
@@ -69,6 +77,14 @@ const page = (() => {
     target?.scrollIntoView({ behavior: root.dataset.ready ? "auto" : "instant" });
     if (target && root.dataset.ready) {
       focus(target);
+    }
+  };
+
+  // Opens everything that is folded around an element.
+  const unfold = (element) => {
+    for (let folded = element.closest("details:not([open])"); folded; folded = folded.closest("details:not([open])")) {
+      shared.later.fill(folded);
+      folded.open = true;
     }
   };
 
@@ -104,16 +120,18 @@ const page = (() => {
 
   const settle = () => settling.forEach((act) => act());
 
-  const openedOnPaper = "main details:is(.fold, .commands):not([open])";
+  const openedOnPaper = "main details:is(.fold, .commands, .unchanged):not([open])";
 
   const shared = {
     openedOnPaper,
     // Whether an element is printed: not if the reader left it folded.
     isForPaper: (element) => !element.closest(`tr.opened[hidden], details:not([open]):not(${openedOnPaper})`),
     isPrinting: false, isOnPaper: false,
-    root, state, unescape, unpack, island, reveal, go, focus,
+    root, state, unescape, unpack, island, reveal, unfold, markTarget, go, focus,
     // Registers a function that draws into the main part after all scripts are loaded.
     attach: (draw) => attached.push(draw),
+    // Draws into a part that has just been filled.
+    draw: (part) => attached.forEach((draw) => draw(part)),
     // The section being read: the first one that is not above the sticky head.
     sectionInView() {
       const top = parseFloat(getComputedStyle(root).scrollPaddingTop);
@@ -139,7 +157,8 @@ const page = (() => {
     },
     start() {
       const main = document.querySelector("main");
-      attached.forEach((draw) => draw(main));
+      shared.later.hold(main);
+      shared.draw(main);
       reveal();
       root.dataset.ready = "true";
       performance.mark("ready");

@@ -40,6 +40,7 @@
   let closed = [];
   // Rows are opened before charts are drawn for paper, so that those in them are drawn too.
   const openRows = () => {
+    page.later.fillAll(":is(.fold, .unchanged)");
     closed.push(...document.querySelectorAll("main tr.telling[hidden]"));
     closed.forEach((row) => { row.hidden = false; });
   };
@@ -92,5 +93,5 @@ document.querySelectorAll(".other-bases button").forEach((button) => {
     });
   };
   document.querySelectorAll(".menu").forEach(attach);
-  document.querySelectorAll(".tools [hidden]").forEach((one) => { one.hidden = false; });
+  document.querySelectorAll(".tools > [hidden], .tools button[hidden]").forEach((one) => { one.hidden = false; });
 })();

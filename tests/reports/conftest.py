@@ -171,8 +171,9 @@ def visit(
 ) -> Callable[..., Visit]:
     """Open a record's page: ``visit(comparison, width=400, color_scheme="dark") -> Visit``.
 
-    ``anchor`` is what the address ends in, ``options`` are those of the format. A test that puts
-    a script into the browser itself says ``is_shared=False``.
+    ``anchor`` is what the address ends in, ``options`` are those of the format. What shows no
+    change is opened too, unless a test says ``is_folded=True``. A test that puts a script into the
+    browser itself says ``is_shared=False``.
     """
 
     def open_page(
@@ -181,6 +182,7 @@ def visit(
         anchor: str = "",
         options: Mapping[str, Any] | None = None,
         is_shared: bool = True,
+        is_folded: bool = False,
         **settings: Any,
     ) -> Visit:
         path = tmp_path / "report.html"
@@ -188,6 +190,8 @@ def visit(
         path.write_text(html(comparison, chosen), encoding="utf-8")
         opened = Visit(tab=(lend_tab if is_shared else open_tab)(**settings))
         opened.go_to(f"{path.as_uri()}{anchor}")
+        if opened.tab.has_scripts and not is_folded:
+            opened.unfold()
         return opened
 
     return open_page

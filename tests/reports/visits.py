@@ -55,6 +55,12 @@ class Visit:
             " some.length > 0 && some.every((one) => one.dataset.drawn === 'done'); }; }"
         )
 
+    def unfold(self) -> None:
+        """Open the sections and tables without a change, and put all that is folded on the page."""
+        self.ask("page.later.fillAll()")
+        opening = "(one) => { one.open = true; }"
+        self.ask(f"document.querySelectorAll('details.unchanged').forEach({opening})")
+
     def draw_all(self) -> int:
         """Scroll to each chart that is not folded away until it is drawn; return how many."""
         charts = "[...document.querySelectorAll('figure.chart > .plot')]"

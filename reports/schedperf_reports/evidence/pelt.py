@@ -15,7 +15,7 @@ from schedperf.evidence.pelt.record import (
     PeltSide,
     UnseenFunction,
 )
-from schedperf.model.comparison import Comparison
+from schedperf.model.comparison import Comparison, data_of
 from schedperf_reports.blocks import Block, Cell, Column, Item, Items, Table, Text
 from schedperf_reports.rates.cells import (
     COMPARED,
@@ -29,6 +29,7 @@ from schedperf_reports.rates.cells import (
     lead,
     runs_cell,
     say_runs_once,
+    state_of,
     tone_of,
 )
 from schedperf_reports.rates.cpu_maps import cpu_maps
@@ -37,6 +38,7 @@ from schedperf_reports.rates.histograms import mirror_of, write_time
 from schedperf_reports.rates.tables import by_subject, notes_below, state_changes, titled
 from schedperf_reports.sections import record_of, report_section
 from schedperf_reports.words.rows import count_of, merge_sides
+from schedperf_reports.words.states import State
 from schedperf_reports.words.units import MISSING, format_number, format_share, scale_for
 
 MOST_UNSEEN = 6
@@ -77,7 +79,19 @@ _BIN_COLUMNS = (
 )
 
 
-@report_section("pelt", title="PELT updates", chapter="scheduler", order=30, is_analysis=True)
+def _state(comparison: Comparison) -> State | None:
+    data = data_of(comparison.sections, Pelt)
+    return None if data is None else state_of(data.rows, _name_of)
+
+
+@report_section(
+    "pelt",
+    title="PELT updates",
+    chapter="scheduler",
+    order=30,
+    is_analysis=True,
+    state=_state,
+)
 def pelt(comparison: Comparison) -> Iterator[Block]:
     """Show calls and durations of each function, then what was not measured."""
     data = record_of(comparison, Pelt)

@@ -4,13 +4,21 @@
 from collections.abc import Iterator, Sequence
 
 from schedperf.evidence.perf_stat.record import CounterRow, Counters, CounterSide, NotCounted
-from schedperf.model.comparison import Comparison
+from schedperf.model.comparison import Comparison, data_of
 from schedperf.model.units import RATE_DIGITS, format_measure
 from schedperf_reports.blocks import REFERENCE_PRIORITY, Block, Cell, Column, Text
-from schedperf_reports.rates.cells import MEANS, explain_gaps, gather_twins, lead, tone_of
+from schedperf_reports.rates.cells import (
+    MEANS,
+    explain_gaps,
+    gather_twins,
+    lead,
+    state_of,
+    tone_of,
+)
 from schedperf_reports.rates.tables import Rates, by_subject, notes_below, titled
 from schedperf_reports.sections import record_of, report_section
 from schedperf_reports.words.rows import count_of, group_by_reason, merge_sides
+from schedperf_reports.words.states import State
 
 # Rows shown: events that changed, and some others for scale.
 MOST_ROWS = 6
@@ -22,8 +30,19 @@ _TOTAL_COLUMNS = tuple(
 )
 
 
+def _state(comparison: Comparison) -> State | None:
+    data = data_of(comparison.sections, Counters)
+    return None if data is None else state_of(data.rows, _name)
+
+
 @report_section(
-    "counters", title="Counters", chapter="scheduler", order=50, is_analysis=True, mail_rows=4
+    "counters",
+    title="Counters",
+    chapter="scheduler",
+    order=50,
+    is_analysis=True,
+    mail_rows=4,
+    state=_state,
 )
 def counters(comparison: Comparison) -> Iterator[Block]:
     """Show the counts of each workload and point, and the events that were not counted."""

@@ -16,7 +16,7 @@ from schedperf.evidence.schedstat.record import (
     SchedstatRow,
     SchedstatSide,
 )
-from schedperf.model.comparison import Comparison
+from schedperf.model.comparison import Comparison, data_of
 from schedperf.model.units import format_measure
 from schedperf_reports.blocks import (
     REFERENCE_PRIORITY,
@@ -41,6 +41,7 @@ from schedperf_reports.rates.cells import (
     gather_twins,
     lead,
     main_rows,
+    state_of,
     tone_of,
     zeros_table,
 )
@@ -55,6 +56,7 @@ from schedperf_reports.rates.tables import (
 )
 from schedperf_reports.sections import record_of, report_section
 from schedperf_reports.words.rows import count_of, merge_sides
+from schedperf_reports.words.states import State
 
 # Rows of the CPUs that a terminal shows; the page has all.
 MOST_ROWS = 6
@@ -101,8 +103,18 @@ _FIELDS: Mapping[str, str] = {
 _NOTHING = "0"
 
 
+def _state(comparison: Comparison) -> State | None:
+    data = data_of(comparison.sections, Schedstat)
+    return None if data is None else state_of(data.rows, _full_name)
+
+
 @report_section(
-    "schedstat", title="Scheduler statistics", chapter="scheduler", order=10, is_analysis=True
+    "schedstat",
+    title="Scheduler statistics",
+    chapter="scheduler",
+    order=10,
+    is_analysis=True,
+    state=_state,
 )
 def schedstat(comparison: Comparison) -> Iterator[Block]:
     """Show the results of the rules, the domains, and the counts of each level and CPU."""

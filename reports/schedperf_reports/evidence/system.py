@@ -12,7 +12,7 @@ from schedperf.evidence.system.record import (
     SystemRow,
     SystemSide,
 )
-from schedperf.model.comparison import Comparison
+from schedperf.model.comparison import Comparison, data_of
 from schedperf_reports.blocks import (
     REFERENCE_PRIORITY,
     Block,
@@ -32,6 +32,7 @@ from schedperf_reports.rates.cells import (
     gather_twins,
     lead,
     main_rows,
+    state_of,
     tone_of,
     zeros_table,
 )
@@ -39,6 +40,7 @@ from schedperf_reports.rates.cpu_maps import cpu_maps
 from schedperf_reports.rates.tables import Rates, by_subject, notes_below
 from schedperf_reports.sections import record_of, report_section
 from schedperf_reports.words.rows import count_of, group_by_reason, merge_sides
+from schedperf_reports.words.states import State
 from schedperf_reports.words.units import format_share
 
 # Rows that a terminal shows: changes, and some rows of the whole machine for scale.
@@ -59,12 +61,20 @@ SETTING_COLUMNS = (
 )
 
 
+def _state(comparison: Comparison) -> State | None:
+    data = data_of(comparison.sections, SystemCounters)
+    return (
+        None if data is None else state_of(data.rows, _name, lambda row: row.group not in CPU_TIME)
+    )
+
+
 @report_section(
     "system_counters",
     title="Idle, power, interrupts and throttling",
     chapter="scheduler",
     order=40,
     is_analysis=True,
+    state=_state,
 )
 def system_counters(comparison: Comparison) -> Iterator[Block]:
     """Show the counts of each workload and point, changes first, and what is missing."""

@@ -14,10 +14,14 @@ from markupsafe import Markup
 
 from schedperf.model.comparison import Comparison
 from schedperf_reports.blocks import Block, Figure
+from schedperf_reports.page.first_screen.labels import name_sides
+from schedperf_reports.page.first_screen.screen import title_of
+from schedperf_reports.page.folding import FOLDED_CHAPTERS
 from schedperf_reports.page.head import Head, PageSource
 from schedperf_reports.page.plotly_library import Plotly, load_plotly
 from schedperf_reports.page.views import (
     Anchors,
+    Within,
     all_blocks,
     draw_blocks,
     environment,
@@ -27,10 +31,18 @@ from schedperf_reports.page.views import (
     read_template,
 )
 from schedperf_reports.sections import CHAPTERS
-from schedperf_reports.words.rows import label_of, side_place
+from schedperf_reports.words.rows import side_place
 
 # What every page can do, in this order: each needs what stands before it.
-FRAME_SCRIPTS = ("page.js", "page_elements.js", "page_keys.js", "page_copy.js", "page_head.js")
+FRAME_SCRIPTS = (
+    "page.js",
+    "page_later.js",
+    "page_elements.js",
+    "page_keys.js",
+    "page_copy.js",
+    "page_head.js",
+    "page_find.js",
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,6 +53,7 @@ class Described:
     :param chapter: one of ``CHAPTERS``, under which the list of sections has it; "" where there are
         no chapters
     :param is_absent: it only names what this page lacks
+    :param line: what stands behind the title where the section is folded; None: it is open
     """
 
     name: str
@@ -48,6 +61,7 @@ class Described:
     blocks: tuple[Block, ...]
     chapter: str = ""
     is_absent: bool = False
+    line: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,20 +93,20 @@ def describe_head(comparison: Comparison, other_bases: Sequence[str] = ()) -> He
     :param other_bases: a command for each side but the base, which makes it base
     """
     commands = ("", *(other_bases or [""] * len(comparison.sides[1:])))
+    labels = name_sides(comparison)
     sides = tuple(
         PageSource(
             name=side.name,
-            label=label_of(side.name, side.label),
+            label=label,
             path=side.path,
             digest=side.digest,
             created=side.created or "",
             as_base=as_base,
         )
-        for side, as_base in zip(comparison.sides, commands, strict=True)
+        for side, label, as_base in zip(comparison.sides, labels, commands, strict=True)
     )
-    against = f"{', '.join(side.label for side in sides[1:])} vs {sides[0].label}"
     return Head(
-        title=f"{comparison.overall.verdict}: {against}",
+        title=title_of(comparison),
         sides=sides,
         tool_version=comparison.tool_version,
         schema=comparison.schema,
@@ -133,7 +147,16 @@ def _drawn(sections: Sequence[Described]) -> list[tuple[Described, tuple[Markup,
     blocks = {section.name: section.blocks for section in sections}
     titles = {section.name: section.title for section in sections}
     anchors = Anchors(titles, blocks)
-    return [(section, draw_blocks(section.blocks, section.name, anchors)) for section in sections]
+    drawn = []
+    for section in sections:
+        within = Within(
+            section=section.name,
+            anchors=anchors,
+            is_folded=section.line is not None,
+            folds=section.chapter in FOLDED_CHAPTERS and section.line is None,
+        )
+        drawn.append((section, draw_blocks(section.blocks, within)))
+    return drawn
 
 
 def _chapters(sections: Sequence[Described]) -> list[Chapter]:

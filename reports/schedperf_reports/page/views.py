@@ -7,7 +7,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from urllib.parse import quote
@@ -27,6 +27,8 @@ from schedperf_reports.blocks import (
     words_of_rule,
 )
 from schedperf_reports.graphics.download import Download
+from schedperf_reports.graphics.panels import Fold
+from schedperf_reports.page.folding import is_folded_table
 from schedperf_reports.words.anchors import anchor_id
 from schedperf_reports.words.clean import clean
 
@@ -58,11 +60,15 @@ class View:
     :param section: name of its section
     :param number: of the block in its section; of what a row opens to "3-0-1"
     :param ids: the element ids of a table's rows, "" where a row has none
-    :param links: for each item of a list, its evidence as (href or "", text)
+    :param links: for each item of a list, its evidence as (href or "", text); of a drawing, all
+        that it cites in one
     :param island: a graphic's data as an element that a script reads
     :param plain: what says the same as a graphic in words
     :param details: for each row of a table, what it opens to; empty where nothing does
     :param is_live: a table that a script lets the reader sort, search and copy
+    :param is_folded: it is one line until it is opened
+    :param is_lazy: what is folded is text for scripts; not in what is folded itself, because
+        ``noscript`` elements cannot be nested
     """
 
     block: Block
@@ -74,6 +80,8 @@ class View:
     plain: tuple[Markup, ...] = ()
     details: tuple[tuple[Markup, ...], ...] = ()
     is_live: bool = True
+    is_folded: bool = False
+    is_lazy: bool = True
 
 
 @cache
@@ -129,53 +137,69 @@ def all_blocks(blocks: Iterable[Block]) -> Iterator[Block]:
                 yield from all_blocks(inner)
 
 
-def draw_blocks(blocks: Sequence[Block], section: str, anchors: "Anchors") -> tuple[Markup, ...]:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Within:
+    """What the blocks that are drawn are in.
+
+    :param section: name of the section
+    :param is_in_row: they are what a row opens to
+    :param is_folded: something above them is folded
+    :param folds: whether tables without a change are one line
+    """
+
+    section: str
+    anchors: "Anchors"
+    is_in_row: bool = False
+    is_folded: bool = False
+    folds: bool = False
+
+
+def draw_blocks(blocks: Sequence[Block], within: Within) -> tuple[Markup, ...]:
     """Return each block as markup."""
-    return tuple(_draw(block, section, str(number), anchors) for number, block in enumerate(blocks))
+    return tuple(_draw(block, str(number), within) for number, block in enumerate(blocks))
 
 
-def _draw(
-    block: Block, section: str, number: str, anchors: "Anchors", *, is_in_row: bool = False
-) -> Markup:
-    view = _view(block, section, number, anchors, is_in_row=is_in_row)
+def _draw(block: Block, number: str, within: Within) -> Markup:
+    view = _view(block, number, within)
     template = environment().get_template(f"blocks/{kind_of(block)}.html.j2")
     return Markup(template.render(view=view))  # noqa: S704 # the template escapes
 
 
-def _view(block: Block, section: str, number: str, anchors: "Anchors", *, is_in_row: bool) -> View:
-    def draw_inner(
-        inner: Sequence[Block], prefix: str, *, is_in_row: bool = is_in_row
-    ) -> tuple[Markup, ...]:
+def _view(block: Block, number: str, within: Within) -> View:
+    def draw_inner(inner: Sequence[Block], prefix: str, inside: Within) -> tuple[Markup, ...]:
         return tuple(
-            _draw(inner_block, section, f"{prefix}-{index}", anchors, is_in_row=is_in_row)
+            _draw(inner_block, f"{prefix}-{index}", inside)
             for index, inner_block in enumerate(inner)
         )
 
+    view = View(block=block, section=within.section, number=number, is_lazy=not within.is_folded)
     match block:
         case Table():
             ids = block.anchors or ("",) * len(block.rows)
-            taken = tuple(anchors.take(section, anchor) for anchor in ids)
-            details = tuple(
-                draw_inner(inner, f"{number}-{index}", is_in_row=True)
-                for index, inner in enumerate(block.details)
-            )
-            return View(
-                block=block,
-                section=section,
-                number=number,
-                ids=taken,
-                details=details,
-                is_live=not is_in_row or len(block.rows) > MOST_ROWS_ONLY_READ,
+            is_folded = block.limit == 0 or (within.folds and is_folded_table(block))
+            is_asked_for = within.is_folded or is_folded
+            inside = replace(within, is_in_row=True, is_folded=is_asked_for)
+            return replace(
+                view,
+                # Who opens what shows no change wants to see it.
+                block=replace(block, quiet=()) if is_asked_for else block,
+                ids=tuple(within.anchors.take(within.section, anchor) for anchor in ids),
+                details=tuple(
+                    draw_inner(inner, f"{number}-{index}", inside)
+                    for index, inner in enumerate(block.details)
+                ),
+                is_live=not within.is_in_row or len(block.rows) > MOST_ROWS_ONLY_READ,
+                is_folded=is_folded,
             )
         case Items():
-            links = tuple(tuple(map(anchors.link, item.evidence)) for item in block.items)
-            return View(block=block, section=section, number=number, links=links)
+            links = tuple(tuple(map(within.anchors.link, item.evidence)) for item in block.items)
+            return replace(view, links=links)
         case Graphic():
-            plain = draw_inner(block.inner(), f"{number}-plain")
-            island = draw_island(block)
-            return View(block=block, section=section, number=number, island=island, plain=plain)
-        case _:
-            return View(block=block, section=section, number=number)
+            inside = replace(within, is_folded=within.is_folded or isinstance(block, Fold))
+            plain = draw_inner(block.inner(), f"{number}-plain", inside)
+            links = (tuple(map(within.anchors.link, block.cited())),)
+            return replace(view, island=draw_island(block), plain=plain, links=links)
+    return view
 
 
 class Anchors:

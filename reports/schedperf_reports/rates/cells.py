@@ -23,6 +23,7 @@ from schedperf_reports.blocks import (
 )
 from schedperf_reports.words.remarks import explain_correction
 from schedperf_reports.words.rows import count_changes, count_of
+from schedperf_reports.words.states import Noted, State
 from schedperf_reports.words.units import (
     MISSING,
     TOO_WIDE,
@@ -299,6 +300,38 @@ def lead(rows: Iterable[Row], name: Callable[[Row], str]) -> Iterator[Text]:
     yield from explain_correction(
         [(f"{name(shown.row)} {change_of(shown.row)}", shown.row) for shown in valid]
     )
+
+
+def state_of(
+    rows: Iterable[Row],
+    name: Callable[[Row], str],
+    can_explain: Callable[[Row], bool] = lambda _: True,
+) -> State:
+    """Return how many of the rows changed, counted as in :func:`lead`.
+
+    :param can_explain: False of rows that only divide the result differently, as CPU time does
+    """
+    valid = [row for row in main_rows(rows) if not is_invalid(row)]
+    is_known = any(row.changed is not None for row in valid)
+    changed = sum(bool(row.changed) for row in valid)
+    noted = tuple(_note_rows(filter(can_explain, valid), name))
+    return State(changed=changed if is_known else None, total=len(valid), noted=noted)
+
+
+def _note_rows(rows: Iterable[Row], name: Callable[[Row], str]) -> Iterator[Noted]:
+    # Significant ones first, then the largest.
+    for row in sorted(rows, key=lambda row: (not row.changed, distance(row))):
+        if row.ratio is None or row.ci_low is None or row.ci_high is None:
+            continue
+        if row.changed or (row.q is not None and not row.ci_low <= 1.0 <= row.ci_high):
+            yield Noted(
+                name=name(row),
+                anchor=row.row,
+                ratio=row.ratio,
+                ci_low=row.ci_low,
+                ci_high=row.ci_high,
+                is_significant=bool(row.changed),
+            )
 
 
 def _count_and_largest(valid: Sequence[Shown[Row]], name: Callable[[Row], str]) -> Text:

@@ -10,7 +10,7 @@
 
   const probe = document.body.appendChild(document.createElement("i"));
   probe.hidden = true;
-  let plots = [];
+  const plots = [];
   const figures = new WeakMap();
   const shown = new WeakMap();
   const drawnWidths = new WeakMap();
@@ -163,8 +163,9 @@
 
   const watcher = new IntersectionObserver(showWhatIsSeen, { rootMargin: "300px" });
   page.attach((main) => {
-    plots = [...main.querySelectorAll("figure.chart > .plot")];
-    plots.forEach((plot) => watcher.observe(plot));
+    const own = [...main.querySelectorAll("figure.chart > .plot")];
+    plots.push(...own);
+    own.forEach((plot) => watcher.observe(plot));
   });
   addEventListener("colours", () => plots.filter(isDrawn).forEach(draw));
   page.prepare(() => Promise.all(plots.filter(page.isForPaper).map(show)));

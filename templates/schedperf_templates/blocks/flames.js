@@ -346,8 +346,20 @@
     }
     return Boolean(hasView);
   };
+  // A graph that nobody has seen yet is in a folded section.
+  const goToFolded = () => {
+    const figure = page.later.first("figure.flames");
+    if (figure) {
+      page.unfold(figure);
+      figure.scrollIntoView({ block: "start", behavior: "instant" });
+    }
+    return Boolean(figure);
+  };
   const go = () => {
     const graph = inView() ?? graphs[0];
+    if (!graph) {
+      return goToFolded();
+    }
     // Keeps the controls in view.
     graph?.figure.scrollIntoView({ block: "start" });
     graph?.graphs.querySelector(".flame-graph").focus({ preventScroll: true });
@@ -362,7 +374,9 @@
 
   page.attach((main) => {
     // The other scripts are there by now.
-    addKeys();
+    if (main === document.querySelector("main")) {
+      addKeys();
+    }
     main.querySelectorAll("figure.flames").forEach(async (figure) => {
       const graph = new Graph(figure, await page.island(figure));
       page.state.on(figure.dataset.state, (text) => graph.open(text));

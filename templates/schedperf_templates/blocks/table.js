@@ -73,6 +73,7 @@ const Tables = (() => {
       body.addEventListener("focusout", () => this.point(null));
       body.addEventListener("click", (event) => this.onClick(event, itemAt(event)));
       body.addEventListener("keydown", (event) => this.onKey(event, itemAt(event)));
+      this.element.addEventListener("open-all", () => this.openAll());
       this.table.addEventListener("reveal", (event) => this.reveal(event.target));
       this.table.addEventListener("choose", (event) => this.choose(event.detail.number));
       this.table.addEventListener("limit", (event) => this.limit(event.detail.order));
@@ -143,6 +144,13 @@ const Tables = (() => {
 
     open(item, isOpen) {
       this.change(() => { item.isOpen = isOpen; });
+    }
+
+    openAll() {
+      this.filter(() => {
+        this.rows.showsQuiet = true;
+        this.rows.all.forEach((item) => { item.isOpen = item.opened !== null; });
+      });
     }
 
     reveal(target) {

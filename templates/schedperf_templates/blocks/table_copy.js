@@ -8,7 +8,7 @@ const TableCopy = (() => {
   const LONGEST_WHOLE_WORD = 36;
   const PLAIN_NUMBER = /^[+-]?\d+(?:\.\d+)?(?:e[+-]?\d+)?$/i;
 
-  const sides = () => [...document.querySelectorAll(".top .side")].map((side) => side.textContent.trim().replace(/\s+/g, " "));
+  const sides = () => [...document.querySelectorAll(".top .side .label")].map((side) => side.textContent.trim().replace(/\s+/g, " "));
 
   // What is copied: rows as they are shown; sorted rows include the name of their group.
   const read = (rows, caption, items = rows.shown) => {

@@ -179,11 +179,11 @@ def test_search_adds_up_the_outermost_matches(
 ) -> None:
     # main has read and everything else in it, so the sum is that of main alone.
     opened = visit_flames(make_trees())
-    opened.page.get_by_role("searchbox").fill("A")
+    opened.page.locator("main").get_by_role("searchbox").fill("A")
     assert opened.page.locator(".flame-controls output").inner_text() == (
         "3 frames: base 100.00%, new 100.00%, change 0 pp together"
     )
-    opened.page.get_by_role("searchbox").fill("nothing of the kind")
+    opened.page.locator("main").get_by_role("searchbox").fill("nothing of the kind")
     assert opened.page.locator(".flame-controls output").inner_text() == (
         "0 frames: base 0%, new 0%, change 0 pp together"
     )
@@ -211,7 +211,7 @@ def test_a_frame_that_is_found_is_seen_however_narrow_it_is(
     opened = visit_flames([tree])
     name = tree.names[tree.name[5]].symbol
     assert opened.page.get_by_role("treeitem", name=f"{name},").count() == 0
-    opened.page.get_by_role("searchbox").fill(name)
+    opened.page.locator("main").get_by_role("searchbox").fill(name)
     found = opened.page.locator(".frame.found")
     assert found.count() == 1
     assert found.bounding_box()["width"] >= 4

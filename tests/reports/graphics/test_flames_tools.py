@@ -136,7 +136,7 @@ def test_the_address_says_what_is_shown_and_shows_it_again(
     page.get_by_label("Samples of").select_option("comm:bench")
     page.get_by_role("button", name="Callers below").click()
     page.get_by_role("treeitem", name="write,").click()
-    page.get_by_role("searchbox").fill("update*")
+    page.locator("main").get_by_role("searchbox").fill("update*")
     page.mouse.move(0, 0)
     address = page.evaluate("location.href")
     before = page.locator(".flame-graphs").inner_html()
@@ -147,7 +147,7 @@ def test_the_address_says_what_is_shown_and_shows_it_again(
     assert page.get_by_label("Event").input_value() == "1"
     assert page.get_by_label("Measure").input_value() == "1"
     assert page.get_by_label("Samples of").input_value() == "comm:bench"
-    assert page.get_by_role("searchbox").input_value() == "update*"
+    assert page.locator("main").get_by_role("searchbox").input_value() == "update*"
     assert page.locator(".flame-path button[aria-current]").inner_text() == "write"
     assert page.get_by_role("button", name="Callers below").get_attribute("aria-pressed") == "true"
     assert opened.complaints == []

@@ -99,7 +99,7 @@ def test_the_theme_has_a_key_and_an_address(visit: Visit, make_comparison: Make)
     ("name", "said"),
     [
         ("Verdict as Markdown", "**regression"),
-        ("Verdict as plain text", "+37.2% [+35.0%, +39.5%]"),
+        ("Verdict as plain text", "95% CI [+35.0%, +39.5%], n = 5+5 runs"),
         ("Copy for LKML", "[+35.0%, +39.5%] n=5+5"),
         ("Link to this view", "report.html#verdict?theme=dark"),
     ],

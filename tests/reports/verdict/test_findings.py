@@ -163,7 +163,7 @@ def test_the_page_has_boxes_steps_and_folds_without_scripting(page: Callable[...
     assert steps.count('<details class="commands" open>') == 1
     assert "<code>two &#39;y z&#39;</code>" in steps
     assert '<button type="button" class="copy" hidden>' in steps
-    assert '<details class="fold">' in element_of(text, "findings")
+    assert '<details class="later fold">' in element_of(text, "findings")
 
 
 def test_markup_in_a_command_is_text(page: Callable[..., str]) -> None:

@@ -15,13 +15,31 @@ from schedperf_reports.blocks import Block, Text
 from schedperf_reports.evidence.c2c._point import describe_point
 from schedperf_reports.sections import report_section
 from schedperf_reports.words.rows import merge_sides
+from schedperf_reports.words.states import State
 
 # With base and one new side, a sentence need not say which new side it means.
 MOST_UNNAMED_SIDES = 2
 _NO_COMMON = "no workload was sampled with the same parameters in base and "
 
 
-@report_section("c2c", title="Bouncing cache lines", chapter="memory", order=20, is_analysis=True)
+def _state(comparison: Comparison) -> State | None:
+    data = data_of(comparison.sections, C2c)
+    if data is None:
+        return None
+    points = [point for compared in data.comparisons for point in compared.points]
+    lines = [line for point in points for line in point.lines]
+    changed = sum(line.is_changed for line in lines)
+    return State(changed=changed, total=len(lines), noun="contended line")
+
+
+@report_section(
+    "c2c",
+    title="Bouncing cache lines",
+    chapter="memory",
+    order=20,
+    is_analysis=True,
+    state=_state,
+)
 def c2c(comparison: Comparison) -> Iterator[Block]:
     """Yield the sample counts and the contended lines of each point."""
     data = data_of(comparison.sections, C2c)

@@ -28,7 +28,7 @@ from schedperf.evidence.layout.record import (
     LayoutShift,
     LayoutUnit,
 )
-from schedperf.model.comparison import Comparison
+from schedperf.model.comparison import Comparison, data_of
 from schedperf_reports.blocks import (
     Block,
     Cell,
@@ -47,6 +47,7 @@ from schedperf_reports.evidence.layout._text_drawing import call_unit, list_name
 from schedperf_reports.graphics.cache_lines import CacheLines
 from schedperf_reports.sections import record_of, report_section
 from schedperf_reports.words.rows import count_of, merge_sides
+from schedperf_reports.words.states import State
 
 __all__ = ["describe_layout", "describe_maps", "layout"]
 
@@ -97,7 +98,26 @@ _ALARM_COLUMNS = (
 _UNKNOWN = "unknown"
 
 
-@report_section("layout", title="Cache lines", chapter="memory", order=10, is_analysis=True)
+def _state(comparison: Comparison) -> State | None:
+    record = data_of(comparison.sections, Layout)
+    if record is None or not record.comparisons:
+        return None
+    counts = [compared.counts for compared in record.comparisons]
+    total = sum(each.units for each in counts)
+    unchanged = sum(each.unchanged_units for each in counts)
+    alarms = sum(each.alarms for each in counts)
+    note = count_of(alarms, "alarm") if alarms else ""
+    return State(changed=total - unchanged, total=total, noun="unit", note=note)
+
+
+@report_section(
+    "layout",
+    title="Cache lines",
+    chapter="memory",
+    order=10,
+    is_analysis=True,
+    state=_state,
+)
 def layout(comparison: Comparison) -> Iterator[Block]:
     """Yield alarms, drawings, advice and counts."""
     record = record_of(comparison, Layout)

@@ -12,7 +12,7 @@ from schedperf.evidence.placement.record import (
     PlacementSide,
     TimersRow,
 )
-from schedperf.model.comparison import Comparison
+from schedperf.model.comparison import Comparison, data_of
 from schedperf.model.units import scale_for
 from schedperf_reports.blocks import (
     REFERENCE_PRIORITY,
@@ -41,6 +41,7 @@ from schedperf_reports.rates.cells import (
     per_cell,
     runs_cell,
     say_runs_once,
+    state_of,
     tone_of,
     zeros_table,
 )
@@ -49,6 +50,7 @@ from schedperf_reports.rates.histograms import mirror_of
 from schedperf_reports.rates.tables import name_point, notes_below, state_changes, titled
 from schedperf_reports.sections import record_of, report_section
 from schedperf_reports.words.rows import count_of, merge_sides
+from schedperf_reports.words.states import State
 from schedperf_reports.words.units import MISSING, format_number, format_share
 
 # Further notes and refusals repeat the first ones.
@@ -111,8 +113,18 @@ _MEANING = Column(title="meaning", priority=1)
 _ALONE = (*_COUNT, _VALUE, _MEANING)
 
 
+def _state(comparison: Comparison) -> State | None:
+    data = data_of(comparison.sections, Placement)
+    return None if data is None else state_of(_told_once(data.rows), lambda row: row.name)
+
+
 @report_section(
-    "placement", title="Task placement", chapter="scheduler", order=20, is_analysis=True
+    "placement",
+    title="Task placement",
+    chapter="scheduler",
+    order=20,
+    is_analysis=True,
+    state=_state,
 )
 def placement(comparison: Comparison) -> Iterator[Block]:
     """Show significant changes, the whole machine, all rows (page), and what was not measured."""

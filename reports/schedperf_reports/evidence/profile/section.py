@@ -25,6 +25,7 @@ from schedperf_reports.evidence.profile._tables import (
 from schedperf_reports.graphics.flames import Flames, caption_of, describe_flames
 from schedperf_reports.sections import record_of, report_section
 from schedperf_reports.words.rows import count_of, merge_sides
+from schedperf_reports.words.states import State
 
 # With base and one new side, a sentence need not say which new side it means.
 MOST_UNNAMED_SIDES = 2
@@ -42,8 +43,29 @@ _BY_NODE = (
 _BASIS = "samples"
 
 
+def _state(comparison: Comparison) -> State | None:
+    data = data_of(comparison.sections, Profile)
+    if data is None:
+        return None
+    events = [event for compared in data.comparisons for event in compared.events]
+    rows = [row for event in events for point in event.points for row in point.rows]
+    is_tested = any(row.share.q is not None for row in rows)
+    return State(
+        changed=sum(bool(row.changed) for row in rows) if is_tested else None,
+        total=len(rows),
+        noun="function",
+        note="" if all(event.sees_kernel for event in events) else "not with interrupts off",
+    )
+
+
 @report_section(
-    "profile", title="Hot symbols", chapter="profile", order=10, is_analysis=True, mail_rows=8
+    "profile",
+    title="Hot symbols",
+    chapter="profile",
+    order=10,
+    is_analysis=True,
+    mail_rows=8,
+    state=_state,
 )
 def profile(comparison: Comparison) -> Iterator[Block]:
     """Yield what was sampled, the flame graph, then the tables of each point."""

@@ -132,7 +132,7 @@ class Tables(Visit):
         return self.page.locator("main").get_by_role("button", name=name, exact=True).first
 
     def search(self, words: str) -> None:
-        self.page.get_by_role("searchbox").first.fill(words)
+        self.page.locator("main").get_by_role("searchbox").first.fill(words)
 
     def names(self) -> list[str]:
         """Return the names of the first table's rows that are seen, in their order."""

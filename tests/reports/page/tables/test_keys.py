@@ -124,7 +124,7 @@ def test_the_address_restores_all(visit_tables: Visit, results: Table) -> None:
     opened = visit_tables(results, address="#?t.benchmarks-0=s1.a.o6.x1.q-groups%3D2")
     assert opened.names() == ["=SUM(A1)", "groups=4", "groups=10", "pipe"]
     assert opened.page.get_by_text("all runs").is_visible()
-    assert opened.page.get_by_role("searchbox").first.input_value() == "-groups=2"
+    assert opened.page.locator("main").get_by_role("searchbox").first.input_value() == "-groups=2"
     assert opened.ask("document.querySelectorAll('thead th')[1].ariaSort") == "ascending"
     opened.ask("location.hash = '#?t.benchmarks-0=q%22pipe%22'")
     opened.wait_for("document.querySelector('.table-tools output').textContent === '1 of 6 rows'")
@@ -188,7 +188,7 @@ def test_a_folded_table_has_its_tools_inside(
 ) -> None:
     table = dataclasses.replace(plain(9), caption="109 fields", limit=0)
     opened = visit_tables(table)
-    assert not opened.page.get_by_role("searchbox").is_visible()
+    assert not opened.page.locator("main").get_by_role("searchbox").is_visible()
     opened.page.get_by_text("109 fields").first.click()
     opened.search("r7")
     assert opened.names() == ["r7"]

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The drawings of the first screen: the runs of each side in their unit, and the changes.
+
+Everything is placed in per cent of the width, so that text keeps its size in a narrow window.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from schedperf.model.comparison import Better, Row
+from schedperf.model.units import Scale, format_number
+from schedperf_reports.blocks import Tone
+from schedperf_reports.graphics.intervals import Bar, IntervalLine, Intervals, Tick
+from schedperf_reports.page.first_screen.sentence import name_result
+from schedperf_reports.results.run_figures import RowRuns, scale_of, sides_of
+from schedperf_reports.words.rows import common_direction, count_of, side_place
+from schedperf_reports.words.units import format_interval, is_wide
+
+# Results with a line of their own; "12 more" stands below them.
+MOST_LINES = 6
+# Dots nearer than this, in per cent of the width, stand above each other.
+DOT_WIDTH = 1.7
+MOST_LEVELS = 4
+# Room left and right of the outermost runs, as a share of their range.
+ROOM = 0.06
+MOST_TICKS = 4
+# Per cent of the width between the ticks of one change, and of several, which have less room.
+SINGLE_GAP = 14.0
+SEVERAL_GAP = 24.0
+# Of runs that are all equal, the range is this share of their value.
+LEAST_RANGE = 0.02
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Dot:
+    """One run.
+
+    :param left: in per cent of the width
+    :param level: above how many others it stands
+    """
+
+    left: float
+    level: int
+    title: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Strip:
+    """The runs of one side.
+
+    :param place: its colour and shape
+    :param mean: where the mean that is compared is, in per cent of the width; None without one
+    """
+
+    label: str
+    place: int
+    dots: tuple[Dot, ...]
+    mean: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Strips:
+    """The runs of all sides of one result, over one axis.
+
+    :param words: what is drawn, for those who do not see it
+    """
+
+    strips: tuple[Strip, ...]
+    ticks: tuple[tuple[float, str], ...]
+    words: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChangeLine:
+    """The change of one result.
+
+    :param number: the change, or of an inconclusive result its interval, as the rest is noise
+    :param strips: its runs, small; None where they are drawn large
+    """
+
+    name: str
+    change: str
+    interval: str
+    number: str
+    tone: Tone
+    point: float | None
+    bar: Bar | None
+    band: Bar | None
+    strips: Strips | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Changes:
+    """The changes of the worst results over one axis.
+
+    :param directions: what its left and right end mean; "" where results differ
+    :param margin: the equivalence margin in words
+    :param more: results that are not drawn
+    """
+
+    lines: tuple[ChangeLine, ...]
+    ticks: tuple[Tick, ...]
+    directions: tuple[str, str]
+    margin: str
+    more: int
+    words: str
+
+
+def draw_strips(row: Row, labels: Sequence[str]) -> Strips | None:
+    """Return the runs of a result; None where none are recorded.
+
+    :param labels: of base and of the new side
+    """
+    sides = sides_of(row)
+    values = [run.value for side in sides for run in side.runs]
+    if not values:
+        return None
+    scale = scale_of(row)
+    low, high = min(values), max(values)
+    room = ROOM * (high - low) or LEAST_RANGE * abs(high) or 1.0
+    axis = (low - room, high + room)
+    names = dict(zip(("base", row.side), labels, strict=True))
+    means = {"base": row.base, row.side: row.new}
+    strips = tuple(_strip(side, names[side.name], means[side.name], axis, scale) for side in sides)
+    counted = ", ".join(
+        f"{names[side.name]} {count_of(len(side.runs), 'run')} from "
+        f"{scale.format(min(run.value for run in side.runs))} to "
+        f"{scale.format(max(run.value for run in side.runs))} {scale.unit}"
+        for side in sides
+    )
+    return Strips(strips=strips, ticks=_ticks(axis, scale), words=f"runs: {counted}")
+
+
+def _place(value: float, axis: tuple[float, float]) -> float:
+    return round(100.0 * (value - axis[0]) / (axis[1] - axis[0]), 2)
+
+
+def _strip(
+    side: RowRuns, label: str, mean: float | None, axis: tuple[float, float], scale: Scale
+) -> Strip:
+    dots: list[Dot] = []
+    ends = [-math.inf] * MOST_LEVELS
+    for value in sorted(run.value for run in side.runs):
+        left = _place(value, axis)
+        free = [level for level, end in enumerate(ends) if left - end >= DOT_WIDTH]
+        level = free[0] if free else ends.index(min(ends))
+        ends[level] = left
+        dots.append(Dot(left=left, level=level, title=f"{scale.format(value)} {scale.unit}"))
+    at = None if mean is None or not axis[0] <= mean <= axis[1] else _place(mean, axis)
+    return Strip(label=label, place=side_place(side.name), dots=tuple(dots), mean=at)
+
+
+def _ticks(axis: tuple[float, float], scale: Scale) -> tuple[tuple[float, str], ...]:
+    low, high = (end / scale.factor for end in axis)
+    rough = (high - low) / MOST_TICKS
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(factor * power for factor in (1.0, 2.0, 5.0, 10.0) if factor * power >= rough)
+    first, last = math.ceil(low / step), math.floor(high / step)
+    values = [number * step for number in range(first, last + 1)]
+    texts = [format_number(value) for value in values]
+    if texts and scale.unit:
+        texts[0] = f"{texts[0]} {scale.unit}"
+    return tuple(
+        (_place(value * scale.factor, axis), text)
+        for value, text in zip(values, texts, strict=True)
+    )
+
+
+def draw_changes(rows: Sequence[Row], labels: Sequence[str]) -> Changes | None:
+    """Return the changes of the first results; None where none has a ratio."""
+    shown = [row for row in rows if row.ratio is not None][:MOST_LINES]
+    if not shown:
+        return None
+    lines = tuple(map(_interval_line, shown))
+    better: Better | None = common_direction(shown)
+    intervals = Intervals(caption="", lines=lines, better=better)
+    axis = intervals.axis
+    several = len(rows) > 1
+    drawn = tuple(
+        ChangeLine(
+            name=line.name,
+            change=line.change,
+            interval=_interval(row),
+            number=_interval(row) if row.verdict == "inconclusive" else line.change,
+            tone=line.tone,
+            point=None if row.ratio is None else axis.place(row.ratio),
+            bar=intervals.bar(axis, line),
+            band=intervals.band(axis, line),
+            strips=draw_strips(row, labels) if several else None,
+        )
+        for row, line in zip(shown, lines, strict=True)
+    )
+    margins = sorted({row.margin for row in shown})
+    return Changes(
+        lines=drawn,
+        ticks=_thin(intervals.ticks(axis), SEVERAL_GAP if several else SINGLE_GAP),
+        directions=intervals.directions,
+        margin=" or ".join(f"±{100.0 * margin:g}%" for margin in margins),
+        more=len(rows) - len(shown),
+        words="changes: "
+        + ", ".join(f"{line.name} {line.change} {line.interval}".rstrip() for line in drawn),
+    )
+
+
+def _thin(ticks: Sequence[Tick], gap: float) -> tuple[Tick, ...]:
+    # From no change outwards.
+    kept = [tick for tick in ticks if tick.is_zero]
+    for tick in sorted(ticks, key=lambda tick: abs(tick.place - kept[0].place)):
+        if all(abs(tick.place - other.place) >= gap for other in kept):
+            kept.append(tick)
+    return tuple(sorted(kept, key=lambda tick: tick.place))
+
+
+def _interval(row: Row) -> str:
+    if row.ci_low is None or row.ci_high is None:
+        return ""
+    wide = is_wide(row.ci_low, row.ci_high)
+    return "CI too wide" if wide else format_interval(row.ci_low, row.ci_high)
+
+
+def _interval_line(row: Row) -> IntervalLine:
+    return IntervalLine(
+        name=name_result(row),
+        row=0,
+        anchor="",
+        verdict=row.verdict,
+        ratio=row.ratio,
+        ci_low=row.ci_low,
+        ci_high=row.ci_high,
+        margin=row.margin,
+    )

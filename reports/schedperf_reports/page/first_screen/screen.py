@@ -1,0 +1,359 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The first screen as one drawing, made from the record."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from schedperf.model.comparison import Comparison, Row, SideSummary, Verdict
+from schedperf.model.host import read_host
+from schedperf.model.verdict import say_smallest
+from schedperf_reports.blocks import Graphic, Tone
+from schedperf_reports.page.first_screen.drawings import (
+    Changes,
+    Strips,
+    draw_changes,
+    draw_strips,
+)
+from schedperf_reports.page.first_screen.labels import describe_difference, name_sides
+from schedperf_reports.page.first_screen.sentence import (
+    deciding_rows,
+    name_result,
+    write_sentence,
+)
+from schedperf_reports.page.first_screen.why import Why, clause_of, explain
+from schedperf_reports.results.run_figures import scale_of
+from schedperf_reports.results.tails import find_distributions
+from schedperf_reports.sections import CHAPTERS, ReportSection, all_report_sections
+from schedperf_reports.verdict.comparable import describe_machines
+from schedperf_reports.words.rows import (
+    VERDICT_TONES,
+    count_of,
+    count_units,
+    has_changed,
+    has_same_data,
+    is_of_this_boot,
+    name_rows,
+    side_place,
+)
+from schedperf_reports.words.sentences import deciding_side, judge_sides
+from schedperf_reports.words.states import State
+from schedperf_reports.words.units import format_change, format_interval, format_share, is_wide
+
+# Beyond this, in per cent, it only says that there are too few runs.
+LARGEST_MDE = 10.0
+# Chapters with a cell at the bottom of the screen.
+GLANCED = ("benchmarks", "latency", "scheduler", "profile", "memory", "environment")
+# Commands of a workload, and letters of it, that one line has.
+LONGEST_WORKLOAD = 60
+# Results of a verdict in few words.
+RESULTS: Mapping[Verdict, str] = {
+    "regression": "worse",
+    "improvement": "better",
+    "no-change": "unchanged",
+    "inconclusive": "inconclusive",
+    "invalid": "invalid",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Value:
+    """The value of one side, with its colour and shape."""
+
+    text: str
+    place: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Glance:
+    """One cell: what a chapter has found, and where it begins."""
+
+    title: str
+    text: str
+    note: str
+    tone: Tone
+    href: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Next:
+    """The first step: what to do and its first command; "" where it has none."""
+
+    what: str
+    command: str
+    more: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FirstScreen(Graphic):
+    """What a reader needs first; the caption is the large sentence.
+
+    :param word: the verdict
+    :param conditions: what belongs to the verdict itself
+    :param sides: the verdicts of other sides, where there are several
+    :param values: absolute values of base and new; empty with several results
+    :param basis: interval and n
+    :param facts: what ran and differs, the machine, kernels and date
+    :param comparable: whether the sides are comparable; None: unknown
+    :param limits: the smallest detectable change, and whether this is an A/A comparison
+    :param unseen: what was not measured; "" for nothing
+    """
+
+    word: Verdict
+    tone: Tone
+    conditions: str
+    sides: tuple[str, ...]
+    values: tuple[Value, ...]
+    basis: str
+    facts: tuple[tuple[str, ...], ...]
+    comparable: bool | None
+    limits: str
+    strips: Strips | None
+    changes: Changes | None
+    why: Why
+    unseen: str
+    next: Next | None
+    cells: tuple[Glance, ...]
+
+    def cited(self) -> tuple[str, ...]:
+        """Return the evidence of the reasons."""
+        return tuple(reason.evidence for reason in self.why.reasons)
+
+    @property
+    def comparable_words(self) -> str:
+        """Whether the sides are comparable, in words."""
+        if self.comparable is None:
+            return "comparability unknown"
+        return (
+            "✓\N{NO-BREAK SPACE}comparable"
+            if self.comparable
+            else "✗\N{NO-BREAK SPACE}not comparable"
+        )
+
+
+def draw_first_screen(comparison: Comparison, sections: Sequence[ReportSection]) -> FirstScreen:
+    """Return the first screen of a report with these sections."""
+    rows = deciding_rows(comparison)
+    states = dict(_states(comparison, sections))
+    labels = _labels_of(comparison, rows)
+    single = rows[0] if len(rows) == 1 else None
+    # Of several results the sentence names the one that changed most.
+    told = rows[0] if rows and has_changed(comparison) else single
+    return FirstScreen(
+        caption=write_sentence(comparison, rows),
+        word=comparison.overall.verdict,
+        tone=VERDICT_TONES[comparison.overall.verdict],
+        conditions=", ".join(_conditions(comparison)),
+        sides=tuple(_other_sides(comparison)),
+        values=tuple(_values(told)) if told else (),
+        basis=_basis(told or rows[0], has_interval=told is not None) if rows else "",
+        facts=tuple(filter(None, _facts(comparison, rows))) or ((),),
+        comparable=_is_comparable(comparison),
+        limits="; ".join(_limits(comparison, rows)),
+        strips=draw_strips(single, labels) if single else None,
+        changes=draw_changes(rows, labels),
+        why=explain(comparison, states),
+        unseen=_unseen(comparison),
+        next=_next(comparison),
+        cells=tuple(_cells(comparison, sections, states)),
+    )
+
+
+def _states(
+    comparison: Comparison, sections: Sequence[ReportSection]
+) -> Iterator[tuple[str, State]]:
+    for section in sections:
+        state = section.state(comparison) if section.state else None
+        if state is not None:
+            yield section.name, state
+
+
+def _labels_of(comparison: Comparison, rows: Sequence[Row]) -> tuple[str, str]:
+    labels = dict(
+        zip((side.name for side in comparison.sides), name_sides(comparison), strict=True)
+    )
+    first = comparison.sides[0].name
+    new = rows[0].side if rows else comparison.sides[1].name
+    return labels[first], labels[new]
+
+
+def _conditions(comparison: Comparison) -> Iterator[str]:
+    if any(side.is_mixed for side in judge_sides(comparison)):
+        yield "mixed"
+    if has_same_data(comparison):
+        yield "same data"
+    elif is_of_this_boot(comparison):
+        yield "one boot per side"
+
+
+def _other_sides(comparison: Comparison) -> Iterator[str]:
+    sides = judge_sides(comparison)
+    deciding = deciding_side(comparison)
+    if len(sides) > 1:
+        for side in sides:
+            mark = " (decides)" if deciding is not None and side.side == deciding.side else ""
+            yield f"{side.label}: {RESULTS[side.verdict]}{mark}"
+
+
+def _values(row: Row) -> Iterator[Value]:
+    scale = scale_of(row)
+    for name, value in (("base", row.base), (row.side, row.new)):
+        text = f"{scale.format(value)} {scale.unit}".rstrip()
+        yield Value(text=text, place=side_place(name))
+
+
+def _basis(row: Row, *, has_interval: bool) -> str:
+    parts = []
+    if has_interval and row.ci_low is not None:
+        wide = is_wide(row.ci_low, row.ci_high)
+        ends = "too wide" if wide else format_interval(row.ci_low, row.ci_high)
+        ends = ends.replace(" ", "\N{NO-BREAK SPACE}")
+        parts.append(f"95% CI {ends}")
+    parts.append(f"n\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{count_units(row)}")
+    return ", ".join(parts)
+
+
+def _facts(comparison: Comparison, rows: Sequence[Row]) -> Iterator[tuple[str, ...]]:
+    names = list(dict.fromkeys(row.workload for row in rows if row.workload))
+    ran = names[0] if names else ""
+    if len(ran) > LONGEST_WORKLOAD:
+        ran = f"{ran[:LONGEST_WORKLOAD]}…"
+    more = f", {len(names) - 1} more" if len(names) > 1 else ""
+    yield tuple(filter(None, (f"{ran}{more}", describe_difference(comparison))))
+    yield tuple(filter(None, (*_machine(comparison.sides), _date(comparison.sides))))
+
+
+def _machine(sides: Sequence[SideSummary]) -> Iterator[str]:
+    described = describe_machines(sides).partition(";")[0].removesuffix(" on all sides")
+    yield described
+    releases = [read_host(side.host).kernel.release for side in sides]
+    # What differs has been said.
+    if releases[0] and len(set(releases)) == 1:
+        yield f"Linux {releases[0]}"
+
+
+def _date(sides: Sequence[SideSummary]) -> str:
+    days = sorted({side.created[:10] for side in sides if side.created})
+    return " to ".join(dict.fromkeys((days[0], days[-1]))) if days else ""
+
+
+def _is_comparable(comparison: Comparison) -> bool | None:
+    comparability = comparison.comparability
+    if not comparability.compared and comparability.comparable:
+        return None
+    return comparability.comparable
+
+
+def _limits(comparison: Comparison, rows: Sequence[Row]) -> Iterator[str]:
+    changes = [row.mde for row in rows if row.mde is not None]
+    if changes and max(changes) <= LARGEST_MDE:
+        yield say_smallest(format_share(max(changes)))
+    elif changes:
+        yield "too few runs to detect any change"
+    differences = comparison.comparability.differences
+    if comparison.comparability.compared and not any(
+        difference.severity == "treatment" for difference in differences
+    ):
+        yield "A/A comparison: no intended difference"
+
+
+def _unseen(comparison: Comparison) -> str:
+    absent = [section.title for section in all_report_sections() if _is_absent(comparison, section)]
+    claims = [each.claim for each in comparison.findings if each.bearing == "unseen"]
+    parts = [", ".join(absent)] if absent else []
+    return "; ".join((*parts, *dict.fromkeys(map(clause_of, claims))))
+
+
+def _is_absent(comparison: Comparison, section: ReportSection) -> bool:
+    outcome = comparison.sections.get(section.name)
+    return section.is_analysis and outcome is not None and outcome.status == "absent"
+
+
+def _next(comparison: Comparison) -> Next | None:
+    if not comparison.next_steps:
+        return None
+    first, *others = comparison.next_steps
+    what = f"{first.what[:1].upper()}{first.what[1:]}"
+    return Next(what=what, command=first.commands[0] if first.commands else "", more=len(others))
+
+
+def _cells(
+    comparison: Comparison, sections: Sequence[ReportSection], states: Mapping[str, State]
+) -> Iterator[Glance]:
+    for chapter in GLANCED:
+        mine = [section for section in sections if section.chapter == chapter]
+        if mine:
+            text, note, tone = _glance(comparison, chapter, mine, states)
+            title = CHAPTERS[chapter].partition(" and ")[0]
+            yield Glance(title=title, text=text, note=note, tone=tone, href=mine[0].name)
+
+
+def _glance(
+    comparison: Comparison,
+    chapter: str,
+    sections: Sequence[ReportSection],
+    states: Mapping[str, State],
+) -> tuple[str, str, Tone]:
+    if chapter == "benchmarks":
+        return _results(comparison)
+    if chapter == "environment":
+        return _differences(comparison)
+    if chapter == "latency":
+        names = name_rows(comparison.rows)
+        lines = [(names[index], row) for index, row in enumerate(comparison.rows)]
+        number = len(find_distributions(lines))
+        return (count_of(number, "distribution"), "", "plain") if number else _NOT_MEASURED
+    mine = [states[section.name] for section in sections if section.name in states]
+    if not mine:
+        return "not recorded", "", "muted"
+    return _merge(mine)
+
+
+_NOT_MEASURED: tuple[str, str, Tone] = ("not measured", "", "muted")
+
+
+def _merge(states: Sequence[State]) -> tuple[str, str, Tone]:
+    known = [state.changed for state in states if state.changed is not None]
+    total = sum(state.total for state in states)
+    note = ", ".join(filter(None, (state.note for state in states)))
+    if not known:
+        return "significance unknown", note, "plain"
+    tone: Tone = "bad" if sum(known) else "plain"
+    return f"{sum(known)} of {total} changed", note, tone
+
+
+def _results(comparison: Comparison) -> tuple[str, str, Tone]:
+    rows = [row for row in comparison.rows if row.family == "primary"] or list(comparison.rows)
+    if not rows:
+        return _NOT_MEASURED
+    counts = Counter(row.verdict for row in rows)
+    first = next(verdict for verdict in RESULTS if counts[verdict])
+    return f"{counts[first]} of {len(rows)} {RESULTS[first]}", "", VERDICT_TONES[first]
+
+
+def _differences(comparison: Comparison) -> tuple[str, str, Tone]:
+    comparability = comparison.comparability
+    if not comparability.compared:
+        return "not recorded", "", "muted"
+    paths = {each.path for each in comparability.differences if each.severity != "ignored"}
+    blocking = {each.path for each in comparability.differences if each.severity == "blocking"}
+    note = f"{len(blocking)} blocking" if blocking else ""
+    return f"{len(paths)} of {comparability.compared} differ", note, "bad" if blocking else "plain"
+
+
+def title_of(comparison: Comparison) -> str:
+    """Return what a browser's tab shows: ``hackbench +21.8% · cgroup depth 0 → 8 · 6.18.44``."""
+    rows = deciding_rows(comparison)
+    verdict = comparison.overall.verdict
+    parts: list[str] = [verdict]
+    if rows and has_changed(comparison):
+        parts = [f"{name_result(rows[0])} {format_change(rows[0].ratio)}"]
+    elif rows:
+        parts = [f"{name_result(rows[0])} {RESULTS[verdict]}"]
+    labels = name_sides(comparison)
+    difference = describe_difference(comparison)
+    parts.append(difference or f"{', '.join(labels[1:])} vs {labels[0]}")
+    releases = {read_host(side.host).kernel.release for side in comparison.sides}
+    if len(releases) == 1:
+        parts += filter(None, releases)
+    return " · ".join(parts)

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The one large sentence: ``hackbench is 21.8% slower``; why there is no verdict."""
+
+import re
+
+from schedperf.model.comparison import Comparison, Row
+from schedperf.model.units import percent
+from schedperf_reports.words.remarks import advise
+from schedperf_reports.words.rows import count_of, has_same_data, size_of_change
+from schedperf_reports.words.sentences import deciding_side, describe_verdict
+from schedperf_reports.words.units import format_share
+
+# A longer command is not a name; its metric is.
+LONGEST_NAME = 28
+_ASIDE = re.compile(r" \((?:[^()]|\([^()]*\)){1,300}\)")
+
+
+def name_result(row: Row) -> str:
+    """Return what a result is called in a sentence: ``hackbench``, ``hackbench -g 16``."""
+    words: list[str] = []
+    for word in row.workload.split():
+        if word.startswith("-"):
+            break
+        words.append(word if words else word.rpartition("/")[2])
+    name = " ".join(words)
+    if not name or len(name) > LONGEST_NAME or not _is_its_time(row):
+        name = row.metric
+    return f"{name} at {row.point}" if row.point else name
+
+
+def _is_its_time(row: Row) -> bool:
+    return row.unit == "s" and row.better == "lower" and row.metric.endswith(" time")
+
+
+def describe_change(row: Row) -> str:
+    """Return a changed result as a sentence: ``hackbench is 21.8% slower``."""
+    name = name_result(row)
+    if row.ratio is None:
+        return f"{name} is {'worse' if row.verdict == 'regression' else 'better'}"
+    size = format_share(abs(row.ratio - 1.0))
+    if _is_its_time(row):
+        return f"{name} is {size} slower" if row.ratio > 1.0 else f"{name} takes {size} less time"
+    return f"{name} is {size} {'higher' if row.ratio > 1.0 else 'lower'}"
+
+
+def deciding_rows(comparison: Comparison) -> list[Row]:
+    """Return the primary rows of the side that decides the verdict; without any, all of its rows.
+
+    The worst are first: what has the verdict, the largest change first.
+    """
+    side = deciding_side(comparison)
+    name = comparison.sides[1].name if side is None else side.side
+    # What repeats the measurement of another row would be drawn twice.
+    mine = [row for row in comparison.rows if row.side == name and row.same_as is None]
+    rows = [row for row in mine if row.family == "primary"] or mine
+    verdict = comparison.overall.verdict
+    opposite = {"regression": "improvement", "improvement": "regression"}.get(verdict)
+    ranks = {verdict: 0, opposite: 1}
+    return sorted(rows, key=lambda row: (ranks.get(row.verdict, 2), -size_of_change(row)))
+
+
+def write_sentence(comparison: Comparison, rows: list[Row]) -> str:
+    """Return the sentence.
+
+    :param rows: as :func:`deciding_rows` returns them
+    """
+    verdict = comparison.overall.verdict
+    if verdict == "invalid":
+        return f"Not comparable: {_plain(comparison.overall.reason_short)}"
+    if verdict == "inconclusive":
+        return f"No verdict: {_why_open(comparison, rows)}"
+    if verdict == "no-change":
+        return _unchanged(comparison, rows)
+    changed = [row for row in rows if row.verdict == verdict]
+    if not changed:
+        return describe_verdict(comparison)
+    if len(rows) == 1:
+        return describe_change(rows[0])
+    word = "worse" if verdict == "regression" else "better"
+    return f"{len(changed)} of {len(rows)} results {word}: {describe_change(changed[0])}"
+
+
+def _unchanged(comparison: Comparison, rows: list[Row]) -> str:
+    if has_same_data(comparison):
+        return "The sides contain the same data"
+    within = " or ".join(sorted({f"±{percent(row.margin)}" for row in rows}))
+    if len(rows) == 1:
+        return f"{name_result(rows[0])} is unchanged, within {within}"
+    return f"None of {count_of(len(rows), 'result')} changed, all within {within}"
+
+
+def _why_open(comparison: Comparison, rows: list[Row]) -> str:
+    open_rows = [row for row in rows if row.verdict == "inconclusive"]
+    if not open_rows:
+        return _plain(comparison.overall.reason_short)
+    reason = _plain(open_rows[0].reason_short)
+    advice = advise(open_rows[0])
+    return f"{reason}; {advice.partition(';')[0]}" if advice else reason
+
+
+def _plain(text: str) -> str:
+    return _ASIDE.sub("", text)

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Why the result changed: the first findings as one clause each, with their bar and interval.
+
+A finding that only divides the result differently (CPU time per operation) is no reason for it.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from schedperf.evidence.system.record import CPU_TIME, SystemCounters
+from schedperf.model.comparison import Comparison, Finding, data_of
+from schedperf_reports.words.rows import has_changed
+from schedperf_reports.words.states import Noted, State
+from schedperf_reports.words.units import format_change, format_interval
+
+MOST_REASONS = 3
+LONGEST_CLAUSE = 110
+# Behind the longest bar there is room for its interval.
+ROOM = 1.25
+
+NOT_IDENTIFIED = "The cause is not identified."
+CORRELATED = "Correlated; causation not shown."
+NOTHING_DECIDED = "Effect on the result unknown."
+NO_FINDINGS = "No other change was found."
+
+_ASIDE = re.compile(r" \((?:[^()]|\([^()]*\)){1,300}\)")
+_NUMBER = re.compile(r", [+-][\d.e+]+%$")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reason:
+    """One line below "Why".
+
+    :param detail: how sure it is
+    :param number: its size: "+24.2%"; "" without one
+    :param width: of its bar, in per cent; None without a bar
+    :param low: where its interval begins; None without one. What is farther than the edge ends
+        there
+    :param evidence: what it leads to: "layout#sd_llc_id"
+    """
+
+    text: str
+    detail: str
+    number: str
+    evidence: str
+    is_weak: bool = False
+    width: float | None = None
+    low: float | None = None
+    high: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Why:
+    """The reasons.
+
+    :param lead: what holds for all of them
+    """
+
+    title: str
+    lead: str
+    reasons: tuple[Reason, ...]
+    more: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Sized:
+    # A reason with the numbers of its bar, in its own unit.
+    reason: Reason
+    unit: str
+    value: float | None
+    ci: tuple[float, float] | None
+
+
+def explain(comparison: Comparison, states: Mapping[str, State]) -> Why:
+    """Return the first findings, and what is worth a look if none of them is a reason.
+
+    :param states: of the sections, by name
+    """
+    findings = [each for each in comparison.findings if each.bearing == "reason"]
+    several = len(comparison.sides) > 2  # noqa: PLR2004 # base and one new
+    sized = [_from_finding(each, with_side=several) for each in findings[:MOST_REASONS]]
+    repeats = [_repeats_result(comparison, each) for each in findings[:MOST_REASONS]]
+    changed = has_changed(comparison)
+    is_unknown = changed and all(repeats)
+    if is_unknown:
+        cited = {anchor for each in findings for anchor in each.evidence}
+        looks = _worth_a_look(states, cited)
+        sized += [look for look, _ in zip(looks, range(MOST_REASONS - len(sized)), strict=False)]
+    return Why(
+        title="Why" if changed else "Other changes",
+        lead=_lead(comparison, is_unknown=is_unknown, is_empty=not sized),
+        reasons=tuple(_with_bars(sized)),
+        more=max(0, len(findings) - MOST_REASONS),
+    )
+
+
+def _lead(comparison: Comparison, *, is_unknown: bool, is_empty: bool) -> str:
+    if is_unknown:
+        return NOT_IDENTIFIED
+    if is_empty:
+        return NO_FINDINGS
+    return CORRELATED if has_changed(comparison) else NOTHING_DECIDED
+
+
+def _repeats_result(comparison: Comparison, finding: Finding) -> bool:
+    data = data_of(comparison.sections, SystemCounters)
+    groups = {} if data is None else {row.row: row.group for row in data.rows}
+    section, _, row = finding.evidence[0].partition("#") if finding.evidence else ("", "", "")
+    return section == SystemCounters.section and groups.get(row) in CPU_TIME
+
+
+def _from_finding(finding: Finding, *, with_side: bool) -> _Sized:
+    text = clause_of(finding.claim).replace(" -> ", " → ")
+    number = ""
+    detail = finding.replication
+    if finding.value is not None:
+        number = _write(finding.value, finding.unit)
+        text = _NUMBER.sub("", text)
+    if finding.ci is not None:
+        low, high = (_write(end, finding.unit) for end in finding.ci)
+        detail = f"95% CI [{low}, {high}], {finding.replication}"
+    reason = Reason(
+        text=f"{finding.side}: {text}" if with_side else text,
+        detail=detail,
+        number=number,
+        evidence=finding.evidence[0] if finding.evidence else "findings",
+    )
+    return _Sized(reason=reason, unit=finding.unit, value=finding.value, ci=finding.ci)
+
+
+def clause_of(claim: str) -> str:
+    """Return the first clause of a claim, without asides.
+
+    >>> clause_of("PELT (update_load_avg +0.29 pp) takes 1.4% of the time; more on node 1")
+    'PELT takes 1.4% of the time'
+    """
+    clause = _ASIDE.sub("", claim.partition("; ")[0]).partition(": ")[0]
+    if len(clause) <= LONGEST_CLAUSE:
+        return clause
+    return f"{clause[:LONGEST_CLAUSE].rpartition(' ')[0]} …"
+
+
+def _write(value: float, unit: str) -> str:
+    if unit == "%":
+        return format_change(1.0 + value / 100.0)
+    return f"{value:+.2f} {unit}".rstrip()
+
+
+def _worth_a_look(states: Mapping[str, State], cited: set[str]) -> Iterator[_Sized]:
+    noted = [
+        (section, row)
+        for section, state in states.items()
+        for row in state.noted
+        if f"{section}#{row.anchor}" not in cited
+    ]
+    noted.sort(key=lambda each: (not each[1].is_significant, -abs(each[1].ratio - 1.0)))
+    yield from (_from_row(section, row) for section, row in noted)
+
+
+def _from_row(section: str, row: Noted) -> _Sized:
+    detail = f"95% CI {format_interval(row.ci_low, row.ci_high)}"
+    if not row.is_significant:
+        detail = "not significant after correction"
+    low, high = 100.0 * (row.ci_low - 1.0), 100.0 * (row.ci_high - 1.0)
+    reason = Reason(
+        text=f"Worth a look: {row.name}",
+        detail=detail,
+        number=format_change(row.ratio),
+        evidence=f"{section}#{row.anchor}",
+        is_weak=True,
+    )
+    return _Sized(reason=reason, unit="%", value=100.0 * (row.ratio - 1.0), ci=(low, high))
+
+
+def _with_bars(sized: Sequence[_Sized]) -> Iterator[Reason]:
+    # Bars of one unit have one scale.
+    for each in sized:
+        if each.value is None:
+            yield each.reason
+            continue
+        same = [other for other in sized if other.unit == each.unit]
+        longest = ROOM * max(abs(other.value or 0.0) for other in same)
+        yield _with_bar(each, longest or 1.0)
+
+
+def _with_bar(each: _Sized, longest: float) -> Reason:
+    reason = each.reason
+    low, high = each.ci or (0.0, 0.0)
+    ends = sorted((abs(low), abs(high)))
+    return replace(
+        reason,
+        width=round(100.0 * abs(each.value or 0.0) / longest, 1),
+        low=None if each.ci is None else round(min(100.0, 100.0 * ends[0] / longest), 1),
+        high=round(min(100.0, 100.0 * ends[1] / longest), 1),
+    )

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The first screen of a page: its sentence, labels, drawings, reasons and cells."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from schedperf.model.comparison import Comparison, Difference, NextStep, Row, SideSummary
+from schedperf_reports.page.first_screen.drawings import MOST_LINES, draw_changes, draw_strips
+from schedperf_reports.page.first_screen.labels import describe_difference, name_sides
+from schedperf_reports.page.first_screen.screen import FirstScreen, draw_first_screen, title_of
+from schedperf_reports.page.first_screen.sentence import deciding_rows, describe_change
+from schedperf_reports.page.first_screen.why import NOT_IDENTIFIED, clause_of
+from schedperf_reports.sections import shown_sections
+from tests.reports.comparison_records import overall_of
+
+Make = Callable[..., Comparison]
+MakeRow = Callable[..., Row]
+
+
+def draw(comparison: Comparison) -> FirstScreen:
+    return draw_first_screen(comparison, shown_sections(comparison))
+
+
+def with_differences(comparison: Comparison, *fields: tuple[str, object, object]) -> Comparison:
+    differences = tuple(
+        Difference(path=path, side="new", base=base, new=new, severity="treatment", reason="")
+        for path, base, new in fields
+    )
+    comparability = replace(comparison.comparability, differences=differences)
+    return replace(comparison, comparability=comparability)
+
+
+@pytest.mark.parametrize(
+    ("fields", "labels", "words"),
+    [
+        ((("cgroup.depth", 0, 8),), ("depth 0", "depth 8"), "cgroup depth 0 → 8"),
+        (
+            (("cgroup.path", "/", "/a"), ("kernel.release", "6.1.2-tip", "6.1.2-cluster")),
+            ("tip", "cluster"),
+            "kernel 6.1.2-tip → 6.1.2-cluster",
+        ),
+        ((("kernel.release", "6.1", "6.2"),), ("6.1", "6.2"), "kernel 6.1 → 6.2"),
+        # One is the other with a suffix, and an empty label is none.
+        (
+            (("kernel.release", "6.1-", "6.1-rt"),),
+            ("6.1-", "6.1-rt"),
+            "kernel 6.1- → 6.1-rt",
+        ),
+        ((("setup", "a " * 40, "b " * 40),), ("base", "new"), ""),
+        ((), ("base", "new"), ""),
+    ],
+)
+def test_sides_are_called_by_what_differs(
+    make_comparison: Make,
+    fields: tuple[tuple[str, object, object], ...],
+    labels: tuple[str, str],
+    words: str,
+) -> None:
+    comparison = with_differences(make_comparison(), *fields)
+    assert name_sides(comparison) == labels
+    assert describe_difference(comparison) == words
+
+
+def test_labels_of_the_user_stay(
+    make_comparison: Make, make_side: Callable[..., SideSummary]
+) -> None:
+    sides = (make_side("base", label="v6.18"), make_side("new", label="mine"))
+    comparison = with_differences(make_comparison(sides=sides), ("cgroup.depth", 0, 8))
+    assert name_sides(comparison) == ("v6.18", "mine")
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"ratio": 1.218, "point": ""}, "hackbench is 21.8% slower"),
+        ({"ratio": 0.8, "point": ""}, "hackbench takes 20.0% less time"),
+        ({"ratio": 1.5, "point": "groups=4"}, "hackbench at groups=4 is 50.0% slower"),
+        (
+            {"ratio": 0.9, "point": "", "metric": "throughput", "unit": "1/s", "better": "higher"},
+            "throughput is 10.0% lower",
+        ),
+    ],
+)
+def test_a_change_is_one_sentence(
+    make_row: MakeRow, changes: dict[str, Any], sentence: str
+) -> None:
+    row = replace(make_row(), workload="hackbench -g 4", metric="hackbench time", unit="s")
+    assert describe_change(replace(row, **changes)) == sentence
+
+
+def test_an_inconclusive_report_says_why_and_quotes_no_change(
+    make_comparison: Make, make_row: MakeRow
+) -> None:
+    row = replace(
+        make_row(),
+        verdict="inconclusive",
+        reason_short="timings come from an emulator (QEMU's, not KVM's)",
+        more_runs=None,
+    )
+    overall = overall_of("inconclusive", "emulated", 0)
+    screen = draw(make_comparison(rows=(row,), overall=overall))
+    assert screen.caption == "No verdict: timings come from an emulator"
+    assert screen.changes is not None
+    assert [line.number for line in screen.changes.lines] == ["[+35.0%, +39.5%]"]
+
+
+def test_worst_results_come_first_and_the_rest_is_counted(
+    make_comparison: Make, make_row: MakeRow
+) -> None:
+    ratios = (1.05, 1.4, 1.1, 1.2, 1.3, 1.06, 1.07, 1.08)
+    rows = tuple(make_row(point=f"groups={index}", ratio=r) for index, r in enumerate(ratios))
+    comparison = make_comparison(rows=rows)
+    changes = draw_changes(deciding_rows(comparison), ("base", "new"))
+    assert changes is not None
+    assert len(changes.lines) == MOST_LINES
+    assert [line.change for line in changes.lines][:3] == ["+40.0%", "+30.0%", "+20.0%"]
+    assert changes.more == len(ratios) - MOST_LINES
+    assert all(line.strips is not None for line in changes.lines)
+
+
+def test_runs_are_drawn_in_their_unit_without_covering_each_other(make_row: MakeRow) -> None:
+    row = make_row()
+    equal = tuple(replace(run, value=row.values_base[0].value) for run in row.values_base)
+    strips = draw_strips(replace(row, values_base=equal), ("tip", "mine"))
+    assert strips is not None
+    base, new = strips.strips
+    assert (base.label, new.label) == ("tip", "mine")
+    assert len(base.dots) == len(row.values_base)
+    assert len({(dot.left, dot.level) for dot in base.dots[:4]}) == 4
+    assert all(0.0 < dot.left < 100.0 for strip in strips.strips for dot in strip.dots)
+    assert all(dot.title.endswith("s") for dot in new.dots)
+    assert any(text.endswith("s") for _, text in strips.ticks)
+
+
+def test_a_result_without_runs_has_no_drawing_of_them(make_row: MakeRow) -> None:
+    assert draw_strips(replace(make_row(), values_base=(), values_new=()), ("a", "b")) is None
+
+
+@pytest.mark.parametrize(
+    ("claim", "clause"),
+    [
+        (
+            "PELT (update_load_avg +0.29 pp) takes 1.4% of the time; more on node 1",
+            "PELT takes 1.4% of the time",
+        ),
+        ("no scheduler cost: cpu-clock cannot see it", "no scheduler cost"),
+        ("word " * 60, f"{'word ' * 21}word …"),
+    ],
+)
+def test_a_finding_is_one_clause(claim: str, clause: str) -> None:
+    assert clause_of(claim) == clause
+
+
+def test_cpu_time_per_operation_is_no_reason(compared_example: Callable[[str], Comparison]) -> None:
+    screen = draw(compared_example("deep-cgroup"))
+    assert screen.why.lead == NOT_IDENTIFIED
+    first, *others = screen.why.reasons
+    assert (first.text, first.number) == ("system time per message 0.9524 us → 1.183 us", "+24.2%")
+    # Other counts of CPU time say the same once more.
+    assert [one.text for one in others] == [
+        "Worth a look: sched:sched_migrate_task",
+        "Worth a look: cpu-migrations",
+    ]
+    assert all(one.is_weak for one in others)
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("deep-cgroup", "hackbench +21.8% · cgroup depth 0 → 8 · 6.18.44-fc-v595"),
+        ("deep-cgroup-arm64", "hackbench inconclusive · cgroup depth 0 → 8 · 6.1.192-tip"),
+    ],
+)
+def test_the_title_names_result_difference_and_kernel(
+    name: str, title: str, compared_example: Callable[[str], Comparison]
+) -> None:
+    assert title_of(compared_example(name)) == title
+
+
+def test_the_first_screen_of_an_example_answers_each_question(
+    compared_example: Callable[[str], Comparison],
+) -> None:
+    screen = draw(compared_example("deep-cgroup"))
+    assert screen.caption == "hackbench is 21.8% slower"
+    assert [value.text for value in screen.values] == ["1.737 s", "2.117 s"]
+    basis = screen.basis.replace("\N{NO-BREAK SPACE}", " ")
+    assert basis == "95% CI [+16.1%, +27.9%], n = 8 pairs"
+    assert screen.conditions == "one boot per side"
+    assert screen.facts == (
+        ("hackbench -p -l 4000 -g 2", "cgroup depth 0 → 8"),
+        ("AMD EPYC, 2 CPUs, 1 node", "Linux 6.18.44-fc-v595", "2026-11-21"),
+    )
+    assert screen.comparable is True
+    assert screen.limits == "smallest detectable change 6.9% (80% power)"
+    assert "PELT updates" in screen.unseen
+    assert {cell.title: cell.text for cell in screen.cells} == {
+        "Benchmarks": "1 of 1 worse",
+        "Latency": "not measured",
+        "Scheduler": "3 of 41 changed",
+        "Profile": "0 of 45 changed",
+        "Memory": "0 of 28 changed",
+        "Environment": "3 of 120 differ",
+    }
+
+
+def test_the_next_step_is_one_command(make_comparison: Make) -> None:
+    steps = tuple(
+        NextStep(id=name, what=f"try {name}", why="", commands=(f"run {name}", "compare"))
+        for name in ("this", "that", "more")
+    )
+    step = draw(make_comparison(next_steps=steps)).next
+    assert step is not None
+    assert (step.what, step.command, step.more) == ("Try this", "run this", 2)
+    assert draw(make_comparison(next_steps=())).next is None
