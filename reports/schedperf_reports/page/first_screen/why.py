@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Why the result changed: the first findings as one clause each, with their bar and interval.
 
-A finding that only divides the result differently (CPU time per operation) is no reason for it.
+A finding that only divides the result differently (CPU time per operation) does not explain it.
 """
 
 import re
