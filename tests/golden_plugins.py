@@ -40,9 +40,8 @@ def use_golden_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
         plugins = {name: plugin for name, plugin in registry.all().items() if name in held[kind]}
         monkeypatch.setattr(registry, "_plugins", plugins)
     # Names of formats are those of modules, which are not imported for it.
-    monkeypatch.setattr(
-        "schedperf.commands.compare.format_names", lambda: sorted(held["output formats"])
-    )
+    names = sorted(held["output formats"])
+    monkeypatch.setattr(schedperf_reports.formats, "format_names", lambda: names)
 
 
 def check_golden_plugins() -> None:

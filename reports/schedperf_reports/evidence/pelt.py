@@ -356,8 +356,8 @@ def _shares_table(rows: Sequence[PeltRow], caption: str) -> Table:
 
 def _kind(row: PeltRow) -> str:
     if row.context:
-        return "per-context call counts"
-    return f"call {'counts' if row.what == 'calls' else 'durations'}"
+        return "per-context rows"
+    return f"{'call' if row.what == 'calls' else 'duration'} rows"
 
 
 def _table(
