@@ -40,8 +40,8 @@ from schedperf_reports.words.sentences import deciding_side, judge_sides
 from schedperf_reports.words.states import State
 from schedperf_reports.words.units import format_change, format_interval, format_share, is_wide
 
-# Beyond this, in per cent, it only says that there are too few runs.
-LARGEST_MDE = 10.0
+# A larger smallest detectable change, as a share, only says that there are too few runs.
+LARGEST_MDE = 1.0
 # Chapters with a cell at the bottom of the screen.
 GLANCED = ("benchmarks", "latency", "scheduler", "profile", "memory", "environment")
 # Commands of a workload, and letters of it, that one line has.
@@ -249,7 +249,7 @@ def _limits(comparison: Comparison, rows: Sequence[Row]) -> Iterator[str]:
     if changes and max(changes) <= LARGEST_MDE:
         yield say_smallest(format_share(max(changes)))
     elif changes:
-        yield "too few runs to detect any change"
+        yield "too few runs to detect changes below 100%"
     differences = comparison.comparability.differences
     if comparison.comparability.compared and not any(
         difference.severity == "treatment" for difference in differences
