@@ -168,8 +168,8 @@ def _load_text(path: Path) -> Memory:
     text = content.decode(errors="replace")
     if not is_c2c_text(text):
         raise InputError(
-            f"{path}: text without cache lines (expected a bundle, perf.data with memory "
-            "samples, or the whole output of `perf c2c report --stdio`)"
+            f"{path}: unknown format (expected a bundle, perf.data with memory "
+            "samples, or the complete output of `perf c2c report --stdio`)"
         )
     profile = profile_of_text(parse_c2c_text(text, str(path)))
     samples = MemorySamples(profile=profile, store_period=None, boot=str(path), kernel=str(path))

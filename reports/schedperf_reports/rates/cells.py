@@ -87,7 +87,7 @@ RUNS_COLUMN = Column(
     explains="number of independent values, base+new: runs, boots or interleaved pairs",
 )
 ZERO = "the ratio is undefined, because at least one run or boot has the value 0"
-WIDE = f"wider than {WIDEST_INTERVAL:g}-fold (record more runs or boots)"
+WIDE = f"the ends differ by more than a factor of {WIDEST_INTERVAL:g} (record more runs or boots)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +210,7 @@ def explain_gaps(rows: Iterable[RateRow]) -> Iterator[Text]:
     if any(row.ratio is None for row in compared):
         yield Text(text=f"change not available: {ZERO}", tone="muted")
     if any(map(is_wide_row, compared)):
-        yield Text(text=f"too wide: the CI is {WIDE}", tone="muted")
+        yield Text(text=f"CI too wide: {WIDE}", tone="muted")
 
 
 def compared_cells(shown: Shown[RateRow], texts: tuple[str, str] | None = None) -> tuple[Cell, ...]:

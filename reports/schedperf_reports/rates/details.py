@@ -99,7 +99,7 @@ def _gaps_of(row: RateRow) -> Iterator[Text]:
             tone="muted",
         )
     elif is_wide_row(row):
-        yield Text(text=f"CI not shown: it is {WIDE}", tone="muted")
+        yield Text(text=f"CI not shown: {WIDE}", tone="muted")
 
 
 def _say_twins(twins: Sequence[Shown[RateRow]]) -> str:

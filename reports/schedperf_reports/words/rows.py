@@ -225,7 +225,7 @@ def describe_change(row: Row) -> str:
         return f"{format_change(row.ratio)} {basis}"
     interval = format_interval(row.ci_low, row.ci_high)
     if is_wide(row.ci_low, row.ci_high):
-        interval = f"(95% CI wider than {WIDEST_INTERVAL:g}-fold)"
+        interval = f"(95% CI too wide: factor of more than {WIDEST_INTERVAL:g})"
     return f"{format_change(row.ratio)} {interval} {basis}"
 
 

@@ -39,7 +39,7 @@ def blocking(contrast: Contrast) -> NextStep | None:
     return NextStep(
         id="equalise",
         what=f"use equal values on both sides: {_list_fields(names)}",
-        why=f"{differences[0].reason}, so the kernels cannot be compared{meant}",
+        why=f"{names[0]} differs ({differences[0].reason}), so the sides are not comparable{meant}",
         commands=(*again, *((contrast.compare(*allow),) if allow else ())),
     )
 
@@ -56,7 +56,7 @@ def _same_workload(contrast: Contrast, names: Sequence[str]) -> NextStep:
     return NextStep(
         id="equalise",
         what="record the same workload on both sides",
-        why=f"the workloads differ, so the kernels cannot be compared{equal}",
+        why=f"the workloads differ, so the sides are not comparable{equal}",
         commands=_record_as_base(contrast),
     )
 

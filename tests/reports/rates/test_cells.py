@@ -72,7 +72,7 @@ def test_a_row_opens_to_its_runs_in_order_and_to_why_it_has_no_interval() -> Non
     wide = replace(runs, ci_low=0.001, ci_high=10.0)
     why, values = opened(Shown(wide))
     assert isinstance(why, Text)
-    assert "wider than 100-fold" in why.text
+    assert "the ends differ by more than a factor of 100" in why.text
     assert isinstance(values, Table)
     assert [[cell.text for cell in cells] for cells in values.rows] == [
         ["base", "1000 messages", "0.1, 0.2"],

@@ -42,7 +42,7 @@ QUOTED = re.compile(r" +'[^']+'( \\)?")
             (
                 "hackbench time s 7.787 8.023 +3.0% too wide inconclusive",
                 "lower is better (higher for sched/pipe operations)",
-                "too wide: CI > 100-fold",
+                "too wide: ends of the CI differ by more than a factor of 100",
                 "n 2+2",
                 "2 boots per side of each workload",
                 "timings come from an emulator and do not predict real hardware",

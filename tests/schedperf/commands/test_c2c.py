@@ -295,8 +295,8 @@ def test_a_bundle_without_memory_samples_says_why(
         (
             ["percpu.json"],
             (
-                "percpu.json: text without cache lines (expected a bundle, perf.data with memory "
-                "samples, or the whole output of `perf c2c report --stdio`)"
+                "percpu.json: unknown format (expected a bundle, perf.data with memory "
+                "samples, or the complete output of `perf c2c report --stdio`)"
             ),
         ),
         (["missing.data"], "missing.data"),
