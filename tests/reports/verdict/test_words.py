@@ -22,7 +22,10 @@ LOWER = "(n = 5+5 runs, lower is better)"
     [
         ({"ci_low": 1.1, "ci_high": 1.3}, f"+20.0% [+10.0%, +30.0%] {LOWER}"),
         ({"ratio": 0.8, "ci_low": 0.7, "ci_high": 0.9}, f"-20.0% [-30.0%, -10.0%] {LOWER}"),
-        ({"ci_low": 0.01, "ci_high": 9.0}, f"+20.0% (95% CI too wide: factor of more than 100) {LOWER}"),
+        (
+            {"ci_low": 0.01, "ci_high": 9.0},
+            f"+20.0% (95% CI too wide: factor of more than 100) {LOWER}",
+        ),
         (
             {"ratio": 0.8, "ci_low": None, "unit": "1/s", "better": "higher"},
             "-20.0% (n = 5+5 runs, higher is better)",
