@@ -133,7 +133,7 @@ def compare_bundles(
                 *failed_rules,
             )
         ),
-        overall=_decide(rows, sides, facts, values),
+        overall=_decide(rows, sides, facts, values, sections),
     )
     return replace(comparison, next_steps=next_steps(comparison, recordings_of(sides)))
 
@@ -468,10 +468,22 @@ def _are_blocks(runs: pd.DataFrame, side: str) -> bool:
 
 
 def _decide(
-    rows: Sequence[Row], sides: Sequence[Side], facts: _Facts, values: RunValues
+    rows: Sequence[Row],
+    sides: Sequence[Side],
+    facts: _Facts,
+    values: RunValues,
+    sections: Mapping[str, Section],
 ) -> Overall:
     blocking = _unique(difference for side in sides[1:] for difference in facts.blocking(side.name))
-    return decide_overall(rows, blocking=blocking, absence=_absence(rows, sides, facts, values))
+    are_compared = any(section.data is not None for section in sections.values())
+    if are_compared and not any(side.bundle.runs for side in sides):
+        absence: tuple[Verdict, Reason] = (
+            "inconclusive",
+            undecided("no run was recorded, only the kernels are compared"),
+        )
+    else:
+        absence = _absence(rows, sides, facts, values)
+    return decide_overall(rows, blocking=blocking, absence=absence)
 
 
 def _unique(items: Iterable[Item]) -> tuple[Item, ...]:
@@ -489,8 +501,6 @@ def _absence(
         why = _say_emulator(how) if how else "this workload has no primary metric"
         return "inconclusive", undecided(why)
     same = all(side.name in facts.same_data for side in sides[1:])
-    if not same and not any(side.bundle.runs for side in sides):
-        return "inconclusive", undecided("no run was recorded, only the kernels are compared")
     verdict: Verdict = "inconclusive" if same else "invalid"
     for side in sides:
         runs = [run for run in side.bundle.runs if run.kind == "clean" and not run.warmup]
