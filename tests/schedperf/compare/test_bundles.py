@@ -124,14 +124,11 @@ class TestEqualData:
         assert outcome(found) == ("inconclusive", 0)
         assert found.overall.reason.startswith("no result: ")
 
-    def test_kernels_without_runs_are_compared_by_what_was_captured(
-        self, compared: Compare
-    ) -> None:
+    def test_kernels_without_runs_and_captures_have_no_result(self, compared: Compare) -> None:
         other = {"runs": 0, "host": {"kernel": {"release": "6.13.0"}}}
         found = compared({"runs": 0}, other)
-        assert outcome(found) == ("inconclusive", 0)
-        assert found.overall.reason.startswith("no run was recorded, only the kernels are compared")
-        assert not found.next_steps
+        assert outcome(found) == ("invalid", 4)
+        assert found.overall.reason.startswith("no result: no clean run in base")
         # A side that has none beside one that has some is a recording that failed.
         assert outcome(compared({"runs": runs(*TIMES)}, other)) == ("invalid", 4)
 
