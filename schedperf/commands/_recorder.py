@@ -122,7 +122,7 @@ def run_doctor(arguments: Sequence[str]) -> int:
 def _zipapp() -> Iterator[list[str]]:
     """Write the recorder's file; yield the command that runs it.
 
-    :raises InputError: there is no space for it
+    :raises InputError: the file system is full
     """
     with tempfile.TemporaryDirectory(prefix="schedperf-") as folder:
         path = Path(folder, "schedperf")

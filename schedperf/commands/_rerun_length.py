@@ -20,7 +20,7 @@ DIGITS = 2
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Loops:
-    """How a benchmark is told its number of loops.
+    """The option of a benchmark that sets its number of loops.
 
     :param options: the first is used where the command has none of them
     :param default: loops without the option

@@ -156,7 +156,7 @@ def _print_notes(notes: tuple[str, ...]) -> None:
 def _confirms(plan: "Plan") -> bool:
     """Ask on the terminal.
 
-    :raises InputError: there is no terminal
+    :raises InputError: stdin is not a terminal
     """
     number = len(plan.commands)
     which = "this command" if number == 1 else f"these {number} commands"

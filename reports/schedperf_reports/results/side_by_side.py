@@ -23,7 +23,7 @@ from schedperf_reports.words.units import format_change, format_interval
 LONGEST_TITLE = 22
 # Results that a terminal lists.
 MOST_ROWS = 40
-# Behind a change, so that no verdict is told by colour alone.
+# Printed after a change, because colour alone does not reach all readers.
 MARKS: Mapping[Verdict, str] = {"regression": "*", "improvement": "*", "no-change": "="}
 
 

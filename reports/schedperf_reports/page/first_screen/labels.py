@@ -8,7 +8,7 @@ from schedperf_reports.verdict.comparable import SAME_KERNEL
 from schedperf_reports.verdict.host_fields import format_value
 from schedperf_reports.words.rows import SIDE_NAME, name_side
 
-# Longer values are no label.
+# Longer values are not used as labels.
 LONGEST_LABEL = 28
 KERNEL = "kernel.release"
 # What the recorder was given, and what repeats another field in more letters.

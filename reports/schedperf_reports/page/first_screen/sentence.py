@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The one large sentence: ``hackbench is 21.8% slower``; why there is no verdict."""
+"""Write the headline: the result (``hackbench is 21.8% slower``), or why it is inconclusive."""
 
 import re
 
