@@ -95,6 +95,11 @@ class Bundle:
         """The runs of all boots, warm-up included."""
         return tuple(run for boot in self.boots for run in boot.runs)
 
+    @property
+    def host_fields(self) -> Mapping[str, object]:
+        """All of host.json of the first boot; {} if there is none."""
+        return self.boots[0].host_fields if self.boots else {}
+
     @cached_property
     def digest(self) -> str:
         """SHA-256 over (name, SHA-256) of all members except the manifest: equal for equal data.

@@ -26,7 +26,7 @@ from schedperf.compare.advice.rerun import (
 from schedperf.compare.comparability import blocking_fields, flatten_host
 from schedperf.model.errors import InputError
 from schedperf.model.host import has_other_kernel, read_host
-from schedperf.model.text import clean_line
+from schedperf.model.text import clean_line, list_some
 from schedperf.runs.side import Side, name_sides
 from schedperf_collectors.contract import PLACEHOLDER
 from schedperf_collectors.host import describe_host
@@ -93,7 +93,7 @@ class _Candidate:
     @property
     def host(self) -> Host:
         """Return host.json of the first boot."""
-        return _host(self.side.bundle)
+        return self.side.bundle.host_fields
 
 
 def make_plan(request: Request) -> Plan:
@@ -167,7 +167,7 @@ def _choose_program(
         )
     if request.changes.boots is not None:
         raise InputError("--boots: only for guests; add --kernel NAME=IMAGE for each bundle")
-    hosts = [_host(bundle) for bundle in bundles]
+    hosts = [bundle.host_fields for bundle in bundles]
     is_one_kernel = not any(has_other_kernel(hosts[0], host) for host in hosts)
     if "ab" not in programs or len(bundles) == 1 or request.append or not is_one_kernel:
         return "record"
@@ -177,10 +177,6 @@ def _choose_program(
             "them); give base and one new side"
         )
     return "ab"
-
-
-def _host(bundle: Bundle) -> Host:
-    return bundle.boots[0].host_fields if bundle.boots else {}
 
 
 def _file_names(recordings: Sequence[Recording]) -> list[str]:
@@ -214,8 +210,8 @@ def _steps(
     bundle: Bundle, bundles: Sequence[Bundle], here: Host, request: Request
 ) -> Iterator[str]:
     """Yield what has to be done before this side can be recorded on this machine."""
-    host = _host(bundle)
-    are_kernels = any(has_other_kernel(host, _host(other)) for other in bundles)
+    host = bundle.host_fields
+    are_kernels = any(has_other_kernel(host, other.host_fields) for other in bundles)
     if (are_kernels or request.append) and has_other_kernel(host, here):
         yield f"boot {_say_kernel(host)}"
     if bundle.setup or are_kernels or len(bundles) == 1:
@@ -223,7 +219,7 @@ def _steps(
     # One kernel, and no setup: the user set what differs.
     recorded, fields = flatten_host(host), flatten_host(here)
     for path in bundle.treatment:
-        values = {repr(flatten_host(_host(other)).get(path)) for other in bundles}
+        values = {repr(flatten_host(other.host_fields).get(path)) for other in bundles}
         if len(values) > 1 and fields.get(path) != recorded.get(path):
             yield f"set {path} to {clean_line(str(recorded.get(path)))}"
 
@@ -372,20 +368,16 @@ def _say_other_machine(side: _Candidate, here: Host, request: Request) -> Iterat
     # The setup sets other fields; it has not run yet.
     is_fixed = FIXED_GROUPS if side.recording.setup else ("",)
     differing = [path for path in fields if path.startswith(is_fixed)]
+    listed = list_some(differing, MOST_FIELDS)
     if differing and request.append and not side.steps:
         raise InputError(
-            f"{side.recording.path}: recorded on a machine with other {_list(differing)}; leave "
+            f"{side.recording.path}: recorded on a machine with other {listed}; leave "
             "out --append to record new bundles"
         )
     if differing:
-        yield f"recorded on a machine with other {_list(differing)}"
+        yield f"recorded on a machine with other {listed}"
     if has_other_kernel(host, here) and not side.steps:
         yield f"recorded on {_say_kernel(host)}; the kernel here is {_say_kernel(here)}"
-
-
-def _list(texts: Sequence[str]) -> str:
-    more = len(texts) - MOST_FIELDS
-    return ", ".join((*texts[:MOST_FIELDS], *([f"{more} more"] if more > 0 else ())))
 
 
 def _missing(recordings: Sequence[Recording]) -> Iterator[str]:

@@ -412,7 +412,7 @@ def _summarise(side: Side) -> SideSummary:
         runs_clean=kinds.count("clean"),
         runs_instrumented=kinds.count("instrumented"),
         runs_failed=len(runs) - len(kinds),
-        host=bundle.boots[0].host_fields if bundle.boots else {},
+        host=bundle.host_fields,
         recorded_by=None if bundle.tool_version is None else f"schedperf {bundle.tool_version}",
     )
 

@@ -130,7 +130,7 @@ def compare_hosts(sides: Sequence[Side], *, allowed: Sequence[str] = ()) -> Comp
     base = sides[0]
     for side in sides[1:]:
         differences += _workload_differences(base.bundle, side)
-        hosts = _first_host(base.bundle), _first_host(side.bundle)
+        hosts = base.bundle.host_fields, side.bundle.host_fields
         if all(hosts):
             compared |= {path for host in hosts for path in flatten_host(host)}
             differences += _Gate.of(base, side, allowed).differences(*hosts)
@@ -147,7 +147,7 @@ def compare_hosts(sides: Sequence[Side], *, allowed: Sequence[str] = ()) -> Comp
 
 
 def _equal_fields(sides: Sequence[Side], differing: Collection[str]) -> tuple[str, ...]:
-    hosts = [_first_host(side.bundle) for side in sides]
+    hosts = [side.bundle.host_fields for side in sides]
     if not all(hosts):
         return ()
     paths = dict.fromkeys(path for host in hosts for path in flatten_host(host))
@@ -158,7 +158,7 @@ def _equal_fields(sides: Sequence[Side], differing: Collection[str]) -> tuple[st
 
 def unknown_fields(bundles: Iterable[Bundle], paths: Sequence[str]) -> list[str]:
     """Return those of the paths that name no field of any bundle."""
-    recorded = {field for bundle in bundles for field in flatten_host(_first_host(bundle))}
+    recorded = {field for bundle in bundles for field in flatten_host(bundle.host_fields)}
     return [path for path in paths if not any(_is_exempt(field, (path,)) for field in recorded)]
 
 
@@ -200,7 +200,7 @@ class _Gate:
     @classmethod
     def of(cls, base: Side, new: Side, allowed: Sequence[str]) -> "_Gate":
         workload = " ".join((*base.bundle.workload, *new.bundle.workload))
-        is_other = has_other_kernel(_first_host(base.bundle), _first_host(new.bundle))
+        is_other = has_other_kernel(base.bundle.host_fields, new.bundle.host_fields)
         return cls(
             side=new.name,
             treatment=(*base.bundle.treatment, *new.bundle.treatment, *allowed),
@@ -375,10 +375,6 @@ def _shorten(value: object) -> object:
     else:
         return value
     return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…"
-
-
-def _first_host(bundle: Bundle) -> Mapping[str, object]:
-    return bundle.boots[0].host_fields if bundle.boots else {}
 
 
 def _no_host(side: str, base: Mapping[str, object], new: Mapping[str, object]) -> Difference:

@@ -13,6 +13,7 @@ and a host name may hold U+202E, which turns the rest of the line around::
 import os
 import re
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -42,6 +43,16 @@ def clean(text: str) -> str:
 def clean_line(text: str) -> str:
     """Make one line of a text, without control, bidi and invisible characters."""
     return clean(" ".join(text.split()))
+
+
+def list_some(names: Sequence[str], most: int) -> str:
+    """List the first names and count the others.
+
+    >>> list_some(["a", "b", "c", "d"], 2)
+    'a, b and 2 more'
+    """
+    left = len(names) - most
+    return ", ".join(names[:most]) + (f" and {left} more" if left > 0 else "")
 
 
 def cut_line(line: str) -> str:

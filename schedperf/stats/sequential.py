@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from schedperf.model.comparison import Row, Verdict
+from schedperf.model.text import list_some
 from schedperf.stats.verdicts import FEWEST_IN_BLOCKS, FEWEST_POINTS
 
 # The level of each look that leaves 5% for all of them together, by the budget: looks after 3, 4,
@@ -139,9 +140,8 @@ def _describe_decided(primary: Sequence[Row]) -> str:
 
 
 def _name(rows: Sequence[Row], total: int) -> str:
-    names = ", ".join(f"{row.metric}{_place(row)}" for row in rows[:_NAMED_ROWS])
-    more = f" and {len(rows) - _NAMED_ROWS} more" if len(rows) > _NAMED_ROWS else ""
-    return f"{names}{more} ({len(rows)} of {total} rows)"
+    names = list_some([f"{row.metric}{_place(row)}" for row in rows], _NAMED_ROWS)
+    return f"{names} ({len(rows)} of {total} rows)"
 
 
 def _place(row: Row) -> str:

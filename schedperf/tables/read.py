@@ -34,7 +34,7 @@ from schedperf.bundle.files import read_regular
 from schedperf.model.comparison import Better, Family, Source
 from schedperf.model.errors import InputError
 from schedperf.model.numbers import printed_step
-from schedperf.model.text import cut_line
+from schedperf.model.text import cut_line, list_some
 from schedperf.tables.consistency import parse_change, parse_mean
 from schedperf.tables.direction import direction_of
 from schedperf_collectors.contract import point_key
@@ -206,8 +206,7 @@ class _Reader:
     @staticmethod
     def _unknown(names: Sequence[str], accepted: set[str]) -> str:
         """Return what is wrong with columns, and the names that are probably meant."""
-        shown = [_shown(name) for name in names[:_MOST_SHOWN]]
-        more = f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
+        shown = list_some([_shown(name) for name in names], _MOST_SHOWN)
         likely = [difflib.get_close_matches(name, accepted, n=1) for name in names]
         meant = [f"`{match[0]}`" for match in likely if match]
         remedy = (
@@ -215,7 +214,7 @@ class _Reader:
             if meant
             else f"expected one of: {', '.join(sorted(accepted))}"
         )
-        return f"unknown column{'s' * (len(names) > 1)} {', '.join(shown)}{more} ({remedy})"
+        return f"unknown column{'s' * (len(names) > 1)} {shown} ({remedy})"
 
     def _records(
         self, body: io.StringIO, delimiter: str, above: int

@@ -8,6 +8,7 @@ from math import inf
 from schedperf.model.comparison import Comparison
 from schedperf.model.counted import CpuRow, Places
 from schedperf.model.host import Cpu, Topology, read_host
+from schedperf.model.text import list_some
 from schedperf.model.units import MISSING, Scale, format_number, scale_for
 from schedperf_reports.blocks import Block, Cell, Column, Table, Text
 from schedperf_reports.graphics.matrix import (
@@ -240,12 +241,11 @@ def _describe(entries: Sequence[CpuRow]) -> str:
         return f"in topology order: no significant change ({runs})"
     most = max(entries, key=_count_changes)
     cpus = [cpu for cpu, is_it in zip(most.cpus, most.changed, strict=True) if is_it]
-    named = ", ".join(map(str, cpus[:MOST_WRITTEN_CPUS]))
-    more = f" and {len(cpus) - MOST_WRITTEN_CPUS} more" if len(cpus) > MOST_WRITTEN_CPUS else ""
+    named = list_some([str(cpu) for cpu in cpus], MOST_WRITTEN_CPUS)
     which = "" if changed == 1 else "most often "
     return (
         f"in topology order: {changed} of {count_of(len(flags), 'value')} changed significantly "
-        f"({runs}), {which}{most.measure} on CPU {named}{more}"
+        f"({runs}), {which}{most.measure} on CPU {named}"
     )
 
 

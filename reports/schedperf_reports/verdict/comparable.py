@@ -13,6 +13,7 @@ from schedperf.model.comparison import (
     SideSummary,
 )
 from schedperf.model.host import read_host
+from schedperf.model.text import list_some
 from schedperf_reports.blocks import Cell, Column, Item, Items, Table
 from schedperf_reports.graphics.panels import Fold, Panel
 from schedperf_reports.verdict.host_fields import format_pair, format_value, name_model
@@ -171,7 +172,7 @@ def _origin_items(shown: Sequence[Difference]) -> Iterator[Item]:
     unknown = [each for each in shown if each.is_part_of_change and each.origin == "unknown"]
     if unknown:
         paths = list(dict.fromkeys(each.path for each in sorted(unknown, key=_default_rank)))
-        text = f"unknown whether an administrator set {_listed(paths, MOST_NAMED)}"
+        text = f"unknown whether an administrator set {list_some(paths, MOST_NAMED)}"
         detail = "not recorded in the bundles; the values count as kernel defaults"
         yield Item(text=text, detail=detail, tone="warning", evidence=("environment",))
 
@@ -185,7 +186,7 @@ def _options_items(comparison: Comparison) -> Iterator[Item]:
             ]
             differ = "differs" if len(options) == 1 else "differ"
             count = count_of(len(options), "kernel config option")
-            text = f"{count} {differ}: {_listed(named, MOST_NAMED)}"
+            text = f"{count} {differ}: {list_some(named, MOST_NAMED)}"
             yield Item(text=text, evidence=("environment",))
         elif _have_other_configs(comparison, side.name):
             text = "kernel configs differ; options unknown, because a bundle contains no config"
@@ -216,11 +217,6 @@ def _have_other_configs(comparison: Comparison, side: str) -> bool:
     )
 
 
-def _listed(names: Sequence[str], most: int) -> str:
-    more = len(names) - most
-    return ", ".join((*names[:most], *((f"{more} more",) if more > 0 else ())))
-
-
 def _of(shown: Sequence[Difference], severity: str) -> list[Difference]:
     matching = [difference for difference in shown if difference.severity == severity]
     # Differences with short values, which fit into the line, come first.
@@ -247,7 +243,7 @@ def _blocking_item(comparison: Comparison, difference: Difference) -> Item:
 def _name(differences: Sequence[Difference], *, most: int = MOST_NAMED) -> str:
     # Boots, and further sides, may differ in the same field.
     named = (f"{difference.path}{_values(difference)}" for difference in differences)
-    return _listed(list(dict.fromkeys(named)), most)
+    return list_some(list(dict.fromkeys(named)), most)
 
 
 def _values(difference: Difference) -> str:

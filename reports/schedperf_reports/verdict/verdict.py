@@ -4,6 +4,7 @@
 from collections.abc import Iterator
 
 from schedperf.model.comparison import Comparison
+from schedperf.model.text import list_some
 from schedperf_reports.blocks import Block, Headline, Item, Items, Text
 from schedperf_reports.sections import report_section
 from schedperf_reports.verdict.comparable import comparability_panel, describe_treatments
@@ -75,8 +76,7 @@ def _what_ran(comparison: Comparison) -> str:
     names = list(dict.fromkeys(row.workload for row in rows if row.workload))
     if not names:
         return ""
-    more = len(names) - MOST_WORKLOADS
-    listed = ", ".join((*names[:MOST_WORKLOADS], *((f"{more} more",) if more > 0 else ())))
+    listed = list_some(names, MOST_WORKLOADS)
     counts = ", ".join(count_values_of(rows, comparison.sides))
     return f"workload{'' if len(names) == 1 else 's'} {listed}{f', {counts}' if counts else ''}"
 

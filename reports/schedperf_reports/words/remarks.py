@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from schedperf.model.comparison import Row, Verdict
+from schedperf.model.text import list_some
 from schedperf.model.verdict import FALSE_DISCOVERY_RATE, say_more, say_smallest
 from schedperf_reports.blocks import Item, Text
 from schedperf_reports.words.rows import count_of
@@ -117,10 +118,9 @@ def explain_correction(rows: Iterable[tuple[str, Corrected]]) -> Iterator[Text]:
     named = [name for name, row in rows if _is_worth_a_look(row)]
     if not named:
         return
-    more = f", {len(named) - MOST_NAMES} more" if len(named) > MOST_NAMES else ""
     yield Text(
         text="CIs are per row, significance is corrected for multiple testing; not significant, "
-        f"but the CI excludes 0: {', '.join(named[:MOST_NAMES])}{more}",
+        f"but the CI excludes 0: {list_some(named, MOST_NAMES)}",
         tone="muted",
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from schedperf.compare.advice._contrast import Contrast, kernel_images
 from schedperf.compare.advice.rerun import join
 from schedperf.model.comparison import BASE, NextStep
+from schedperf.model.text import list_some
 
 # Fields that a sentence names; the command names all of them.
 MOST_FIELDS = 5
@@ -38,21 +39,16 @@ def blocking(contrast: Contrast) -> NextStep | None:
     meant = "; if the difference is intended, use --allow" if allow else ""
     return NextStep(
         id="equalise",
-        what=f"use equal values on both sides: {_list_fields(names)}",
+        what=f"use equal values on both sides: {list_some(names, MOST_FIELDS)}",
         why=f"{names[0]} differs ({differences[0].reason}), so the sides are not comparable{meant}",
         commands=(*again, *((contrast.compare(*allow),) if allow else ())),
     )
 
 
-def _list_fields(names: Sequence[str]) -> str:
-    more = f" and {len(names) - MOST_FIELDS} more" if len(names) > MOST_FIELDS else ""
-    return f"{', '.join(names[:MOST_FIELDS])}{more}"
-
-
 def _same_workload(contrast: Contrast, names: Sequence[str]) -> NextStep:
     # Allowing the other fields would not help: the sides have no result in common.
     others = [name for name in names if name != "workload"]
-    equal = f"; also use equal values of {_list_fields(others)}" if others else ""
+    equal = f"; also use equal values of {list_some(others, MOST_FIELDS)}" if others else ""
     return NextStep(
         id="equalise",
         what="record the same workload on both sides",

@@ -27,6 +27,7 @@ from schedperf.evidence.layout.record import Layout, LayoutAlarm, LayoutComparis
 from schedperf.evidence.profile.record import Profile, ProfilePoint, ProfileRow
 from schedperf.kernel.renames import newest_function
 from schedperf.model.comparison import Finding, Row, Section, data_of
+from schedperf.model.text import list_some
 from schedperf.model.verdict import FALSE_DISCOVERY_RATE
 from schedperf.symbols.functions import function_name
 from schedperf.symbols.places import KERNEL
@@ -300,7 +301,7 @@ def _describe_symbol(symbol: _Symbol) -> str:
 def _describe_layout(merged: _Merged) -> str:
     assert merged.layout is not None
     verb = "now" if merged.rises else "no longer"
-    mates = _list_some(merged.layout.mates, MOST_NAMED)
+    mates = list_some(merged.layout.mates, MOST_NAMED)
     return f"{merged.layout.entry} {verb} shares its cache line with {mates}, written by other CPUs"
 
 
@@ -416,9 +417,3 @@ def _why_missing(sections: Mapping[str, Section], name: str) -> str:
     """Return why a section has no data."""
     section = sections.get(name)
     return (section.reason if section is not None else None) or "not analysed"
-
-
-def _list_some(names: Sequence[str], most: int) -> str:
-    """List the first names and count the others."""
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")

@@ -11,6 +11,7 @@ from schedperf.evidence.layout.heat import Apart, HeatTable, Together, Use
 from schedperf.evidence.layout.model import Unit
 from schedperf.evidence.layout.packing import Block, fewest_lines
 from schedperf.evidence.layout.record import Grade, Pair, Rule
+from schedperf.model.text import list_some
 
 # Fewest memory samples of one entry from which contention is inferred: the relative error of a
 # count of 10 is a third (Poisson, 1/sqrt(10)).
@@ -298,13 +299,13 @@ def _joined_as_measured(facts: Facts, rule: Apart, pairs: list[Pair]) -> Found:
     names = _names(pairs)
     # An unchanged offset hides that other entries joined its line.
     kept = [name for name in names if facts.keeps_offset(name)]
-    unmoved = f"; offset of {_listed(kept)} unchanged" if kept else ""
+    unmoved = f"; offset of {list_some(kept, MOST_NAMED)} unchanged" if kept else ""
     return Found(
         rule="joined",
         grade="measured",
         pairs=tuple(pairs),
         entries=names,
-        claim=f"{_listed(names)} now share a {facts.line_bytes}-byte line{unmoved}",
+        claim=f"{list_some(names, MOST_NAMED)} now share a {facts.line_bytes}-byte line{unmoved}",
         effect=rule.effect,
         reference=rule.reference,
     )
@@ -321,7 +322,10 @@ def _joined_by(facts: Facts, writer: str, pairs: list[Pair]) -> Found:
         and use.is_disturbing
         and any(not lines.isdisjoint(facts.lines[0].get(victim, frozenset())) for victim in names)
     )
-    limits = (f"in base the line already contained {_listed(old)}, which other CPUs also write",)
+    limit = (
+        f"in base the line already contained {list_some(old, MOST_NAMED)}, which other CPUs "
+        "also write"
+    )
     return Found(
         rule="joined",
         grade="inferred",
@@ -329,9 +333,9 @@ def _joined_by(facts: Facts, writer: str, pairs: list[Pair]) -> Found:
         entries=(*names, *writers),
         claim=(
             f"{shown}, which other CPUs write, now shares a {facts.line_bytes}-byte line with "
-            f"read-mostly {_listed(names)}"
+            f"read-mostly {list_some(names, MOST_NAMED)}"
         ),
-        limits=limits if old else (),
+        limits=(limit,) if old else (),
     )
 
 
@@ -353,7 +357,7 @@ def _spread(facts: Facts) -> Iterator[Found]:
                 pairs=tuple(pairs),
                 entries=names,
                 claim=(
-                    f"{_listed(kept)} span {lines} lines of {facts.line_bytes} bytes "
+                    f"{list_some(kept, MOST_NAMED)} span {lines} lines of {facts.line_bytes} bytes "
                     f"(base: {facts.lines_of(kept, 0)}, minimum: {fewest})"
                 ),
                 is_apart=bool(pairs),
@@ -377,9 +381,9 @@ def _broken_groups(facts: Facts) -> Iterator[Found]:
         if lines > before and lines > facts.fewest(staying, 1):
             reasons.append(f"the fields are on {lines} lines (base: {before})")
         if left:
-            reasons.append(f"{_listed(left)} moved out of the group")
+            reasons.append(f"{list_some(left, MOST_NAMED)} moved out of the group")
         if guests:
-            reasons.append(f"{_listed(guests)} moved onto the group's lines")
+            reasons.append(f"{list_some(guests, MOST_NAMED)} moved onto the group's lines")
         if reasons:
             yield Found(
                 rule="group broken",
@@ -424,7 +428,7 @@ def _contended(facts: Facts, reported: set[frozenset[str]]) -> Iterator[Found]:
                 entries=(name,),
                 claim=(
                     f"{name} is contended in new and now shares its {facts.line_bytes}-byte line "
-                    f"with {_listed(gained[name])}"
+                    f"with {list_some(gained[name], MOST_NAMED)}"
                 ),
                 reference="memory samples of new",
             )
@@ -432,9 +436,3 @@ def _contended(facts: Facts, reported: set[frozenset[str]]) -> Iterator[Found]:
 
 def _names(pairs: list[Pair]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for pair in pairs for name in pair))
-
-
-def _listed(names: list[str] | tuple[str, ...]) -> str:
-    shown = ", ".join(names[:MOST_NAMED])
-    more = len(names) - MOST_NAMED
-    return f"{shown} and {more} more" if more > 0 else shown

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from schedperf.evidence.layout.record import LineBytes, UnitKind
+from schedperf.model.text import list_some
 
 # Line sizes that exist: 16 bytes (early Arm) to 4096 (X86_INTERNODE_CACHE_SHIFT=12 of vSMP).
 SMALLEST_LINE_BYTES = 16
@@ -95,6 +96,5 @@ class Kernel:
 
 def say_unsized(names: Sequence[str]) -> str:
     """Return the entries of unknown size as text: ``the size of wake_up_klogd_work is unknown``."""
-    more = len(names) - MOST_UNSIZED
-    listed = ", ".join(names[:MOST_UNSIZED]) + (f" and {more} more" if more > 0 else "")
+    listed = list_some(names, MOST_UNSIZED)
     return f"the sizes of {listed} are unknown" if names[1:] else f"the size of {listed} is unknown"

@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from schedperf.evidence.schedstat.fields import FIELDS, LAYOUTS, Column, Layout, known_versions
 from schedperf.model.errors import InputError
+from schedperf.model.text import list_some
 
 Counts = npt.NDArray[np.uint64]
 Floats = npt.NDArray[np.float64]
@@ -387,9 +388,7 @@ def _describe_column(column: Column) -> str:
 def _describe_wraps(wrapped: set[str]) -> list[str]:
     if not wrapped:
         return []
-    named = sorted(wrapped)
-    more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
-    what = f"{', '.join(named[:_MOST_NAMED])}{more}"
+    what = list_some(sorted(wrapped), _MOST_NAMED)
     return [f"counters wrapped at 2**32 (one wrap assumed, more are possible): {what}"]
 
 

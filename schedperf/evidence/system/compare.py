@@ -27,6 +27,7 @@ from schedperf.evidence.system.words import about, rank
 from schedperf.model.counted import CpuRow, Rate
 from schedperf.model.errors import InputError
 from schedperf.model.run import Captured, SideOf
+from schedperf.model.text import list_some
 from schedperf.runs.sched_debug import FOLDER, flat_settings, read_sched_debug
 from schedperf.runs.side import Side
 from schedperf.stats.counted.distributions import CpuMeasure, CpuValues, compare_cpus
@@ -204,12 +205,10 @@ def describe_refusals(base: Measured, new: Measured) -> Iterator[SystemRefusal]:
                 if counter_group == group
             ]
             if names:
-                more = len(names) - MOST_NAMED
-                listed = ", ".join(names[:MOST_NAMED])
                 yield SystemRefusal(
                     side=mine.name,
                     group=group,
-                    what=f"{listed} and {more} more" if more > 0 else listed,
+                    what=list_some(names, MOST_NAMED),
                     reason=f"not counted in {counterpart.name}",
                 )
 

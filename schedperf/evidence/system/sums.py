@@ -13,6 +13,7 @@ from schedperf.evidence.system.proc_files import MODULUS, CpuTimes, InterruptTab
 from schedperf.evidence.system.record import Group
 from schedperf.evidence.system.sys_tables import FrequencyPolicy, IdleState, Meter
 from schedperf.evidence.system.task_sched import WorkloadTasks
+from schedperf.model.text import list_some
 
 # Upper limit of the power of a RAPL zone, to detect runs in which it may wrap twice.
 MOST_WATTS = 500.0
@@ -459,5 +460,4 @@ def add_tasks(sums: SystemSums, tasks: WorkloadTasks) -> None:
 
 
 def _names(subjects: Mapping[str, None]) -> str:
-    more = len(subjects) - _MOST_NAMED
-    return ", ".join(list(subjects)[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return list_some(list(subjects), _MOST_NAMED)

@@ -265,7 +265,9 @@ def test_options_of_the_kernel_that_differ_are_named(make_comparison: Make, item
     )
     found = Comparability(comparable=True, compared=1, differences=(), options=options)
     text = item(make_comparison(comparability=found), "5 kernel config options differ: ").text
-    assert text.endswith(": CONFIG_A n → y, CONFIG_B n → y, CONFIG_C n → y, CONFIG_D n → y, 1 more")
+    assert text.endswith(
+        ": CONFIG_A n → y, CONFIG_B n → y, CONFIG_C n → y, CONFIG_D n → y and 1 more"
+    )
 
 
 @pytest.fixture
@@ -337,7 +339,7 @@ def test_many_defaults_are_counted(make_comparison: Make) -> None:
         for n in range(MOST_DEFAULTS + 5)
     )
     [sentence] = describe_treatments(make_comparison(comparability=differing(*many)))
-    assert sentence.endswith(", 5 more")
+    assert sentence.endswith(" and 5 more")
 
 
 def test_a_setup_is_what_differs(make_comparison: Make) -> None:

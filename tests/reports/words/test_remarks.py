@@ -43,7 +43,7 @@ def test_a_row_is_worth_a_look_if_its_ci_excludes_0_and_it_is_not_significant(
 def test_three_rows_are_named_and_the_others_counted(make_row: MakeRow) -> None:
     row = make_row(ci_low=1.01, ci_high=1.09, q=0.08)
     [told] = explain_correction([(f"row {n}", row) for n in range(5)])
-    assert told.text == f"{BEGIN}row 0, row 1, row 2, 2 more"
+    assert told.text == f"{BEGIN}row 0, row 1, row 2 and 2 more"
 
 
 def test_it_stands_below_the_results_with_the_change(
