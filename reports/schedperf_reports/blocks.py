@@ -210,6 +210,10 @@ class Graphic:
         """Return what its script needs, JSON values only; None where it needs nothing."""
         return None
 
+    def shows_change(self) -> bool:
+        """Return whether it marks a change itself; a page folds what shows none."""
+        return False
+
     def cited(self) -> tuple[str, ...]:
         """Return the evidence that it links to: ``("layout#sd_llc_id",)``; its template has ids."""
         return ()

@@ -68,6 +68,8 @@ Item = TypeVar("Item")
 
 # Processes that a caveat names.
 MOST_PROCESSES = 3
+# Why a result that was measured in an emulator has no verdict.
+EMULATED = "timings come from an emulator"
 
 # Kinds of evidence do not import each other: what one takes of another is handed to it here.
 GIVEN: Mapping[str, Mapping[str, Callable[..., object]]] = {
@@ -239,7 +241,7 @@ def _say_emulated(row: JudgedRow, how: str) -> JudgedRow:
     reason = Reason(
         sentence=f"{why}; {own.sentence}",
         plain=f"{why}; {own.plain}",
-        short=why,
+        short=EMULATED,
         finds=own.finds,
     )
     return replace(
@@ -253,7 +255,7 @@ def _say_emulated(row: JudgedRow, how: str) -> JudgedRow:
 
 
 def _say_emulator(how: str) -> str:
-    return f"timings come from an emulator ({how})"
+    return f"{EMULATED} ({how})"
 
 
 def say_same_data(row: JudgedRow) -> JudgedRow:
@@ -498,8 +500,9 @@ def _absence(
     # Why there is no primary row: the runs, their text, or what they were measured on.
     if any(row.values_base or row.values_new for row in rows):
         how = next(iter(facts.emulated.values()), None)
-        why = _say_emulator(how) if how else "this workload has no primary metric"
-        return "inconclusive", undecided(why)
+        if how is None:
+            return "inconclusive", undecided("this workload has no primary metric")
+        return "inconclusive", replace(undecided(_say_emulator(how)), short=EMULATED)
     same = all(side.name in facts.same_data for side in sides[1:])
     verdict: Verdict = "inconclusive" if same else "invalid"
     for side in sides:

@@ -263,6 +263,10 @@ class CacheLines(Graphic):
     text: tuple[Block, ...] = ()
     has_counts: bool = False
 
+    def shows_change(self) -> bool:
+        """Return True: only lines on which something changed, or the hottest, are drawn."""
+        return True
+
     def plain(self) -> tuple[Block, ...]:
         """Return the drawing as text."""
         return self.text

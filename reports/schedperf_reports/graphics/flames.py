@@ -108,6 +108,10 @@ class Flames(Graphic):
         height = max((frame.top for frame in frames), default=0) + _ROW_PIXELS
         return Still(frames=frames, height=height)
 
+    def shows_change(self) -> bool:
+        """Return whether a frame of any tree has the colour of a change."""
+        return any(_is_coloured(frame) for tree in self.trees for frame in place_frames(tree))
+
     def data(self) -> object:
         """Return the trees, the names of the sides, and the schema of a speedscope file."""
         sides = [{"name": side, "place": side_place(side)} for side in self.sides]

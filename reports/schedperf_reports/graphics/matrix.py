@@ -96,6 +96,11 @@ class Matrix(Graphic):
     written: bool
     words: tuple[Block, ...]
 
+    def shows_change(self) -> bool:
+        """Return whether a cell has the colour of a change."""
+        lines = (line for band in self.bands for line in band.lines)
+        return any(cell.sign for line in lines for cell in line.cells)
+
     def plain(self) -> tuple[Block, ...]:
         """Return the same in words."""
         return self.words

@@ -55,6 +55,10 @@ class Mirror(Graphic):
     bins: tuple[MirrorBin, ...]
     words: tuple[Block, ...]
 
+    def shows_change(self) -> bool:
+        """Return whether a bin has a printed difference."""
+        return any(drawn.difference for drawn in self.bins)
+
     def plain(self) -> tuple[Block, ...]:
         """Return the same in words."""
         return self.words

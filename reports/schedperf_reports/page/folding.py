@@ -9,10 +9,6 @@ is plain text for a browser that runs scripts and the table itself for one that 
 from collections.abc import Iterable, Iterator, Sequence
 
 from schedperf_reports.blocks import Block, Graphic, Items, Table, is_spanning
-from schedperf_reports.graphics.cache_lines import CacheLines
-from schedperf_reports.graphics.flames import Flames
-from schedperf_reports.graphics.matrix import Matrix
-from schedperf_reports.graphics.mirror import Mirror
 from schedperf_reports.graphics.panels import Panel, Panels
 from schedperf_reports.words.rows import count_of
 from schedperf_reports.words.states import State
@@ -40,20 +36,7 @@ def _shows_change(block: Block) -> bool:
     if isinstance(block, Table):
         rows = (row for row in block.rows if not is_spanning(row))
         return any(cell.tone in CHANGE_TONES for row in rows for cell in row)
-    return isinstance(block, Graphic) and (_is_coloured(block) or has_change(block.inner()))
-
-
-def _is_coloured(graphic: Graphic) -> bool:
-    match graphic:
-        case Matrix():
-            lines = (line for band in graphic.bands for line in band.lines)
-            return any(cell.sign for line in lines for cell in line.cells)
-        case Mirror():
-            return any(drawn.difference for drawn in graphic.bins)
-        case Flames():
-            return any({"more", "less"} & set(frame.kind.split()) for frame in graphic.still.frames)
-        case _:
-            return isinstance(graphic, CacheLines)
+    return isinstance(block, Graphic) and (block.shows_change() or has_change(block.inner()))
 
 
 def is_folded_table(table: Table) -> bool:

@@ -269,10 +269,17 @@ def describe_machines(sides: Sequence[SideSummary]) -> str:
     # Tables of numbers record no machine; the answer above states this.
     if not has_machines(sides):
         return ""
-    machines, kernels = ({word(side) for side in sides} for word in (_machine, _kernel))
-    machine = f"{machines.pop()} on all sides" if len(machines) == 1 else "machines differ"
+    same = shared_machine(sides)
+    machine = "machines differ" if same is None else f"{same} on all sides"
+    kernels = {_kernel(side) for side in sides}
     # The verdict already states that the kernels differ.
     return f"{machine}; kernel {kernels.pop()} on all sides" if len(kernels) == 1 else machine
+
+
+def shared_machine(sides: Sequence[SideSummary]) -> str | None:
+    """Return the machine in a few words; None if the sides have different ones."""
+    machines = {_machine(side) for side in sides}
+    return machines.pop() if len(machines) == 1 else None
 
 
 def name_kernel(side: SideSummary) -> str | None:

@@ -64,12 +64,19 @@ def advise(row: Row) -> str | None:
 
     None if the number is unknown, or if more runs would not help.
     """
+    more = advise_runs(row)
+    if more is None or row.mde is None:
+        return more
+    return f"{more}; {say_smallest(format_share(row.mde))}"
+
+
+def advise_runs(row: Row) -> str | None:
+    """State how many more runs would decide a row; None as :func:`advise`."""
     is_hopeless = any(caveat.code == "emulated" for caveat in row.caveats)
     is_open = row.verdict == "inconclusive" and not is_hopeless
     if not is_open or row.more_runs is None or None in (row.n_base, row.n_new):
         return None
-    more = say_more(row.more_runs, row.replication)
-    return more if row.mde is None else f"{more}; {say_smallest(format_share(row.mde))}"
+    return say_more(row.more_runs, row.replication)
 
 
 def list_shared(remarks: Remarks, total: int) -> Iterator[Item]:

@@ -97,7 +97,8 @@ def test_an_inconclusive_report_says_why_and_quotes_no_change(
     row = replace(
         make_row(),
         verdict="inconclusive",
-        reason_short="timings come from an emulator (QEMU's, not KVM's)",
+        reason="timings come from an emulator (QEMU's, not KVM's)",
+        reason_short="timings come from an emulator",
         more_runs=None,
     )
     overall = overall_of("inconclusive", "emulated", 0)

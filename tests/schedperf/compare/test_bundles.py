@@ -159,6 +159,7 @@ class TestEmulation:
         emulated = ({"runs": runs(*times), "host": EMULATED} for times in noisy)
         [row] = compared(*emulated).rows
         assert row.reason.startswith("timings come from an emulator (TCG); ")
+        assert row.reason_short == "timings come from an emulator"
         assert "would decide" not in row.reason
         assert row.more_runs is None
 

@@ -25,7 +25,7 @@ from schedperf_reports.page.first_screen.why import Why, clause_of, explain
 from schedperf_reports.results.run_figures import scale_of
 from schedperf_reports.results.tails import find_distributions
 from schedperf_reports.sections import CHAPTERS, ReportSection, all_report_sections
-from schedperf_reports.verdict.comparable import describe_machines
+from schedperf_reports.verdict.comparable import has_machines, shared_machine
 from schedperf_reports.words.rows import (
     VERDICT_TONES,
     count_of,
@@ -224,8 +224,8 @@ def _facts(comparison: Comparison, rows: Sequence[Row]) -> Iterator[tuple[str, .
 
 
 def _machine(sides: Sequence[SideSummary]) -> Iterator[str]:
-    described = describe_machines(sides).partition(";")[0].removesuffix(" on all sides")
-    yield described
+    if has_machines(sides):
+        yield shared_machine(sides) or "machines differ"
     releases = [read_host(side.host).kernel.release for side in sides]
     # What differs has been said.
     if releases[0] and len(set(releases)) == 1:

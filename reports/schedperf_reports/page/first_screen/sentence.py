@@ -1,18 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Write the headline: the result (``hackbench is 21.8% slower``), or why it is inconclusive."""
 
-import re
-
 from schedperf.model.comparison import Comparison, Row
 from schedperf.model.units import percent
-from schedperf_reports.words.remarks import advise
+from schedperf_reports.words.remarks import advise_runs
 from schedperf_reports.words.rows import count_of, has_same_data, size_of_change
 from schedperf_reports.words.sentences import deciding_side, describe_verdict
 from schedperf_reports.words.units import format_share
 
 # A longer command is not a name; its metric is.
 LONGEST_NAME = 28
-_ASIDE = re.compile(r" \((?:[^()]|\([^()]*\)){1,300}\)")
 
 
 def name_result(row: Row) -> str:
@@ -66,7 +63,7 @@ def write_sentence(comparison: Comparison, rows: list[Row]) -> str:
     """
     verdict = comparison.overall.verdict
     if verdict == "invalid":
-        return f"Not comparable: {_plain(comparison.overall.reason_short)}"
+        return f"Not comparable: {comparison.overall.reason_short}"
     if verdict == "inconclusive":
         return f"No verdict: {_why_open(comparison, rows)}"
     if verdict == "no-change":
@@ -92,11 +89,7 @@ def _unchanged(comparison: Comparison, rows: list[Row]) -> str:
 def _why_open(comparison: Comparison, rows: list[Row]) -> str:
     open_rows = [row for row in rows if row.verdict == "inconclusive"]
     if not open_rows:
-        return _plain(comparison.overall.reason_short)
-    reason = _plain(open_rows[0].reason_short)
-    advice = advise(open_rows[0])
-    return f"{reason}; {advice.partition(';')[0]}" if advice else reason
-
-
-def _plain(text: str) -> str:
-    return _ASIDE.sub("", text)
+        return comparison.overall.reason_short
+    reason = open_rows[0].reason_short
+    advice = advise_runs(open_rows[0])
+    return f"{reason}; {advice}" if advice else reason
