@@ -181,7 +181,7 @@ def _read_tracepoints(
     cpus = dict(tracepoints.cpus())
     lost = {
         "moves": sum(each.lost_moves for each in cpus.values()),
-        "moves of CPUs that came online later": sum(
+        "moves from or to CPUs that came online during the run": sum(
             count for move, count in moves.items() if not is_placed(move)
         ),
         "latencies": sum(each.lost_slots for each in cpus.values()),

@@ -160,7 +160,7 @@ def _distro(system: System) -> str:
     text = system.first_text("/etc/os-release", "/usr/lib/os-release")
     match = re.search(r"^PRETTY_NAME=[\"']?([^\"'\n]+)", text, re.MULTILINE)
     if not match:
-        raise Unavailable("/etc/os-release: no field PRETTY_NAME")
+        raise Unavailable("/etc/os-release: PRETTY_NAME is missing")
     return match.group(1)
 
 

@@ -43,7 +43,9 @@ class NothingWorks(Unavailable):
 
     def __init__(self, label: str, programs: Programs) -> None:
         reasons = [str(program["reason"]) for program in programs.values()]
-        super().__init__(f"{label}: {next(iter(reasons), 'no program was given to load')}")
+        super().__init__(
+            f"{label}: {next(iter(reasons), 'no BPF program was passed to the loader')}"
+        )
         self.programs = programs
 
 

@@ -110,7 +110,9 @@ class ThrottledGroups:
         try:
             self._changes = Inotify()
         except OSError as error:
-            self.notes.add(f"inotify: {error.strerror}; groups of less than 0.5 s may be missed")
+            self.notes.add(
+                f"inotify: {error.strerror}; cgroups that exist for less than 0.5 s may be missed"
+            )
             return False
         for path in self._known:
             self._watch(path)

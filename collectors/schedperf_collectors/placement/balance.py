@@ -105,10 +105,10 @@ class Balance:
         counts = read_counts(self._loaded.map("balance_counts").items(), self._machine)
         full = self._loaded.map("balance_lost").read(FIRST_KEY) or b""
         self.lost = {
-            "balance decisions beyond the map's size": sum(
+            "balance decisions that did not fit into the BPF map": sum(
                 struct.unpack(f"={len(full) // 8}Q", full)
             ),
-            "balance decisions of unknown CPUs": sum(
+            "balance decisions of CPUs with an unknown number": sum(
                 counted.count for key, counted in counts.items() if is_nowhere(key)
             ),
             **{f"calls of {name}": n for name, n in self._loaded.misses().items()},

@@ -273,7 +273,7 @@ class Flow:
             return
         start, end = self._machine.places.get(old), self._machine.places.get(new)
         if start is None or end is None:
-            self.lost["moves of CPUs without a node"] += 1
+            self.lost["moves from or to CPUs without a NUMA node"] += 1
             return
         self._moves[event, cause, start.node, end.node, self._machine.level_of(start, end)] += 1
         steps = self._series.setdefault((event, cause, start.node != end.node), Counter())

@@ -129,10 +129,11 @@ def _remove_abandoned(partial: Path) -> None:
         pass
     except BlockingIOError as error:
         raise RecordError(
-            f"{partial}: another recording is writing to it; wait for its end or give another -o"
+            f"{partial}: another recording is writing to it; wait until it has finished, or give "
+            "another -o"
         ) from error
     except OSError as error:
-        raise RecordError(f"{partial}: {explain(error)}; choose a path that is writable") from error
+        raise RecordError(f"{partial}: {explain(error)}; choose a writable path") from error
 
 
 def check_no_partial(path: Path) -> None:
@@ -173,7 +174,7 @@ class BundleWriter:
                     self.names.reserve.unlink(missing_ok=True)
             text = (error.strerror or str(error)).lower()
             raise RecordError(
-                f"{path}: {text}; choose a path that is writable and has space"
+                f"{path}: {text}; choose a writable path with enough space"
             ) from error
 
     def add(

@@ -95,11 +95,11 @@ def choose(names: Sequence[str], attempted: Sequence[str] = ()) -> Chosen:
     for name in (*names, *attempted):
         if name not in available and name not in {"default", "none"}:
             raise RecordError(
-                f"--with: unknown collector {name!r} (expected some of: default, none, "
+                f"--with: unknown collector {name!r} (expected one or more of: default, none, "
                 f"{', '.join(available)})"
             )
     if "none" in names and len(names) > 1:
-        raise RecordError("--with: 'none' cannot be combined with other names; leave it out")
+        raise RecordError("--with: 'none' cannot be combined with other names; omit it")
 
     def wanted(collector: Collector) -> bool:
         by_default = collector.default and ("default" in names or collector.scope != "run")

@@ -49,7 +49,7 @@ Examples:
   %(prog)s --base all.tar --new one.tar --new-setup 'taskset -p 1 $$' \\
      -n 3 -- hackbench -l 200 -g 1
 
-A setup is a shell script that runs in the process that then executes the
+A setup is a shell script. It runs in the process that later executes the
 workload. The control group, CPU mask, limits and environment that it sets
 therefore apply to the workload only. After each run, changed sysctls and
 values of debugfs (sched), transparent huge pages, cpufreq and cpuidle are
@@ -130,8 +130,8 @@ def _add_record_options(parser: argparse.ArgumentParser) -> None:
         default="",
         metavar="CMD",
         help=(
-            "Run this shell script before each run, in the process that then executes the "
-            "workload; the machine is restored after the run."
+            "Run this shell script before each run, in the process that later executes the "
+            "workload; changed settings are restored after the run."
         ),
     )
     parser.add_argument(
@@ -160,7 +160,8 @@ def _add_until_decided(parser: argparse.ArgumentParser) -> None:
         "--until-decided",
         action="store_true",
         help=(
-            "Compare with --against after each block of runs and stop when every result is decided."
+            "Compare with --against after each block of runs and stop when every primary result "
+            "has a verdict."
         ),
     )
     add("--against", type=Path, metavar="FILE", help="Compare with the runs in this bundle.")
@@ -263,7 +264,7 @@ def _add_common_options(parser: argparse.ArgumentParser, what_n_is: str) -> None
         type=_host_path,
         default=[],
         metavar="PATH",
-        help="Mark a field of host.json as meant to differ, e.g. sched.autogroup.",
+        help="Declare a field of host.json as an intended difference, e.g. sched.autogroup.",
     )
     add(
         "--metric",
@@ -403,7 +404,7 @@ def _words(text: str) -> list[str]:
     except (ValueError, RecursionError):
         words = None
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-        raise argparse.ArgumentTypeError(f"invalid JSON {text!r} (expected a list of texts)")
+        raise argparse.ArgumentTypeError(f"invalid JSON {text!r} (expected a list of strings)")
     return words
 
 

@@ -40,6 +40,6 @@ def describe_left_out(left_out: dict[str, int]) -> str:
     """Return the warning about output that is not kept."""
     parts = ", ".join(f"{count} bytes of {name}" for name, count in left_out.items())
     return (
-        f"long output: {parts} left out (kept: the first {HEAD_BYTES >> 20} and the last "
-        f"{TAIL_BYTES >> 20} MiB); redirect other output than results to /dev/null"
+        f"long output: {parts} omitted (kept: the first {HEAD_BYTES >> 20} and the last "
+        f"{TAIL_BYTES >> 20} MiB); redirect output that contains no results to /dev/null"
     )

@@ -272,5 +272,5 @@ def test_steps_grow_so_that_there_are_not_too_many(flow: Flow) -> None:
 def test_cpus_that_came_later_and_tasks_that_never_ran_are_counted_as_lost(flow: Flow) -> None:
     wake = partial(sched, "wakeup", 1100, 0)
     found = results_of(flow, *(wake(pid, 0) for pid in range(WAITING_LIMIT + 3)), wake(1, 99))
-    assert flow.lost == {"waiting tasks": 4, "moves of CPUs without a node": 1}
+    assert flow.lost == {"waiting tasks": 4, "moves from or to CPUs without a NUMA node": 1}
     assert found["moves"][0]["count"] == WAITING_LIMIT + 3
