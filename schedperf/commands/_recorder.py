@@ -129,7 +129,9 @@ def _zipapp() -> Iterator[list[str]]:
         try:
             write_zipapp(path)
         except OSError as error:
-            remedy = LARGER_TMPDIR if error.errno in OUT_OF_SPACE else "set TMPDIR to another one"
+            remedy = (
+                LARGER_TMPDIR if error.errno in OUT_OF_SPACE else "set TMPDIR to another directory"
+            )
             raise InputError(f"{Path(folder).parent}: {explain(error)}; {remedy}") from error
         # Isolated: PYTHONPATH belongs to this program, and the other Python may be older.
         yield [system_python(), "-I", str(path)]

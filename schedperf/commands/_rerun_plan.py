@@ -371,11 +371,11 @@ def _say_other_machine(side: _Candidate, here: Host, request: Request) -> Iterat
     listed = list_some(differing, MOST_FIELDS)
     if differing and request.append and not side.steps:
         raise InputError(
-            f"{side.recording.path}: recorded on a machine with other {listed}; leave "
-            "out --append to record new bundles"
+            f"{side.recording.path}: recorded on a machine that differs in {listed}; leave out "
+            "--append to record new bundles"
         )
     if differing:
-        yield f"recorded on a machine with other {listed}"
+        yield f"recorded on a machine that differs in {listed}"
     if has_other_kernel(host, here) and not side.steps:
         yield f"recorded on {_say_kernel(host)}; the kernel here is {_say_kernel(here)}"
 

@@ -75,10 +75,10 @@ def command(
 ) -> int:
     """Compare cache-line layouts of kernels.
 
-    Show what moved onto or off a shared cache line, why, and whether it matters. BASE and NEW are
-    bundles, directories, or files: System.map, nm output, kallsyms, raw BTF, vmlinux. Each NEW is
-    compared with BASE; without NEW, the layout of BASE is shown. Exit status: 0 no alarm, 1 at
-    least one alarm, 2 usage or input error.
+    Show which variables moved to or from a shared cache line, why, and whether it matters. BASE and
+    NEW are bundles, directories, or files: System.map, nm output, kallsyms, raw BTF, vmlinux. Each
+    NEW is compared with BASE; without NEW, the layout of BASE is shown. Exit status: 0 no alarm, 1
+    at least one alarm, 2 usage or input error.
     """
     if not paths:
         raise click.UsageError(

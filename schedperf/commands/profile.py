@@ -46,7 +46,9 @@ USUAL_LIMIT = 25
 )
 @click.option("--event", metavar="NAME", help="Show only this event.")
 @click.option(
-    "--point", metavar="POINT", help="Show these parameters (e.g. groups=4) or this workload."
+    "--point",
+    metavar="POINT",
+    help="Show runs with these parameters (e.g. groups=4) or of this workload.",
 )
 @click.option("--comm", metavar="NAME", help="Count only tasks of this name.")
 @click.option("--cpu", metavar="LIST", help="Count only these CPUs, e.g. 0-3,8.")

@@ -79,11 +79,11 @@ def command(
     only_print: bool,
     yes: bool,
 ) -> int:
-    """Record bundles again as they were recorded.
+    """Record bundles again with their original options.
 
     Workload, parameters, metrics, setups and collectors are those of the bundles. All commands
     are printed, and run only after confirmation. The new bundles keep the names of the old
-    ones. Of two kernels on one machine, the side whose kernel is booted is recorded.
+    ones. If two kernels share one machine, only the side whose kernel is booted is recorded.
     """
     # Imported here so that --help of all commands stays fast.
     from schedperf.commands._rerun_plan import Request, make_plan  # noqa: PLC0415

@@ -29,7 +29,7 @@ Examples:
 def command(
     path: Path, *, list_runs: bool, verify: bool, as_json: bool, member: str | None
 ) -> None:
-    """Print the contents of a bundle, and what is missing and why.
+    """Print the contents of a bundle, and which data are missing and why.
 
     A damaged bundle is read as far as possible; the exit status is then 2.
     """

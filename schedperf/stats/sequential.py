@@ -82,7 +82,8 @@ def decide_look(rows: Sequence[Row]) -> Decision:
     points = Counter((row.workload, row.metric) for row in primary)
     if not any(_can_be_decided(row, points[row.workload, row.metric]) for row in still):
         return Decision(
-            is_over=True, text=f"more runs would not decide: {_name(still, len(primary))}"
+            is_over=True,
+            text=f"more runs would not give a verdict for {_name(still, len(primary))}",
         )
     needed = [_runs_needed(row, points[row.workload, row.metric]) for row in still]
     counted = [runs for runs in needed if runs is not None]

@@ -59,7 +59,7 @@ def test_the_first_finding_is_on_few_lines_and_drawn_before_all_others() -> None
     assert drawn < next(at for at, line in enumerate(lines) if line.startswith("  1. "))
     assert "20208 d root_cpuacct_cpuusage          20208 d root_cpuacct_cpuusage" in done.stdout
     assert "advice for cluster: declare " in done.stdout
-    assert "unknown heat" in done.stdout
+    assert "use unknown" in done.stdout
     assert max(map(len, lines)) <= 78
 
 

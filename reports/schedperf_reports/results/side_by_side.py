@@ -69,7 +69,7 @@ def _caption(comparison: Comparison, results: Sequence[SideBySide], family: Fami
     verdicts = {cell.verdict for cell in cells}
     has_interval = any(cell.ci_low is not None for cell in cells)
     interval = ", its 95% CI" if has_interval else ""
-    what = f"change vs {name_side(sides[0])}{interval}, step vs the column before"
+    what = f"change vs {name_side(sides[0])}{interval}, step vs the previous column"
     parts = [
         f"{count_of(len(results), f'{family} result')} of {len(sides)} sides: {what}",
         describe_directions(rows) or "",
@@ -81,8 +81,8 @@ def _caption(comparison: Comparison, results: Sequence[SideBySide], family: Fami
         margins = sorted({f"+-{percent(row.margin)}" for row in rows})
         parts.append(f"=: no change, within {' or '.join(margins)}")
     if any(result.best for result in results):
-        by_mean = "by the means, significance unknown"
-        largest = "largest significant changes, or base"
+        by_mean = "ranked by the means, significance unknown"
+        largest = "sides with the largest significant changes, or base if no change is significant"
         parts.append(f"best, worst: {largest if has_interval else by_mean}")
     return "; ".join(filter(None, parts))
 

@@ -125,7 +125,7 @@ def _incomplete(contrast: Contrast) -> NextStep | None:
     names = " and ".join(bundle.name for bundle in cut)
     return NextStep(
         id="look-at-runs",
-        what=f"check the missing runs of {names}",
+        what=f"find out why runs of {names} are missing",
         why="failed and missing runs are excluded from the comparison",
         commands=tuple(join("show", "--runs", as_argument(bundle.path)) for bundle in cut),
     )

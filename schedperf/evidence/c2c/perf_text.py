@@ -534,8 +534,8 @@ def _notes(text: C2cText) -> Iterator[str]:
     yield "from text: commands not recorded"
     if any("loads" in line.counts for line in text.lines):
         yield (
-            "from text: perf's records and loads count remote HITM of some machines twice; the "
-            "text does not report how often"
+            "from text: on some machines, perf counts a remote HITM twice in its records and "
+            "loads; the text does not contain the number of these cases"
         )
     if text.lines and not any(row.records for line in text.lines for row in line.rows):
         yield "from text: loads per offset not recorded, so reads per offset are unknown"

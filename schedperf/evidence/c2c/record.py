@@ -32,8 +32,10 @@ SortKey = Literal["rmt", "lcl", "tot", "peer", "records"]
 _Rate = Annotated[
     float | None, "accesses per `per` operations, estimated from samples; null if not computed"
 ]
-_RateEnd = Annotated[float | None, "bound of the 95% CI; null if not computed"]
-_RatioEnd = Annotated[float | None, "bound of the 95% CI; null if unbounded or not computed"]
+_RateEnd = Annotated[float | None, "bound of the 95% CI of the rate; null if not computed"]
+_RatioEnd = Annotated[
+    float | None, "bound of the 95% CI of the ratio; null if infinite or not computed"
+]
 _Samples = Annotated[
     BaseNew[int | None],
     "number of samples in all runs of the side; null if not recorded",
@@ -68,7 +70,9 @@ class C2cChange:
     difference: float | None = None
     difference_low: float | None = None
     difference_high: float | None = None
-    p: Annotated[float | None, "p-value; null if not tested"] = None
+    p: Annotated[
+        float | None, "p-value before the multiple-testing correction; null if not tested"
+    ] = None
     q: Annotated[
         float | None, "p-value after Benjamini-Hochberg correction over all rates tested together"
     ] = None
@@ -167,7 +171,9 @@ class C2cSeen:
     key: str
     copies: Annotated[int | None, "number of contended copies of a per-CPU line; null if unknown"]
     stores: Annotated[int, "number of sampled stores"]
-    records: Annotated[int, '"Total records" of perf, in which some records are counted twice']
+    records: Annotated[
+        int, '"Total records" as perf counts them, including the records that it counts twice'
+    ]
     loads: Annotated[
         int | None,
         "number of loads as perf counts them, including those that it counts twice; "
@@ -236,7 +242,7 @@ class C2cPoint:
     ]
     events: Annotated[BaseNew[tuple[str, ...]], "event names as perf prints them"]
     perf_events: Annotated[
-        BaseNew[tuple[PerfEvent, ...]], "the sampled events, split into name, PMU and modifiers"
+        BaseNew[tuple[PerfEvent, ...]], "name, PMU and modifiers of each sampled event"
     ]
     period: Annotated[
         BaseNew[int | None], "sampling period: loads per sample; null if not fixed or not recorded"
@@ -253,7 +259,7 @@ class C2cPoint:
     model: CountModel | None
     phi: Annotated[
         float | None,
-        "squared coefficient of variation of a rate between runs; null if not estimated",
+        "squared CV of a rate between runs; null if not estimated",
     ]
     replication: Annotated[Replication, "unit of replication"]
     least_ratio: Annotated[
@@ -321,9 +327,7 @@ class C2cSource:
     runs: int
     observable: Observable
     events: Annotated[tuple[str, ...], "event names as perf prints them"]
-    perf_events: Annotated[
-        tuple[PerfEvent, ...], "the sampled events, split into name, PMU and modifiers"
-    ]
+    perf_events: Annotated[tuple[PerfEvent, ...], "name, PMU and modifiers of each sampled event"]
     period: Annotated[
         int | None, "sampling period: loads per sample; null if not fixed or not recorded"
     ]

@@ -8,8 +8,8 @@
 
 A rule raises an alarm if, by the table of hot variables, a change may affect performance. Alarms do
 not predict the cost: the same separation cost 27% on one CPU and nothing on two others. Entries
-that moved and are not in the table have unknown heat and raise no alarm. Neither do entries that
-parted and that nobody writes.
+that moved and are not in the table have an unknown access frequency and raise no alarm. Neither do
+entries that parted and that nobody writes.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -39,8 +39,8 @@ PAIR_RULES: tuple[Rule, ...] = ("separated", "joined")
 MOST_IN_ROW = 2
 
 NO_CLAIM = (
-    "the cost of a layout on this CPU is unknown: caches and prefetchers differ, and the same "
-    "change had an effect on some models and none on others"
+    "the effect of the layout on this CPU is unknown: caches and prefetchers differ, and the "
+    "same change slowed down some CPU models but not others"
 )
 
 
@@ -202,7 +202,10 @@ def _limits(facts: Facts, raised: Found, samples: int | None, *, has_cause: bool
             "not confirmed by a published measurement"
         )
     if raised.grade == "measured":
-        yield "measured on the machines named in the effect; effect on this machine unknown"
+        yield (
+            "the effect was measured on the machines that are named with it; the effect on this "
+            "machine is unknown"
+        )
     if samples == 0:
         yield "memory samples of new show no contention of the entries in this alarm"
     if not has_cause:

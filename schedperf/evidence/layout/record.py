@@ -30,12 +30,12 @@ Reader = Literal["own", "remote"]
 MOST_LISTED = 100
 
 Pair = tuple[str, str]
-Offset = Annotated[int, "offset from the start of the section or struct, bytes"]
+Offset = Annotated[int, "offset from the start of the section or struct, in bytes"]
 MaybeOffset = Annotated[
     int | None,
     "offset from the start of the section or struct, bytes; null if the entry does not exist",
 ]
-Bytes = Annotated[int | None, "bytes; null if unknown"]
+Bytes = Annotated[int | None, "size of the entry in bytes; null if unknown"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -374,7 +374,8 @@ class LayoutUnit:
     kind: UnitKind
     is_unchanged: bool
     sources: Annotated[
-        BaseNew[tuple[str, ...]], "source of the entry names; then source of the sizes, if another"
+        BaseNew[tuple[str, ...]],
+        "source of the entry names, followed by the source of the sizes if it is a different one",
     ]
     bytes: BaseNew[Bytes]
     alignment: BaseNew[Bytes]

@@ -74,7 +74,7 @@ class PeltRow(RateRow):
     reason: Annotated[str | None, "why the row is invalid; null if it is ok"]
     remarks: Annotated[tuple[str, ...], "limitations of the values"]
     total_base: Annotated[
-        float | None, "calls per run, mean over runs; null for durations and shares"
+        float | None, "number of calls per run, mean over runs; null for durations and shares"
     ]
     total_new: float | None
     read_base: Annotated[
@@ -91,8 +91,8 @@ class PeltRow(RateRow):
     resolution_new: float | None
     few_calls: Annotated[
         bool,
-        "true if the slowest 1% of the calls dominate the mean or share; `remarks` contains their "
-        "part",
+        "true if the slowest 1% of the calls dominate the mean or share; `remarks` contains "
+        "their share",
     ] = False
 
     @property
@@ -140,11 +140,14 @@ class PeltHistogram:
     function: str
     runs: int
     log2_ns: Annotated[
-        tuple[int, ...], "calls per bin; bin i: 2**i <= ns < 2**(i + 1); bin 0 also counts 0 ns"
+        tuple[int, ...],
+        "number of calls per bin; bin i counts durations with 2**i <= ns < 2**(i + 1), bin 0 "
+        "also 0 ns",
     ]
     linear_ns: Annotated[
         tuple[int, ...],
-        "calls per bin; bin i: i * step <= ns < (i + 1) * step; the last bin is open-ended",
+        "number of calls per bin; bin i counts durations with i * step <= ns < (i + 1) * step; "
+        "the last bin has no upper bound",
     ]
     linear_step_ns: int
 
@@ -188,7 +191,8 @@ class Pelt(SectionData):
         tuple[PeltBinsRow, ...], "histograms of call durations in s: share of calls per bin"
     ]
     cpus: Annotated[
-        tuple[CpuRow, ...], "per CPU: calls per second, and share of its time in the function"
+        tuple[CpuRow, ...],
+        "per CPU: calls per second, and share of the CPU's time spent in the function",
     ]
     cross_checks: Annotated[
         tuple[CrossCheck, ...],

@@ -60,7 +60,8 @@ class PlacementRow(RateRow):
     reason: Annotated[str | None, "why the row is invalid; null if it is ok"]
     events_base: Annotated[
         float | None,
-        "number of events per run behind the value, mean over runs; null if not counted",
+        "number of events per run from which the value is computed, mean over runs; null if not "
+        "counted",
     ]
     events_new: float | None
 
@@ -196,7 +197,8 @@ class Placement(SectionData):
     depths: tuple[DepthRow, ...]
     timers: tuple[TimersRow, ...]
     moves: Annotated[
-        tuple[MovesRow, ...], "task moves by source node, destination node, event and cause"
+        tuple[MovesRow, ...],
+        "numbers of task moves by source node, destination node, event and cause",
     ]
     waits: Annotated[
         tuple[BinsRow, ...], "histograms of waits for a CPU in s: share of waits per bin"

@@ -43,8 +43,10 @@ NodeRange = Annotated[
 class ProfileChange:
     """Mean of each side and their difference."""
 
-    base: Annotated[float, "mean of the base runs"]
-    new: Annotated[float, "mean of the new runs"]
+    base: Annotated[
+        float, "mean over the runs of base: a share in percent, or a cost in `cost_unit`"
+    ]
+    new: Annotated[float, "mean over the runs of new, in the unit of `base`"]
     change: Annotated[float, "new - base, in the unit of `base`"]
     ci_low: Annotated[float | None, "lower bound of the 95% CI of the change; null if not computed"]
     ci_high: Annotated[
@@ -104,7 +106,7 @@ class ProfileRow:
     ]
     cost: Annotated[
         ProfileTest | None,
-        "cost per operation, in `cost_unit`; null if a run did not report how many",
+        "cost per operation, in `cost_unit`; null if a run did not report the number of operations",
     ]
     base_nodes: NodeShares
     base_range: NodeRange
@@ -137,7 +139,7 @@ class MovedFunction:
     """A function whose share changed in the direction of its class."""
 
     symbol: str
-    change: Annotated[float, "change of the share, percentage points"]
+    change: Annotated[float, "change of the share, in percentage points"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -152,7 +154,7 @@ class ProfileClassRow:
     ]
     cost: Annotated[
         ProfileTest | None,
-        "cost per operation, in `cost_unit`; null if a run did not report how many",
+        "cost per operation, in `cost_unit`; null if a run did not report the number of operations",
     ]
     base_range: NodeRange
     new_range: NodeRange
@@ -177,7 +179,8 @@ class ExplainedChange:
     change: Annotated[float, "change of the summed cost of `symbols`, in `cost_unit`"]
     part: Annotated[
         float | None,
-        "`change` / change of the total non-idle cost; 1 = the whole change; null if unknown",
+        "ratio of `change` to the change of the total non-idle cost (1: the whole change); null "
+        "if unknown",
     ]
     ci_low: Annotated[float | None, "lower bound of the 95% CI of `part` (Fieller)"]
     ci_high: Annotated[float | None, "upper bound of the 95% CI of `part`"]
@@ -298,7 +301,8 @@ class ProfileEvent:
     ]
     excluded: Annotated[
         BaseNew[tuple[Level, ...]],
-        "what the event does not count; user space or kernel code that it excludes has no samples",
+        "privilege levels that the event does not count; code that runs at these levels has no "
+        "samples",
     ] = NOT_RECORDED_LEVELS
     caveats: tuple[str, ...]
     points: tuple[ProfilePoint, ...]
@@ -347,10 +351,11 @@ class FlameMeans:
     """Times on both sides, one number per frame or function name."""
 
     base: Annotated[
-        Numbers, "mean of the base runs: percent of total CPU time, or `unit` per operation"
+        Numbers, "mean over the runs of base: percent of total CPU time, or `unit` per operation"
     ]
     new: Annotated[
-        Numbers, "mean of the new runs, in the unit of `base`; empty if only one side was given"
+        Numbers,
+        "mean over the runs of new, in the unit of `base`; empty if only one side was given",
     ]
 
 
@@ -375,10 +380,10 @@ class FlameMeasure:
 
     measure: Measure
     operation: Annotated[str | None, "unit of an operation, e.g. message; null for shares"]
-    inclusive: Annotated[FlameChanges, "times of each frame, callees included"]
-    self_: Annotated[FlameChanges, "times of each frame, callees excluded"]
+    inclusive: Annotated[FlameChanges, "time of each frame, including its callees"]
+    self_: Annotated[FlameChanges, "time of each frame, excluding its callees"]
     functions: Annotated[
-        FlameChanges, "times of each function, callees excluded, summed over all call paths"
+        FlameChanges, "time of each function, excluding its callees, summed over all call paths"
     ]
 
 
@@ -408,10 +413,11 @@ class FlamePartMeasure:
 
     measure: Measure
     operation: Annotated[str | None, "unit of an operation, e.g. message; null for shares"]
-    inclusive: Annotated[FlameMargins, "times of each frame, callees included"]
-    self_: Annotated[FlameMeans, "times of each frame, callees excluded"]
+    inclusive: Annotated[FlameMargins, "time of each frame, including its callees"]
+    self_: Annotated[FlameMeans, "time of each frame, excluding its callees"]
     functions: Annotated[
-        FlamePartFunctions, "times of each function, callees excluded, summed over all call paths"
+        FlamePartFunctions,
+        "time of each function, excluding its callees, summed over all call paths",
     ]
 
 
@@ -468,7 +474,9 @@ class FlameName:
     symbol: str
     dso: str
     class_: str | None
-    kernel: Annotated[bool, "true if it is code of the kernel, a module or a BPF program"]
+    kernel: Annotated[
+        bool, "true if the name belongs to code of the kernel, a module or a BPF program"
+    ]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -600,7 +608,7 @@ class ComparedRow(RowKeys):
 
     base: SampleCounts
     new: SampleCounts
-    change: Annotated[float | None, "change of the share, new - base, percentage points"]
+    change: Annotated[float | None, "change of the share, new - base, in percentage points"]
     interval: Interval
     q: CorrectedP
     changed: Annotated[
@@ -637,7 +645,8 @@ class ProfileSight:
     ]
     excluded: Annotated[
         tuple[Level, ...],
-        "what the event does not count; user space or kernel code that it excludes has no samples",
+        "privilege levels that the event does not count; code that runs at these levels has no "
+        "samples",
     ] = ()
     caveats: tuple[str, ...]
 

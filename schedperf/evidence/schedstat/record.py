@@ -20,7 +20,7 @@ class SchedstatSide:
     runs: int
     versions: Annotated[tuple[int, ...], "versions of /proc/schedstat"]
     seconds: Annotated[
-        float | None, "time between the snapshots, summed over runs; null if unknown"
+        float | None, "time in s between the snapshots, summed over runs; null if unknown"
     ]
 
 
@@ -31,8 +31,8 @@ class LevelRow:
     side: str
     level: str
     cpus: Annotated[int | None, "number of CPUs in the largest domain; null if not recorded"]
-    domains: Annotated[int | None, "number of domains; null if not recorded"]
-    flags: Annotated[tuple[str, ...] | None, "SD_* flags; null if not recorded"]
+    domains: Annotated[int | None, "number of domains at this level; null if not recorded"]
+    flags: Annotated[tuple[str, ...] | None, "SD_* flags of the domains; null if not recorded"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,7 +71,7 @@ class ReadingRow:
     level: str
     text: str
     meaning: str
-    look_at: Annotated[str, "kernel functions to look at"]
+    look_at: Annotated[str, "kernel functions to inspect"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,7 +96,7 @@ class Schedstat(SectionData):
     rows: tuple[SchedstatRow, ...]
     zeros: Annotated[tuple[str, ...], "counters that were 0 in all runs; not in `rows`"]
     readings: Annotated[
-        tuple[ReadingRow, ...], "interpretations of changed rows, in descending order of change"
+        tuple[ReadingRow, ...], "interpretations of changed rows, largest change first"
     ]
     not_compared: tuple[SchedstatRefusal, ...]
     cpus: Annotated[tuple[CpuRow, ...], "rates per CPU"]

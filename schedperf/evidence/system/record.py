@@ -146,7 +146,8 @@ class SystemCounters(SectionData):
     rows: tuple[SystemRow, ...]
     zeros: Annotated[tuple[str, ...], "counters that were 0 in all runs; not in `rows`"]
     cpus: Annotated[
-        tuple[CpuRow, ...], "per CPU: shares of time; interrupts and softirqs per second"
+        tuple[CpuRow, ...],
+        "per CPU: shares of the CPU's time, and interrupts and softirqs per second",
     ]
     settings: Annotated[
         tuple[SettingRow, ...], "scheduler settings in debugfs that differ between the sides"

@@ -180,7 +180,7 @@ def test_a_base_that_can_never_decide_is_warned_of_and_given_up(
     lines = capfd.readouterr().err.splitlines()
     assert lines[0].startswith("schedperf: warning: base.tar: base has 5 runs; sides recorded")
     assert lines[0].endswith("record at least 10 runs per side, or interleave with `schedperf ab`")
-    undecided = "more runs would not decide: rate at x=1 (1 of 1 rows)"
+    undecided = "more runs would not give a verdict for rate at x=1 (1 of 1 rows)"
     assert f"interim test after 3 runs: {undecided}" in lines
     assert len(open_bundle(Path("new.tar")).runs) == 3
 

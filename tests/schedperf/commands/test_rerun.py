@@ -242,7 +242,7 @@ def test_append_is_refused_on_another_machine_or_kernel(
     bundles({"host": {**here, "cpu": {**here["cpu"], "model": "Other CPU"}}})
     status, _, err = rerun(capsys, "base.tar", "--append", "--yes")
     assert status == 2
-    assert "base.tar: recorded on a machine with other cpu.model; leave out --append" in err
+    assert "base.tar: recorded on a machine that differs in cpu.model; leave out --append" in err
     bundles({"host": {**here, **OTHER}})
     status, _, err = rerun(capsys, "base.tar", "--append", "--yes")
     assert (status, err) == (2, f"schedperf: error: {OTHER_TEXT}, then repeat this command\n")

@@ -127,7 +127,7 @@ def test_an_open_row_says_how_many_runs_it_may_still_need(
 def test_what_can_never_be_decided_ends_it() -> None:
     few = make_row("inconclusive", n_base=FEWEST_IN_BLOCKS - 1)
     assert decide_look([few]).is_over
-    assert decide_look([few]).text == "more runs would not decide: rate (1 of 1 rows)"
+    assert decide_look([few]).text == "more runs would not give a verdict for rate (1 of 1 rows)"
     assert decide_look([few, make_row("regression")]).is_over
     assert not decide_look([few] * 4).is_over
     # Points of two metrics are two sweeps, and neither shows enough.

@@ -112,7 +112,7 @@ def lines_table(
 def _lines_caption(point: C2cPoint, lines: Sequence[C2cLineRow]) -> str:
     word = word_of(point.observable)
     hidden = point.seen - sum(point.seen_unmatched) - len(lines)
-    more = f"; {count_of(hidden, 'line')} with less contention left out" if hidden > 0 else ""
+    more = f"; {count_of(hidden, 'line')} with less contention omitted" if hidden > 0 else ""
     power = "; detectable: smallest detectable ratio (80% power)"
     return (
         f"{count_of(len(lines), 'contended line')}, {word} {_measured(point)}"
@@ -163,7 +163,7 @@ def unmatched_table(
     """
     word = word_of(point.observable)
     hidden = sum(point.seen_unmatched) - len(lines)
-    more = f"; {count_of(hidden, 'line')} with less contention left out" if hidden > 0 else ""
+    more = f"; {count_of(hidden, 'line')} with less contention omitted" if hidden > 0 else ""
     why = " and ".join(dict.fromkeys(line.unmatched for line in lines if line.unmatched))
     table = Table(
         caption=(
@@ -257,7 +257,7 @@ def format_interval(change: C2cChange) -> str:
 def seen_table(source: C2cSource, lines: Sequence[C2cSampledLine]) -> Table:
     """Return the lines of a side that is not compared."""
     hidden = len(source.lines) - len(lines)
-    more = f"; {hidden} more with --limit or --json" if hidden > 0 else ""
+    more = f"; {hidden} more lines with --limit or --json" if hidden > 0 else ""
     table = Table(
         caption=f"{count_of(len(lines), 'line')}, samples{_twice(lines)}{more}",
         columns=(

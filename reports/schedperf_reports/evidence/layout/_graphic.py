@@ -436,7 +436,7 @@ def _facts_of(row: LayoutRow, line_bytes: int, use: LayoutUse | None) -> Iterato
     if row.mark:
         yield _MARKS.get(row.mark, row.mark)
     if use is None or use.written is None or use.read is None:
-        yield "heat unknown: not in the table of hot variables"
+        yield "access frequency unknown: not in the table of hot variables"
         return
     yield f"{_WRITTEN[use.written]}, {_READ[use.read]}, on {', '.join(use.paths)} paths"
     names = [function.rpartition(":")[2] for function in use.functions]

@@ -106,7 +106,10 @@ def _describe_hot(unit_map: LayoutUnitMap) -> Iterator[Block]:
     unknown = [use.name for use in unit_map.hot if not use.paths]
     if unknown:
         names = list_names(unknown, len(unknown))
-        yield Text(text=f"heat unknown (not in the table of hot variables): {names}", tone="muted")
+        yield Text(
+            text=f"access frequency unknown (not in the table of hot variables): {names}",
+            tone="muted",
+        )
     for group in unit_map.groups:
         first, last = group.first, group.last
         yield Text(text=f"group {group.name}: bytes 0x{first:x} to 0x{last:x}", tone="muted")

@@ -53,7 +53,7 @@ __all__ = ["describe_layout", "describe_maps", "layout"]
 
 # Alarms that a terminal prints, best evidence first.
 MOST_ALARMS = 8
-# Names of unknown heat that a sentence lists; the others are counted.
+# Names of unknown access frequency that a sentence lists; the others are counted.
 MOST_UNKNOWN = 6
 # Functions that one alarm names.
 MOST_FUNCTIONS = 4
@@ -69,7 +69,7 @@ _UNIT_COLUMNS = (
     Column(title="removed", align="right"),
     Column(title="resized", align="right", priority=2),
     Column(title="slid lines", align="right", priority=3),
-    Column(title="unknown heat", align="right"),
+    Column(title="use unknown", align="right"),
     Column(title="alarms", align="right"),
 )
 _CAUSE_COLUMNS = (
@@ -336,8 +336,8 @@ def _describe_names(unit: LayoutUnit) -> Iterator[Block]:
         names = list_names(unit.unknown_heat, counts.unknown_heat, MOST_UNKNOWN)
         yield Text(
             text=(
-                f"{called}: heat unknown, so no alarm: {names} (moved or added, not in the table "
-                "of hot variables)"
+                f"{called}: access frequency unknown, so no alarm: {names} (moved or added, not "
+                "in the table of hot variables)"
             ),
             tone="muted",
         )
@@ -371,7 +371,7 @@ def _units_table(changed: Sequence[LayoutUnit], unchanged: int, side: str, limit
         caption=(
             f"changed in {side}: {len(changed)}, unchanged: {unchanged}; lost, gained: pairs of "
             "variables that stopped or started sharing a line; slid lines: lines that moved as a "
-            "whole; unknown heat: moved or added variables that are not in the table of hot "
+            "whole; use unknown: moved or added variables that are not in the table of hot "
             "variables"
         ),
         columns=_UNIT_COLUMNS,

@@ -83,7 +83,7 @@ AnyRow = ProfileRow | ProfileClassRow
 def shares_table(event: str, point: ProfilePoint) -> Table:
     """Return each symbol's share of all CPUs and its change; rows open to details."""
     hidden = point.symbols - len(point.rows)
-    more = f"; {hidden} colder symbols left out" if hidden else ""
+    more = f"; {hidden} symbols with smaller shares omitted" if hidden else ""
     with_nodes = _has_nodes(point)
     rows = point.rows
     # If nothing changed, no rows are hidden.

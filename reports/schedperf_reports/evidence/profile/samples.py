@@ -105,7 +105,10 @@ def _describe_event(event: SampledEvent) -> Iterator[Block]:
 def _describe_sight(event: str, sight: ProfileSight) -> Iterator[Block]:
     where = f"{sight.side} was " if sight.side else ""
     if "kernel" in sight.excluded:
-        text = f"recorded with {event}, which does not count the kernel: no scheduler code is in it"
+        text = (
+            f"recorded with {event}, which does not count the kernel: the profile contains no "
+            "scheduler code"
+        )
         yield Text(text=f"{where}{text} ({_MANUAL})", tone="warning")
     elif sight.clock is None:
         yield Text(text=f"{where}recorded with {event}: samples count events, not CPU time")

@@ -54,7 +54,9 @@ def _state(comparison: Comparison) -> State | None:
         changed=sum(bool(row.changed) for row in rows) if is_tested else None,
         total=len(rows),
         noun="function",
-        note="" if all(event.sees_kernel for event in events) else "not with interrupts off",
+        note=""
+        if all(event.sees_kernel for event in events)
+        else "code with interrupts off not sampled",
     )
 
 
@@ -151,12 +153,18 @@ def _describe_sight(event: ProfileEvent) -> tuple[str, Tone]:
     name = event.event
     without = [side for side, levels in event.excluded.items() if "kernel" in levels]
     if without:
-        what = "which does not count the kernel: no scheduler function can be among those below"
+        what = (
+            "which does not count the kernel: the functions listed below cannot include "
+            "scheduler functions"
+        )
         return f"{_where(without)}recorded with {name}, {what}", "warning"
     blind = [side for side, is_blind in event.blind.items() if is_blind]
     unknown = [side for side, is_blind in event.blind.items() if is_blind is None]
     if blind:
-        what = "which cannot see most of the scheduler: functions missing below may still be hot"
+        what = (
+            "which cannot sample most of the scheduler: hot functions may be missing from the "
+            "list below"
+        )
         return f"{_where(blind)}recorded with {name}, {what}", "warning"
     if unknown:
         what = "which may not see code that runs with interrupts off"

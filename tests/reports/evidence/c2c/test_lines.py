@@ -40,7 +40,7 @@ def test_a_line_has_its_rates_ratio_interval_and_what_could_have_been_seen(
     ]  # fmt: skip
     assert lines.anchors == ("task_group.load_avg",)
     assert "HITM per 1000 messages" in lines.caption
-    assert lines.caption.endswith("; 4 lines with less contention left out")
+    assert lines.caption.endswith("; 4 lines with less contention omitted")
 
 
 def test_a_line_of_both_kinds_has_two_rows_and_one_anchor(describe: Describe, cells: Cells) -> None:

@@ -158,7 +158,7 @@ def test_facts_name_type_size_place_and_who_touches_it(parted: LayoutWindow) -> 
         "rarely written, read by other CPUs, on wakeup, tick paths",
         "accessed by cpus_share_cache",
     )
-    assert "heat unknown" in named(drawing.groups[0].rows[0])["usage"].facts[-1]
+    assert "access frequency unknown" in named(drawing.groups[0].rows[0])["usage"].facts[-1]
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def test_a_table_shows_shares_change_and_ranges_over_nodes(
         "hackbench -g {groups} at groups=4: cycles, n = 5 + 6 runs, 1000 + 2000 samples, "
         "idle 12.3% in base and 0.5% in new; 1 of 1 tested row changed "
         "significantly: update_cfs_group +7.75 pp; 1 not tested: "
-        "idle time; 5 colder symbols left out"
+        "idle time; 5 symbols with smaller shares omitted"
     )
 
 

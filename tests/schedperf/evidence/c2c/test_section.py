@@ -372,7 +372,7 @@ def test_a_recording_of_another_kernel_gets_no_names_of_the_bundles(sides: Sides
 
 
 def test_samples_of_new_outrank_the_table_in_the_layout_section(sides: Sides) -> None:
-    # In new a variable of unknown heat comes to lie on the first line of runqueues.
+    # In new a variable of unknown access frequency comes to lie on the first line of runqueues.
     kernel = scheduler_kernel()
     apart = (Symbol("process_counts", 0x2B9C0, 8), Symbol("runqueues", 0x2BA40, 0xE00))
     joined = (Symbol("process_counts", 0x2BA40, 8), Symbol("runqueues", 0x2BA48, 0xE00))
