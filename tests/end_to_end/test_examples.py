@@ -108,8 +108,8 @@ def test_the_text_of_deep_cgroup_says_that_it_is_blind_and_what_to_do(
 ) -> None:
     text = " ".join(print_as("text", "deep-cgroup").split())
     assert (
-        "recorded with cpu-clock, which cannot see most of the scheduler: functions missing below "
-        "may still be hot [see Hot symbols]"
+        "recorded with cpu-clock, which cannot sample most of the scheduler: hot functions may "
+        "be missing from the list below [see Hot symbols]"
     ) in text
     _, _, rests = text.partition(" sampled events: ")
     assert (

@@ -40,7 +40,7 @@ MOST_IN_ROW = 2
 
 NO_CLAIM = (
     "the effect of the layout on this CPU is unknown: caches and prefetchers differ, and the "
-    "same change slowed down some CPU models but not others"
+    "same change affected some CPU models but not others"
 )
 
 

@@ -257,7 +257,7 @@ def format_interval(change: C2cChange) -> str:
 def seen_table(source: C2cSource, lines: Sequence[C2cSampledLine]) -> Table:
     """Return the lines of a side that is not compared."""
     hidden = len(source.lines) - len(lines)
-    more = f"; {hidden} more lines with --limit or --json" if hidden > 0 else ""
+    more = f"; {count_of(hidden, 'more line')} with --limit or --json" if hidden > 0 else ""
     table = Table(
         caption=f"{count_of(len(lines), 'line')}, samples{_twice(lines)}{more}",
         columns=(

@@ -98,8 +98,8 @@ def test_a_blind_event_is_one_short_warning_that_links_to_the_whole_of_it(
     item = sight_of(blocks)
     assert item.tone == "warning"
     assert item.text == (
-        "recorded with cpu-clock, which cannot see most of the scheduler: functions missing below "
-        "may still be hot"
+        "recorded with cpu-clock, which cannot sample most of the scheduler: hot functions may "
+        "be missing from the list below"
     )
     assert item.evidence == ("profile#samples",)
     sees = "cannot see code that runs with interrupts off (most of the scheduler)"
@@ -114,7 +114,7 @@ def test_a_blind_event_is_one_short_warning_that_links_to_the_whole_of_it(
     [
         (
             BaseNew(base=False, new=True),
-            "new was recorded with cycles, which cannot see most of",
+            "new was recorded with cycles, which cannot sample most of",
             ["base", "new"],
         ),
         (
