@@ -49,6 +49,7 @@ class ReportSection:
     :param chapter: one of ``CHAPTERS``
     :param is_analysis: shows the analysis of that name in :attr:`Comparison.sections`
     :param retitle: says its title in one report; None where that is always the same
+    :param is_brief: a text of one screen has some of its blocks
     :param mail_rows: rows of its first table that a plain mail has; 0: none
     :param state: counts its changes; None where nothing is counted
     """
@@ -59,6 +60,7 @@ class ReportSection:
     order: int
     describe: Describe
     is_analysis: bool
+    is_brief: bool = False
     retitle: Retitle | None = None
     mail_rows: int = 0
     state: FindState | None = None
@@ -85,6 +87,7 @@ def report_section(
     chapter: str,
     order: int,
     is_analysis: bool = False,
+    is_brief: bool = False,
     retitle: Retitle | None = None,
     mail_rows: int = 0,
     state: FindState | None = None,
@@ -99,6 +102,7 @@ def report_section(
             order=order,
             describe=describe,
             is_analysis=is_analysis,
+            is_brief=is_brief,
             retitle=retitle,
             mail_rows=mail_rows,
             state=state,

@@ -35,14 +35,17 @@ class CompareRequest:
     base: str | None
     are_tables: bool
 
-    def compare(self) -> Comparison:
+    def compare(self, *, drawings: bool = True) -> Comparison:
         """Read the files and compare them.
 
+        :param drawings: false to leave out the sections that only drawings use
         :raises InputError: a file cannot be read or compared
         """
         options = CompareOptions(margin=self.margin, allowed=self.allowed)
         comparison = (
-            self._compare_tables(options) if self.are_tables else self._compare_bundles(options)
+            self._compare_tables(options)
+            if self.are_tables
+            else self._compare_bundles(options, drawings=drawings)
         )
         return replace(comparison, command=self.command())
 
@@ -72,12 +75,17 @@ class CompareRequest:
             if number
         ]
 
-    def _compare_bundles(self, options: CompareOptions) -> Comparison:
+    def _compare_bundles(self, options: CompareOptions, *, drawings: bool) -> Comparison:
         bundles = [open_bundle(path) for path in self.paths]
         earlier = [open_bundle(path) for path in self.history]
         _refuse_known([*bundles, *earlier], len(bundles))
         past = tuple(df_past_runs(bundle, bundles[0], options) for bundle in earlier)
-        return compare_bundles(bundles, replace(options, history=past), workers=count_workers())
+        return compare_bundles(
+            bundles,
+            replace(options, history=past),
+            workers=count_workers(),
+            drawings=drawings,
+        )
 
     def _compare_tables(self, options: CompareOptions) -> Comparison:
         # Without a column `workload` all tables are of one workload.

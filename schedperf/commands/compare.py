@@ -2,7 +2,7 @@
 """``schedperf compare``: compare bundles: what changed, how certain it is, and why."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -157,7 +157,8 @@ def command(
     with open_outputs({**asked, BESIDE: _text_beside(html)}, paths) as files:
         library = _share_library(assets, html)
         request.warn_of_unknown()
-        comparison = request.compare()
+        used = {printed, *(name for name, file in asked.items() if file is not None)}
+        comparison = request.compare(drawings=_use_drawings(used, everything=everything))
         others = [
             shlex.join(alternative.command())
             for alternative in request.other_bases(comparison.sides)
@@ -242,6 +243,13 @@ def _choose_format(name: str | None, asked: Mapping[str, str | None]) -> str:
     if printed not in names:
         raise click.UsageError(f"unknown format {printed!r} (expected one of: {', '.join(names)})")
     return printed
+
+
+def _use_drawings(names: Collection[str], *, everything: bool) -> bool:
+    """Return whether one of these formats uses the sections that only drawings use."""
+    from schedperf_reports.formats import find_format  # noqa: PLC0415 # as above
+
+    return any(find_format(name).uses_drawings(everything=everything) for name in names)
 
 
 def _render_piped(comparison: "Comparison", **how: Any) -> str:

@@ -99,13 +99,18 @@ def comparison_id(digests: Sequence[str], options: CompareOptions) -> str:
 
 
 def compare_bundles(
-    bundles: Sequence[Bundle], options: CompareOptions | None = None, *, workers: int = 1
+    bundles: Sequence[Bundle],
+    options: CompareOptions | None = None,
+    *,
+    workers: int = 1,
+    drawings: bool = True,
 ) -> Comparison:
     """Compare every bundle with the first one.
 
     :param bundles: base and at least one more
     :param workers: processes that analyse sections; more than one must not be forked from a program
         with threads
+    :param drawings: false to leave out the sections that only drawings use
     """
     chosen = options or CompareOptions()
     sides = name_sides(bundles)
@@ -113,7 +118,7 @@ def compare_bundles(
     values = df_run_values(sides)
     numbers = _compare_numbers(sides, facts, values, chosen)
     rows = numbers.rows
-    sections = _analyse_all(sides, workers)
+    sections = _analyse_all(sides, workers, drawings=drawings)
     findings, failed_rules = find_all(all_rules().values(), sections, rows)
     comparison = Comparison(
         schema=SCHEMA,
@@ -358,10 +363,12 @@ def _is_tested(row: Row) -> bool:
     return row.p is not None and row.same_as is None
 
 
-def _analyse_all(sides: Sequence[Side], workers: int) -> dict[str, Section]:
+def _analyse_all(sides: Sequence[Side], workers: int, *, drawings: bool) -> dict[str, Section]:
     # Sections that read the same captures are one task: those of one kind of evidence, and those
     # that take what another kind measured.
-    plugins = all_sections()
+    plugins = {
+        name: plugin for name, plugin in all_sections().items() if drawings or not plugin.is_drawing
+    }
     kinds: dict[str, list[str]] = {}
     for name, plugin in plugins.items():
         reads = next(iter(GIVEN.get(name, {}).values()), plugin.analyse)

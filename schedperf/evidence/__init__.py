@@ -58,10 +58,12 @@ class SectionPlugin:
     """One registered analysis.
 
     :param record: what it returns
+    :param is_drawing: its data is used by drawings alone, never by findings or the verdict
     """
 
     record: type[SectionData]
     analyse: Callable[..., SectionData]
+    is_drawing: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,11 +84,17 @@ rules: Registry[FindingPlugin] = Registry(
 )
 
 
-def section(record: type[Data]) -> Callable[[Analysis[Data]], Analysis[Data]]:
-    """Register the decorated function as the analysis that makes this record."""
+def section(
+    record: type[Data], *, is_drawing: bool = False
+) -> Callable[[Analysis[Data]], Analysis[Data]]:
+    """Register the decorated function as the analysis that makes this record.
+
+    :param is_drawing: as in :class:`SectionPlugin`
+    """
 
     def register(analyse: Analysis[Data]) -> Analysis[Data]:
-        sections.add(record.section, SectionPlugin(record=record, analyse=analyse))
+        plugin = SectionPlugin(record=record, analyse=analyse, is_drawing=is_drawing)
+        sections.add(record.section, plugin)
         return analyse
 
     return register

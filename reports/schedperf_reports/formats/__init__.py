@@ -10,6 +10,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from schedperf.model.comparison import Comparison
 from schedperf_collectors.registry import Registry, public_modules
@@ -37,6 +38,8 @@ class Options:
 
 
 Render = Callable[[Comparison, Options], str]
+# When a format uses the sections that only drawings use: "everything" is with --all.
+DrawingUse = Literal["always", "everything", "never"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,17 +52,23 @@ class OutputFormat:
     name: str
     summary: str
     render: Render
+    drawings: DrawingUse
+
+    def uses_drawings(self, *, everything: bool) -> bool:
+        """Return whether the record must have the sections that only drawings use."""
+        return self.drawings == "always" or (everything and self.drawings == "everything")
 
 
 registry: Registry[OutputFormat] = Registry("schedperf_reports.formats", kind="output format")
 
 
-def output_format(name: str) -> Callable[[Render], Render]:
+def output_format(name: str, *, drawings: DrawingUse = "always") -> Callable[[Render], Render]:
     """Register the decorated function; the docstring's first line is its summary."""
 
     def register(render: Render) -> Render:
         summary = (render.__doc__ or "").strip().partition("\n")[0]
-        registry.add(name, OutputFormat(name=name, summary=summary, render=render))
+        plugin = OutputFormat(name=name, summary=summary, render=render, drawings=drawings)
+        registry.add(name, plugin)
         return render
 
     return register

@@ -35,7 +35,7 @@ LISTS: Mapping[str, Callable[[Row], str]] = {
 }
 
 
-@output_format("csv")
+@output_format("csv", drawings="never")
 def csv(comparison: Comparison, _options: Options) -> str:
     """A table of all results for spreadsheets and scripts: one line each, all numbers."""
     written = io.StringIO()

@@ -100,7 +100,7 @@ ASCII = str.maketrans(
 _CUT = re.compile(r"\S{0,2}…")
 
 
-@output_format("lkml")
+@output_format("lkml", drawings="never")
 def lkml(comparison: Comparison, _options: Options) -> str:
     """Plain text for a mailing list: ASCII, 72 columns, the numbers and their basis."""
     drawn = write_text(_draw(comparison), WIDTH, colour=False)

@@ -18,7 +18,7 @@ from schedperf_reports.words.rows import name_with_role
 DIGEST_DIGITS = 16
 
 
-@output_format("markdown")
+@output_format("markdown", drawings="everything")
 def markdown(comparison: Comparison, options: Options) -> str:
     """Markdown for an issue or a merge request: what matters, or everything with --all."""
     return draw_markdown(comparison, text_sections(comparison, everything=options.everything))

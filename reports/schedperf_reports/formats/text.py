@@ -13,7 +13,7 @@ from schedperf_reports.text.terminal import NARROWEST, STYLES, draw_section, wri
 from schedperf_reports.words.rows import VERDICT_TONES
 
 
-@output_format("text")
+@output_format("text", drawings="everything")
 def text(comparison: Comparison, options: Options) -> str:
     """Text for a terminal, a pipe or a mail: one screen, or everything with --all."""
     width = max(options.width, NARROWEST)

@@ -41,7 +41,7 @@ MOST_REASONS = 12
 REASONS_OF_ABSENCE = ("failed-runs", "no-number", "incomplete")
 
 
-@report_section("benchmarks", title="Benchmarks", chapter="benchmarks", order=10)
+@report_section("benchmarks", title="Benchmarks", chapter="benchmarks", order=10, is_brief=True)
 def benchmarks(comparison: Comparison) -> Iterator[Block]:
     """Yield plot, table, reasons and sweeps of each side and family, then what is missing."""
     if not comparison.rows:

@@ -50,9 +50,9 @@ def text_sections(
     titles = {section.name: section.title for section in (*all_report_sections(), *sections)}
     # The table of results is next, with the number, interval and n of this sentence.
     told_below = describe_informational(comparison)
-    for section in sections if everything else _in_brief_order(sections):
+    for section in sections if everything else _brief_sections(sections):
         blocks_of = section.describe(comparison) if described is None else described[section.name]
-        plain = [_with_titles(block, titles) for block in _without_graphics(blocks_of)]
+        plain = [_with_titles(block, titles) for block in plain_blocks(blocks_of)]
         if everything:
             blocks = tuple(map(_without_limit, plain))
         else:
@@ -62,10 +62,11 @@ def text_sections(
             yield TextSection(title=title, blocks=blocks)
 
 
-def _without_graphics(blocks: Iterable[Block]) -> Iterator[Block]:
+def plain_blocks(blocks: Iterable[Block]) -> Iterator[Block]:
+    """Yield the blocks, those that say the same in words in place of graphics."""
     for block in blocks:
         if isinstance(block, Graphic):
-            yield from _without_graphics(block.plain())
+            yield from plain_blocks(block.plain())
         else:
             yield block
 
@@ -84,9 +85,9 @@ def _without_limit(block: Block) -> Block:
     return block
 
 
-def _in_brief_order(sections: tuple[ReportSection, ...]) -> tuple[ReportSection, ...]:
+def _brief_sections(sections: tuple[ReportSection, ...]) -> tuple[ReportSection, ...]:
     # A terminal shows the end of a text, so reasons and next steps are last.
-    first, *others = sections
+    first, *others = (section for section in sections if section.is_brief)
     last = [section for section in others if section.chapter == first.chapter]
     return (first, *(section for section in others if section not in last), *last)
 

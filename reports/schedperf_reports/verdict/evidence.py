@@ -14,7 +14,9 @@ from schedperf_reports.verdict.rests_on import list_evidence
 BRIEF_WARNINGS = 3
 
 
-@report_section("evidence", title="Basis of the verdict", chapter="verdict", order=40)
+@report_section(
+    "evidence", title="Basis of the verdict", chapter="verdict", order=40, is_brief=True
+)
 def evidence(comparison: Comparison) -> Iterator[Block]:
     """Yield the basis of the verdict beside the comparability of the sides.
 

@@ -27,7 +27,9 @@ def _title(comparison: Comparison) -> str:
     return "Other changes" if comparison.overall.verdict == "no-change" else "Findings"
 
 
-@report_section("findings", title="Reasons", chapter="verdict", order=20, retitle=_title)
+@report_section(
+    "findings", title="Reasons", chapter="verdict", order=20, is_brief=True, retitle=_title
+)
 def findings(comparison: Comparison) -> Iterator[Block]:
     """Yield the reasons in the order of the record, opposite changes, and what was not measured."""
     by_bearing = _by_bearing(comparison.findings)

@@ -14,7 +14,7 @@ MOST_STEPS = 5
 BRIEF_STEPS = 2
 
 
-@report_section("next_steps", title="What to do next", chapter="verdict", order=30)
+@report_section("next_steps", title="What to do next", chapter="verdict", order=30, is_brief=True)
 def next_steps(comparison: Comparison) -> Iterator[Block]:
     """Yield the steps of the record."""
     steps = comparison.next_steps

@@ -28,7 +28,7 @@ from schedperf_reports.words.sentences import (
 MOST_WORKLOADS = 2
 
 
-@report_section("verdict", title="Verdict", chapter="verdict", order=10)
+@report_section("verdict", title="Verdict", chapter="verdict", order=10, is_brief=True)
 def verdict(comparison: Comparison) -> Iterator[Block]:
     """Yield the verdict of each side, its intended differences, and what blocks a comparison."""
     sides = judge_sides(comparison)

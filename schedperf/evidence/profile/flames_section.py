@@ -59,7 +59,7 @@ class _Wanted:
         return f"{self.event.label}, {workload}{f' at {point}' if point else ''}"
 
 
-@section(FlameTrees)
+@section(FlameTrees, is_drawing=True)
 def flames(sides: Sequence[Side]) -> FlameTrees:
     """Compare the call stacks of each new side with base's."""
     base = _load_stacks(sides[0])

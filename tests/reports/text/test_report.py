@@ -13,6 +13,8 @@ from schedperf.model.comparison import Comparison, Row
 from schedperf_reports.formats import Options
 from schedperf_reports.formats.text import text
 from schedperf_reports.sections import all_report_sections
+from schedperf_reports.text.brief import shorten
+from schedperf_reports.text.report import plain_blocks
 from tests.reports.comparison_records import overall_of
 
 Make = Callable[..., Comparison]
@@ -201,3 +203,17 @@ def test_what_the_table_below_says_is_not_told_above_it(
     assert "not used for the verdict" in everything
     assert "not used for the verdict" not in brief
     assert "[-10.0%, +20.0%]" in brief
+
+
+@pytest.mark.parametrize("example", ["deep-cgroup", "cluster-percpu"])
+def test_the_first_screen_leaves_out_no_section_that_has_something_for_it(
+    compared_example: Callable[[str], Comparison], example: str
+) -> None:
+    comparison = compared_example(example)
+    shown = {
+        section.name
+        for section in all_report_sections()
+        if list(shorten(plain_blocks(section.describe(comparison)), see=""))
+    }
+    assert "verdict" in shown
+    assert shown <= {section.name for section in all_report_sections() if section.is_brief}

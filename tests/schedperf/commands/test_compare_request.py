@@ -12,6 +12,7 @@ import pytest
 
 from schedperf.cli import main
 from schedperf.commands._compare_request import CompareRequest
+from schedperf.model.comparison import Comparison
 from tests.reports.comparison_records import make_side
 
 Capture = pytest.CaptureFixture[str]
@@ -44,6 +45,40 @@ def test_each_side_of_one_table_can_be_base(tmp_path: Path) -> None:
     for chosen, others in ((request, ["a", "b"]), (replace(request, base="a"), ["tip", "b"])):
         sides = chosen.compare().sides
         assert [one.base for one in chosen.other_bases(sides)] == others
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ([], False),
+        (["--format", "lkml"], False),
+        (["--all"], True),
+        (["--json", "-"], True),
+        (["--html", "report.html"], True),
+    ],
+)
+def test_flame_graphs_are_computed_only_for_outputs_that_draw_them(
+    base: str,
+    slower: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    options: list[str],
+    expected: bool,
+) -> None:
+    compare = CompareRequest.compare
+    sections: set[str] = set()
+
+    def record_sections(request: CompareRequest, *, drawings: bool = True) -> Comparison:
+        comparison = compare(request, drawings=drawings)
+        sections.update(comparison.sections)
+        return comparison
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(CompareRequest, "compare", record_sections)
+    assert main(["compare", base, slower, *options]) == 1
+    assert "profile" in sections
+    assert ("flames" in sections) is expected
 
 
 def test_the_command_on_the_page_compares_the_other_way_round(

@@ -116,6 +116,7 @@ def _state(comparison: Comparison) -> State | None:
     chapter="memory",
     order=10,
     is_analysis=True,
+    is_brief=True,
     state=_state,
 )
 def layout(comparison: Comparison) -> Iterator[Block]:
