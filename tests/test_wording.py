@@ -32,6 +32,14 @@ REFUSED = {
     r"deciding nothing|decides nothing": "not used for the verdict",
     r"whatever it costs": "other significant changes",
     r"goes? with the change": "correlated with the change; causation not shown",
+    r"none is shown to be its cause": "causation not shown",
+    r"nothing is coloured": "frames are not coloured",
+    r"say what fails": "print failures, reasons and fixes",
+    r"; its first\b(?! [a-z])": "[default: the first side]",
+    r"are of commands that are not the workload": "samples of other processes",
+    r"shown beside each other": "other rows list both values",
+    r"which edit did it": "which edit moved them",
+    r"ends it when it hangs": "kills it on hang",
     r"nobody (says|knows|gave|can)": "not recorded, unknown",
     r"so few say little": "too few to estimate boot-to-boot variance",
     r"nothing is known that weakens": "no caveats",
@@ -69,6 +77,7 @@ REFUSED = {
     r"took turns|take turns|in turns\b": "interleaved",
     r"\bkits?\b": "helpers",
     r"\b(the|a|each|one|this) (room|floor)s?\b(?! of)": "package, layer",
+    r"\b(the|each|one|this) walks?\b": "import path",
 }
 
 

@@ -65,7 +65,7 @@ class Archive:
 
     def __init__(self, path: Path, *, salvage: bool) -> None:
         self.path = path
-        # Why the walk stopped early; None if the archive is complete.
+        # Why reading stopped early; None if the archive is complete.
         self.damage: str | None = None
         self.members: Mapping[str, Member] = {}
         self._source = open_source(path)

@@ -201,7 +201,7 @@ def _walk(
     words: "array[int]", lengths: dict[int, tuple[int, int]], label: str, first_id: int
 ) -> tuple["array[int]", bytes]:
     # This loop takes most of the reading time: a kernel has 126,000 types, so each step does as
-    # little as possible. An unknown kind has length 0, where the walk stays and ends.
+    # little as possible. An unknown kind has length 0, where the scan stays and ends.
     fixed, per_member = [0] * (KIND_MASK + 1), [0] * (KIND_MASK + 1)
     for kind, (always, each) in lengths.items():
         fixed[kind], per_member[kind] = TYPE_WORDS + always, each

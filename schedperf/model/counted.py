@@ -30,7 +30,7 @@ class Rate:
     new: float | None
     ratio: Annotated[
         float | None,
-        "new / base; null if a run has the value 0 (`p` and `changed` may still be set)",
+        "ratio new / base; null if a run has the value 0 (`p` and `changed` may still be set)",
     ]
     ci_low: Annotated[float | None, "lower end of the 95% CI of `ratio`; null if not available"]
     ci_high: float | None
@@ -44,7 +44,8 @@ class Rate:
         "per side, few runs without any variance, or drift may be the cause",
     ]
     values_base: Annotated[
-        tuple[float, ...], "value of each run of base, in `unit`, in bundle order"
+        tuple[float, ...],
+        "value of each run of base, in `unit`, in the order of the runs in the bundle",
     ]
     values_new: tuple[float, ...]
 
@@ -61,7 +62,7 @@ class RateRow(Rate, ABC):
     side: str
     workload: str
     point: str
-    basis: Annotated[Basis, "what the count is divided by: time, operations, or another count"]
+    basis: Annotated[Basis, "denominator of the rate: time, operations, or another count"]
 
     @property
     @abstractmethod

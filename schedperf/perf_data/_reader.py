@@ -74,7 +74,7 @@ class Keep(Enum):
 
 # Waiting rows are merged when there are more than this, and more than merged rows.
 _MOST_WAITING = 1 << 20
-# More workers need more memory than perf and wait for the walk over the records.
+# More workers need more memory than perf and wait for the scan of the records.
 _MOST_WORKERS = 4
 # Chains whose words are copied at once.
 _CHUNK_CHAINS = 16 << 10

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Locate the records of a perf.data by a walk over their headers.
 
-Only its header gives the size of a record, so the walk is sequential. Over short spans it reads
+Only its header gives the size of a record, so the scan is sequential. Over short spans it reads
 only the 16-bit sizes, in plain Python; NumPy then sorts the records of each window by type.
 
 Over long spans it walks in parallel *lanes* of 16 KiB. A word that looks like the header of a
@@ -146,7 +146,7 @@ def _steps(halves: memoryview, half_sizes: list[int | None]) -> list[int]:
     try:
         while True:
             step = half_sizes[halves[index]]
-            index += step  # type: ignore[operator] # None ends the walk.
+            index += step  # type: ignore[operator] # None ends the scan.
             append(step)  # type: ignore[arg-type] # It is not None here.
     except (IndexError, TypeError):
         return steps
@@ -302,7 +302,7 @@ def walk_lanes(words: _Words, order: str) -> _Indices | None:
 
     :param words: words of the stream; a record starts at the first
     :param order: byte order of the words, "<" or ">"
-    :return: indices of the first words of the records, and of the word where the walk ended: after
+    :return: indices of the first words of the records, and of the word where the scan ended: after
         the last word, at a record without a valid size, after a wrong guess, or at the limit of
         steps; None if no lane could be guessed
     """

@@ -117,7 +117,7 @@ class BpfMap:
         """Yield keys and values; entries added or deleted meanwhile may be missed."""
         key = None
         following = ctypes.create_string_buffer(self.key_size)
-        # At most as many keys as the map can contain: the walk restarts if its key is deleted.
+        # At most as many keys as the map can contain: the iteration restarts if its key is deleted.
         for _ in range(self.max_entries):
             answer = self._library.bpf_map_get_next_key(self.fd, key, following)
             if not self._found(answer, "next key"):

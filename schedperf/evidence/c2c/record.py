@@ -146,16 +146,16 @@ class C2cAccess:
     writes: int
     local: Annotated[int, "number of sampled contended loads served by the same node"]
     remote: Annotated[int, "number of sampled contended loads served by another node"]
-    readers: Annotated[str | None, "CPUs that read, e.g. 0-3,8; null if not recorded"]
-    writers: Annotated[str | None, "CPUs that wrote, e.g. 0-3,8; null if not recorded"]
+    readers: Annotated[str | None, "CPUs that read the bytes, e.g. 0-3,8; null if not recorded"]
+    writers: Annotated[str | None, "CPUs that wrote the bytes, e.g. 0-3,8; null if not recorded"]
     nodes: Annotated[
         tuple[C2cNode, ...] | None,
         "accesses per NUMA node of the accessing CPU; null if not recorded",
     ]
-    symbols: Annotated[tuple[C2cSymbol, ...], "accessing functions, most samples first"]
+    symbols: Annotated[tuple[C2cSymbol, ...], "functions that access the bytes, most samples first"]
     commands: Annotated[
         tuple[C2cCommand, ...] | None,
-        "names of the accessing tasks, most samples first; null if not recorded",
+        "names of the tasks that access the bytes, most samples first; null if not recorded",
     ]
 
     @property

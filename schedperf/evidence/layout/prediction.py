@@ -148,7 +148,7 @@ class Prediction:
     def _note(
         self, index: int, offset: int | None, moved: dict[int, int | None], slot: int | None
     ) -> None:
-        # Where the walk places an atom, for good if it says at which slot.
+        # Where the search places an atom, for good if it says at which slot.
         if offset != self.offsets[index] or index in moved:
             moved[index] = offset
         if slot is not None:

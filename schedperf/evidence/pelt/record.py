@@ -48,12 +48,16 @@ class PeltSide:
         tuple[int, ...], "N if 1 in N calls is timed; more than one value if runs differ"
     ]
     emulated: Annotated[bool | None, "whether an emulator ran the kernel; null if unknown"]
-    mechanisms: Annotated[Mapping[str, tuple[str, ...]], "probe mechanisms by function"]
+    mechanisms: Annotated[
+        Mapping[str, tuple[str, ...]], "mechanisms of the probes, by name of the probed function"
+    ]
     markers: Annotated[
         Mapping[str, tuple[str, ...]],
-        "kernel functions that mark a context while they run, by context",
+        "kernel functions that mark a context while they run, by name of the context",
     ]
-    missing: Annotated[Mapping[str, str], "why a context could not be marked, by context"]
+    missing: Annotated[
+        Mapping[str, str], "reason why a context could not be marked, by name of the context"
+    ]
     probe: PeltProbe | None
 
 
