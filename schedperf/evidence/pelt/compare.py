@@ -130,35 +130,33 @@ def _families(judged: Mapping[str, Comparability]) -> Iterator[_Family]:
 
 
 def _compare(family: _Family, base: SideOf[Traced], new: SideOf[Traced]) -> Iterator[_Answer]:
-    def comparable(run: Captured[Traced]) -> Found:
-        measures = family.measure(run)
+    def comparable(run: Captured[Found]) -> Found:
         return {
             at: measure
-            for at, measure in measures.items()
+            for at, measure in run.content.items()
             if family.reasons[at[0].function] is None
         }
 
-    for question, rate in compare_rates(
-        *(_counted(side, comparable) for side in (base, new))
-    ).items():
+    measured = [side.having(family.measure) for side in (base, new)]
+    for question, rate in compare_rates(*(_counted(side, comparable) for side in measured)).items():
         # A context without calls on both sides has no row.
         if not question.key.context or rate.base or rate.new:
             yield _Answer(question=question, rate=rate, reason=None)
-    yield from _set_beside(family, base, new)
+    yield from _set_beside(family, measured)
 
 
-def _set_beside(family: _Family, base: SideOf[Traced], new: SideOf[Traced]) -> Iterator[_Answer]:
+def _set_beside(family: _Family, sides: Sequence[SideOf[Found]]) -> Iterator[_Answer]:
     # Rows that are not comparable: of the whole machine only, and without a ratio.
-    def others(run: Captured[Traced]) -> Found:
+    def others(run: Captured[Found]) -> Found:
         return {
             at: measure
-            for at, measure in family.measure(run).items()
+            for at, measure in run.content.items()
             if family.reasons[at[0].function] is not None
             and at[0].node is None
             and not at[0].context
         }
 
-    before, after = (compare_rates(_counted(side, others), None) for side in (base, new))
+    before, after = (compare_rates(_counted(side, others), None) for side in sides)
     for question in dict.fromkeys((*before, *after)):
         rate_base, rate_new = before.get(question), after.get(question)
         rate = replace(
@@ -175,9 +173,9 @@ def _set_beside(family: _Family, base: SideOf[Traced], new: SideOf[Traced]) -> I
 
 
 def _counted(
-    side: SideOf[Traced], measure: Callable[[Captured[Traced]], Found]
+    side: SideOf[Found], choose: Callable[[Captured[Found]], Found]
 ) -> SideOf[Measures[Key]]:
-    return side.having(measure)
+    return side.having(choose)
 
 
 def _remarks(
