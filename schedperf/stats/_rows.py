@@ -281,9 +281,11 @@ def _form(observed: pd.DataFrame, table: pd.DataFrame) -> Rows:
 
 def number_of(table: pd.DataFrame, columns: Sequence[str]) -> Integers:
     """Number the distinct contents of these columns from 0, in the order in which they come."""
-    groups = table.groupby(list(columns), sort=False, dropna=False)
-    numbers: Integers = groups.ngroup().to_numpy().astype(np.intp)
-    return numbers
+    numbers = np.zeros(len(table), dtype=np.intp)
+    for name in columns:
+        codes, contents = pd.factorize(table[name], use_na_sentinel=False)
+        numbers, _ = pd.factorize(numbers * len(contents) + codes)
+    return numbers.astype(np.intp)
 
 
 def add_up(values: npt.ArrayLike, groups: Integers, count: int) -> Floats:

@@ -14,7 +14,7 @@ from scipy import special
 
 from schedperf.stats._densities import fisher_p
 from schedperf.stats._estimates import variances_of
-from schedperf.stats._rows import REPLICATIONS, Block, Flags, Floats, Integers, Rows
+from schedperf.stats._rows import REPLICATIONS, Block, Flags, Floats, Integers, Rows, add_up
 
 # Fewer values say nothing of a variance.
 FEWEST_VALUES = 5
@@ -68,33 +68,42 @@ def boot_shares(rows: Rows) -> tuple[Floats, Floats]:
     count = len(rows)
     icc, effect = np.full(count, np.nan), np.full(count, np.nan)
     by_boot = rows.replication == REPLICATIONS.index("boots")
-    inner = rows.inner[by_boot[rows.inner["row"].to_numpy()]]
-    if inner.empty:
+    boot = rows.inner["boot"].to_numpy(dtype=np.float64)
+    row = rows.inner["row"].to_numpy()
+    taken = by_boot[row] & ~np.isnan(boot)
+    if not taken.any():
         return icc, effect
-    boots = (
-        inner.groupby(["row", "is_new", "boot"])["value"].agg(["mean", "size", "var"]).reset_index()
-    )
-    boots["within"] = (boots["size"] - 1.0) * boots["var"].fillna(0.0)
-    sides = boots.groupby(["row", "is_new"])
-    weighted = boots["mean"] * boots["size"]
-    centre = weighted.groupby([boots["row"], boots["is_new"]]).transform("sum") / sides[
-        "size"
-    ].transform("sum")
-    boots["between"] = boots["size"] * (boots["mean"] - centre) ** 2
-    boots["square"] = boots["size"] ** 2 / sides["size"].transform("sum")
-    boots["first"] = (~boots.duplicated(["row", "is_new"])).astype(np.float64)
-    total = boots.groupby("row").agg(
-        boots=("mean", "size"), sides=("first", "sum"), runs=("size", "sum"),
-        within=("within", "sum"), between=("between", "sum"), square=("square", "sum"),
-    )  # fmt: skip
+    value = rows.inner["value"].to_numpy(dtype=np.float64)[taken]
+    boots, number = np.unique(boot[taken], return_inverse=True)
+    side = 2 * row[taken] + rows.inner["is_new"].to_numpy()[taken]
+    # From here on one entry per boot of a side.
+    cells, cell = np.unique(side * len(boots) + number, return_inverse=True)
+    size = np.bincount(cell).astype(np.float64)
+    mean = add_up(value, cell, len(cells)) / size
+    within = add_up((value - mean[cell]) ** 2, cell, len(cells))
+    side = cells // len(boots)
+    runs_of_side = add_up(size, side, 2 * count)
     with np.errstate(divide="ignore", invalid="ignore"):
-        between_df, within_df = total["boots"] - total["sides"], total["runs"] - total["boots"]
-        inside, outside = total["within"] / within_df, total["between"] / between_df
-        each = (total["runs"] - total["square"]) / between_df
+        centre = add_up(mean * size, side, 2 * count) / runs_of_side
+        between = size * (mean - centre[side]) ** 2
+        sums = {
+            name: add_up(values, side // 2, count)
+            for name, values in {
+                "boots": np.ones(len(cells)),
+                "runs": size,
+                "within": within,
+                "between": between,
+                "square": size**2 / runs_of_side[side],
+            }.items()
+        }
+        sides = np.bincount(np.unique(side) // 2, minlength=count)
+        between_df, within_df = sums["boots"] - sides, sums["runs"] - sums["boots"]
+        inside, outside = sums["within"] / within_df, sums["between"] / between_df
+        each = (sums["runs"] - sums["square"]) / between_df
         share = ((outside - inside) / (outside + (each - 1.0) * inside)).clip(0.0, 1.0)
-    members = total.index.to_numpy()
-    icc[members] = share.to_numpy()
-    effect[members] = 1.0 + (total["runs"] / total["boots"] - 1.0).to_numpy() * icc[members]
+        repeats = 1.0 + (sums["runs"] / sums["boots"] - 1.0) * share
+    members = sums["boots"] > 0.0
+    icc[members], effect[members] = share[members], repeats[members]
     return icc, effect
 
 
