@@ -100,6 +100,15 @@ class Members:
             self._actual[name] = state.hexdigest()
         return self._actual[name]
 
+    def checked_sha256(self, name: str) -> str:
+        """Return the SHA-256 of a member.
+
+        :raises BundleError: there is no such member, or it does not match its checksum
+        """
+        self._member(name, None)
+        self._check(name)
+        return self.sha256(name)
+
     def is_intact(self, name: str) -> bool:
         """Return whether a member matches its checksum, or has none."""
         return self.expected.get(name) in {None, self.sha256(name)}
@@ -112,8 +121,7 @@ class Members:
         state = hashlib.sha256()
         for name in self.names():
             if name != without:
-                sha256 = self.sha256(name)
-                self._check(name)
+                sha256 = self.checked_sha256(name)
                 state.update(f"{name}\0{sha256}\n".encode())
         return state.hexdigest()
 

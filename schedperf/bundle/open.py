@@ -124,6 +124,13 @@ class Bundle:
         """
         return self._members.read(name, limit)
 
+    def sha256(self, name: str) -> str:
+        """Return the SHA-256 of a member.
+
+        :raises BundleError: the member does not match its checksum
+        """
+        return self._members.checked_sha256(name)
+
     def extract(self, name: str, folder: Path, limit: int | None = None) -> Path:
         """Copy a member to a new file, instead of holding it in memory.
 

@@ -14,6 +14,7 @@ variables that are static in a function, have size 0 or are defined in assembly,
 the build, variables that are not per-CPU.
 """
 
+import copy
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -138,6 +139,12 @@ class Btf:
         self._first_id = 1 if base is None else base.end_id
         self._end_id = self._first_id + len(index.kinds)
         self._first_string = 0 if base is None else base.end_string
+
+    def labelled(self, label: str) -> "Btf":
+        """Return the same types with another name of the source in messages."""
+        other = copy.copy(self)
+        other.label = label
+        return other
 
     def __len__(self) -> int:
         return len(self._index.kinds)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Define the sides of a comparison: the first bundle is base, the others are new."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
@@ -28,6 +28,7 @@ class Side:
     _contents: dict[object, object] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
+    _shared: dict[Hashable, object] = field(default_factory=dict, repr=False, compare=False)
 
     def once(self, read: Callable[["Side"], Content]) -> Content:
         """Return what a function reads of this side; it is called for the first caller only.
@@ -50,6 +51,21 @@ class Side:
             self._contents[key] = parse(self.bundle.read(name, limit), name)
         return cast("Content", self._contents[key])
 
+    def shared(
+        self, name: str, parse: Callable[[], Content], what: str, *options: Hashable
+    ) -> Content:
+        """Return a parsed member; boots and sides with equal members share the result.
+
+        :param parse: parses the member; called once for the same content and options
+        :param what: is parsed of it: "addresses"
+        :param options: what else the result depends on
+        :raises InputError: the member is missing or damaged
+        """
+        key = self.bundle.sha256(name), what, *options
+        if key not in self._shared:
+            self._shared[key] = parse()
+        return cast("Content", self._shared[key])
+
 
 def side_name(index: int) -> str:
     """Return the role of a bundle by its index on the command line."""
@@ -58,4 +74,8 @@ def side_name(index: int) -> str:
 
 def name_sides(bundles: Sequence[Bundle]) -> tuple[Side, ...]:
     """Give each bundle its role, in the order in which the user named them."""
-    return tuple(Side(name=side_name(index), bundle=bundle) for index, bundle in enumerate(bundles))
+    shared: dict[Hashable, object] = {}
+    return tuple(
+        Side(name=side_name(index), bundle=bundle, _shared=shared)
+        for index, bundle in enumerate(bundles)
+    )

@@ -21,6 +21,7 @@ from schedperf.runs.kernel_files import (
     KALLSYMS,
     SYMBOL_TABLES,
     has_kernel_file,
+    kernel_member,
     read_kernel_text,
 )
 from schedperf.runs.side import Side
@@ -77,11 +78,14 @@ class BootSymbols:
         if self._bundle.size(name) is None:
             return None
         try:
-            label = f"{self._label}, symbols of {mapped.path}"
-            return parse_user_symbols(self._bundle.read(name, MOST_FILE_BYTES), label)
+            return self._side.shared(name, lambda: self._parse_file(name, mapped), "functions")
         except InputError as error:
             self._note(str(error))
             return None
+
+    def _parse_file(self, name: str, mapped: MappedFile) -> FileSymbols:
+        label = f"{self._label}, symbols of {mapped.path}"
+        return parse_user_symbols(self._bundle.read(name, MOST_FILE_BYTES), label)
 
     def _read_sources(self, kernel: KernelText | None) -> Iterator[KernelSymbols]:
         for source in SYMBOL_TABLES:
@@ -89,19 +93,20 @@ class BootSymbols:
                 continue
             try:
                 text = read_kernel_text(self._side, self._boot, source)
-                yield self._at_recorded_address(text, f"{self._label}, {source}", kernel)
+                yield self._at_recorded_address(text, source, kernel)
             except InputError as error:
                 self._note(str(error))
 
     def _at_recorded_address(
-        self, text: str, label: str, kernel: KernelText | None
+        self, text: str, source: str, kernel: KernelText | None
     ) -> KernelSymbols:
+        label = f"{self._label}, {source}"
         # perf recorded the run-time address of one symbol. Address 0 in the table means hidden.
-        is_runtime = label.endswith(KALLSYMS)
+        is_runtime = source == KALLSYMS
         linked = None if kernel is None else address_of(text, kernel.symbol)
         if kernel is None or not linked:
             if is_runtime:
-                return parse_kernel_symbols(text, label)
+                return self._parse_kernel(text, source)
             raise InputError(
                 f"{label}: perf.data does not record the kernel's address; use kallsyms"
             )
@@ -112,4 +117,14 @@ class BootSymbols:
                 f"another boot; addresses in modules stay unresolved"
             )
             text = without_modules(text)
-        return parse_kernel_symbols(text, label, slide=slide)
+        return self._parse_kernel(text, source, slide)
+
+    def _parse_kernel(self, text: str, source: str, slide: int = 0) -> KernelSymbols:
+        # Without a slide the text is the whole member; with one, its modules may be left out.
+        return self._side.shared(
+            kernel_member(self._boot, source),
+            lambda: parse_kernel_symbols(text, f"{self._label}, {source}", slide=slide),
+            "addresses",
+            source,
+            slide,
+        )

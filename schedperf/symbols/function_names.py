@@ -10,11 +10,18 @@ Tables and rules of the analysis have the newest names::
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
+from schedperf.bundle.open import Boot
 from schedperf.kernel.renames import all_names, name_in_release, renamed_functions
 from schedperf.model.comparison import BASE
 from schedperf.model.errors import InputError
-from schedperf.runs.kernel_files import SYMBOL_TABLES, has_kernel_file, read_kernel_text
+from schedperf.runs.kernel_files import (
+    SYMBOL_TABLES,
+    has_kernel_file,
+    kernel_member,
+    read_kernel_text,
+)
 from schedperf.runs.side import Side
 
 _CALL = re.compile(r"\b(\w+)\(\)")
@@ -48,15 +55,19 @@ def read_kernel_names(side: Side) -> KernelNames:
         for table in SYMBOL_TABLES:
             if has_kernel_file(side.bundle, boot, table):
                 try:
-                    text = read_kernel_text(side, boot, table)
+                    symbols = side.shared(
+                        kernel_member(boot, table), partial(_read_words, side, boot, table), "words"
+                    )
                 except InputError:
                     # The sections that need the addresses report the damage.
                     continue
-                return KernelNames(
-                    release=boot.host.kernel.release, symbols=frozenset(text.split())
-                )
+                return KernelNames(release=boot.host.kernel.release, symbols=symbols)
     releases = (boot.host.kernel.release for boot in side.bundle.boots)
     return KernelNames(release=next(releases, None))
+
+
+def _read_words(side: Side, boot: Boot, table: str) -> frozenset[str]:
+    return frozenset(read_kernel_text(side, boot, table).split())
 
 
 class FunctionNames:

@@ -48,6 +48,9 @@ if TYPE_CHECKING:
     from schedperf.kernel.elf import ElfKernel
 
 # File names in a directory and in a bundle. A distribution adds the release: config-6.1.0.
+# Parses raw BTF; the text names the source in messages.
+ParseBtf = Callable[[bytes, str], Btf]
+
 VMLINUX = "vmlinux"
 FILES = (VMLINUX, SYSTEM_MAP, KALLSYMS, BTF, CONFIG, FACTS)
 # Bytes read to detect the format of a file.
@@ -185,13 +188,13 @@ class Material:
         self.tables.append(table)
         self.pointer_bytes = self.pointer_bytes or table.pointer_bytes
 
-    def add_btf(self, data: bytes, label: str, base: Btf | None = None) -> None:
+    def add_btf(self, data: bytes, label: str, parse: ParseBtf = parse_btf) -> None:
         """Use raw BTF unless BTF was already added.
 
         :raises InputError: it is damaged
         """
         self.why_no_types = f"{label}: damaged BTF"
-        self.btf = self.btf or parse_btf(data, label, base)
+        self.btf = self.btf or parse(data, label)
 
     def add_elf(self, path: Path, label: str) -> None:
         """Use vmlinux or a module; pahole converts DWARF if there is no BTF.
@@ -207,7 +210,7 @@ class Material:
         self.is_big_endian = elf.is_big_endian
         self.build_id = None if elf.is_module else elf.build_id
         if elf.btf is not None:
-            self.add_btf(elf.btf, label, _base_of(elf, path, label))
+            self.add_btf(elf.btf, label, partial(parse_btf, base=_base_of(elf, path, label)))
         elif self.btf is None and elf.has_dwarf:
             self.add_btf(encode_btf(path, label, limit_bytes=BTF_LIMIT_BYTES), label)
         elif self.btf is None:
@@ -289,7 +292,8 @@ def _from_btf(path: Path, label: str) -> Material:
     data = _read(path, BTF_LIMIT_BYTES)
 
     def add() -> None:
-        material.add_btf(data, str(path), _beside(path) if needs_base(data) else None)
+        base = _beside(path) if needs_base(data) else None
+        material.add_btf(data, str(path), partial(parse_btf, base=base))
 
     material.attempt(add)
     return material
@@ -369,7 +373,12 @@ def _find(folder: Path, name: str) -> Path | None:
     return releases[0] if releases else None
 
 
-def _add_files(material: Material, readers: Mapping[str, Callable[[], bytes]], whose: str) -> None:
+def _add_files(
+    material: Material,
+    readers: Mapping[str, Callable[[], bytes]],
+    whose: str,
+    parse: ParseBtf = parse_btf,
+) -> None:
     def text_of_config() -> None:
         material.config = readers[CONFIG]().decode("utf-8", "replace")
 
@@ -379,7 +388,7 @@ def _add_files(material: Material, readers: Mapping[str, Callable[[], bytes]], w
     actions: dict[str, Callable[[], None]] = {
         CONFIG: text_of_config,
         FACTS: facts,
-        BTF: lambda: material.add_btf(readers[BTF](), f"btf{whose}"),
+        BTF: lambda: material.add_btf(readers[BTF](), f"btf{whose}", parse),
         SYSTEM_MAP: lambda: material.add_table(
             SYSTEM_MAP, readers[SYSTEM_MAP](), f"System.map{whose}"
         ),
@@ -431,7 +440,12 @@ def _from_boot(side: Side, boot: Boot, label: str) -> Material:
         for name in LIMITS_BYTES
         if has_kernel_file(side.bundle, boot, name)
     }
-    _add_files(material, readers, f" of {label}")
+
+    def parse(data: bytes, whose: str) -> Btf:
+        btf = side.shared(kernel_member(boot, BTF), partial(parse_btf, data, whose), "types")
+        return btf.labelled(whose)
+
+    _add_files(material, readers, f" of {label}", parse)
     return material
 
 

@@ -2,6 +2,7 @@
 """schedperf.runs.side: the roles of bundles."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -45,3 +46,25 @@ def test_what_could_not_be_read_is_tried_again(
     with pytest.raises(ValueError, match="damaged"):
         side.once(read)
     assert side.once(read) == "read"
+
+
+def test_equal_members_of_all_sides_are_parsed_once(
+    tmp_path: Path, make_bundle: Callable[..., Path]
+) -> None:
+    bundle = open_bundle(make_bundle(tmp_path / "a.tar"))
+    sides = name_sides([bundle, bundle])
+    outputs = [name for name in bundle.names() if name.endswith("/stdout")]
+    assert len(outputs) > 1
+    asked: list[str] = []
+
+    def parse(name: str) -> bytes:
+        asked.append(name)
+        return bundle.read(name)
+
+    for side in sides:
+        for name in outputs:
+            parsed = side.shared(name, partial(parse, name), "text")
+            assert parsed == bundle.read(name)
+            assert side.shared(name, lambda: 0, "length", name) == 0
+    assert len(asked) == len({bundle.read(name) for name in outputs})
+    assert Side(name="base", bundle=bundle).shared(outputs[0], lambda: b"", "text") == b""
