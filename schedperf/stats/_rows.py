@@ -311,12 +311,39 @@ def _worst_family(observed: pd.DataFrame, row: Integers, count: int) -> Integers
     return worst
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Units:
+    # The independent units of both sides of all rows, in the order of row, side and unit.
+    of_run: Integers
+    cell: Integers
+    unit: Floats
+
+    @classmethod
+    def of(cls, observed: pd.DataFrame) -> "_Units":
+        units, code = np.unique(observed["unit"].to_numpy(), return_inverse=True)
+        cell = 2 * observed["row"].to_numpy() + observed["is_new"].to_numpy()
+        numbers, of_run = np.unique(cell * len(units) + code, return_inverse=True)
+        number_of_units = max(len(units), 1)
+        return cls(
+            of_run=of_run, cell=numbers // number_of_units, unit=units[numbers % number_of_units]
+        )
+
+    def means(self, values: Floats) -> Floats:
+        # Of the runs of each unit that have a value; NaN if none has one.
+        return _means(values, self.of_run, len(self.cell))
+
+
+def _means(values: Floats, groups: Integers, count: int) -> Floats:
+    known = ~np.isnan(values)
+    with np.errstate(invalid="ignore"):
+        sums = add_up(values[known], groups[known], count)
+        return sums / np.bincount(groups[known], minlength=count)
+
+
 def _side_means(value: Floats, observed: pd.DataFrame, count: int) -> Floats:
     # Each unit counts once, however many runs it has.
-    cell = 2 * observed["row"] + observed["is_new"]
-    units = observed.assign(value=value, cell=cell).groupby(["cell", "unit"])["value"].mean()
-    means = units.groupby("cell").mean().reindex(range(2 * count))
-    return means.to_numpy(dtype=np.float64).reshape(count, 2)
+    units = _Units.of(observed)
+    return _means(units.means(value), units.cell, 2 * count).reshape(count, 2)
 
 
 def _scales(means: Floats, value: Floats, row: Integers, is_log: Flags) -> tuple[Floats, Floats]:
@@ -340,19 +367,37 @@ def _floors(value: Floats, step: Floats, is_log: Flags, scale: Floats) -> Floats
 
 
 def _replication(inner: pd.DataFrame, count: int) -> tuple[Integers, Integers]:
-    cells = inner[inner["boot"].notna()].drop_duplicates(["row", "is_new", "boot"])
-    cell = 2 * cells["row"].to_numpy() + cells["is_new"].to_numpy()
-    boots = np.bincount(cell, minlength=2 * count).reshape(count, 2)
+    cell = 2 * inner["row"].to_numpy() + inner["is_new"].to_numpy()
+    boots = np.bincount(_distinct(cell, inner["boot"]), minlength=2 * count).reshape(count, 2)
     is_boot = (boots >= FEWEST_BOOTS).any(axis=1)
     replication = np.where(is_boot, REPLICATIONS.index("boots"), REPLICATIONS.index("runs"))
-    rounds = inner[inner["round"].notna()].drop_duplicates(["row", "is_new", "round"])
-    sides = rounds.groupby(["row", "round"])["is_new"].agg("size")
-    shared = sides[sides == 2].index.get_level_values("row").to_numpy()  # noqa: PLR2004 # both
-    pairs = np.bincount(shared, minlength=count)
+    rounds = _shared_rounds(inner["row"].to_numpy(), inner["is_new"].to_numpy(), inner["round"])
+    pairs = np.bincount(
+        _distinct(inner["row"].to_numpy()[rounds], inner["round"][rounds]), minlength=count
+    )
     # Rounds of one boot share that boot, so with several boots only one round of each is a unit.
     fewest = boots.min(axis=1)
     is_round = (pairs >= FEWEST_ROUNDS) & ((fewest < FEWEST_BOOTS) | (pairs <= fewest))
     return np.where(is_round, REPLICATIONS.index("rounds"), replication), boots
+
+
+def _distinct(groups: Integers, values: "pd.Series[float]") -> Integers:
+    # The group of each distinct pair of group and value; missing values do not count.
+    code, contents = pd.factorize(values)
+    known = code >= 0
+    size = max(len(contents), 1)
+    distinct: Integers = np.unique(groups[known] * size + code[known]) // size
+    return distinct
+
+
+def _shared_rounds(row: Integers, is_new: Integers, rounds: "pd.Series[float]") -> Flags:
+    # Which runs belong to a round that both sides of the row have.
+    code, contents = pd.factorize(rounds)
+    # Code -1 stands for no round.
+    pair, of_run = np.unique(row * (len(contents) + 1) + code + 1, return_inverse=True)
+    sides = np.bincount(2 * of_run + is_new, minlength=2 * len(pair)).reshape(-1, 2)
+    is_shared: Flags = np.logical_and(sides[:, 0] > 0, sides[:, 1] > 0)
+    return (code >= 0) & is_shared[of_run]
 
 
 def _with_units(observed: pd.DataFrame, replication: Integers) -> pd.DataFrame:
@@ -372,8 +417,7 @@ def _compared(
     # The runs that are compared, and how many are not: those whose round the other side lacks.
     row, is_new = observed["row"].to_numpy(), observed["is_new"].to_numpy()
     is_round = replication[row] == REPLICATIONS.index("rounds")
-    sides = observed.groupby(["row", "unit"])["is_new"].transform("nunique")
-    is_left_out = is_round & ~(sides == 2).to_numpy()  # noqa: PLR2004 # both
+    is_left_out = is_round & ~_shared_rounds(row, is_new, observed["unit"].where(is_round))
     cells = (2 * row + is_new)[is_left_out]
     left_out = np.bincount(cells, minlength=2 * count).reshape(count, 2)
     return observed[~is_left_out].reset_index(drop=True), left_out
@@ -381,12 +425,11 @@ def _compared(
 
 def _reduce(inner: pd.DataFrame) -> pd.DataFrame:
     # The mean over the runs of each unit; its order in time is the mean of theirs.
-    units: pd.DataFrame = (
-        inner.groupby(["row", "is_new", "unit"], sort=True)[["value", "floor", "order"]]
-        .mean()
-        .reset_index()
+    units = _Units.of(inner)
+    means = {name: units.means(inner[name].to_numpy()) for name in ("value", "floor", "order")}
+    return pd.DataFrame(
+        {"row": units.cell // 2, "is_new": units.cell % 2, "unit": units.unit, **means}
     )
-    return units
 
 
 def blocks_of(rows: Rows) -> Iterator[Block]:

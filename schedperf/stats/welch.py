@@ -10,9 +10,8 @@ together.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
-import numpy as np
-import numpy.typing as npt
 import scipy
 
 from schedperf.model.verdict import CONFIDENCE, FEWEST_RUNS
@@ -46,15 +45,14 @@ def welch_difference(
     """
     if not len(base) or not len(new):
         return Difference(difference=None, ci_low=None, ci_high=None, p=None)
-    base_values, new_values = np.asarray(base, dtype=np.float64), np.asarray(new, dtype=np.float64)
-    difference = float(new_values.mean() - base_values.mean())
+    difference = fmean(new) - fmean(base)
     if min(len(base), len(new)) < FEWEST_RUNS:
         return Difference(difference=difference, ci_low=None, ci_high=None, p=None)
-    errors = [_variance_of(values) / len(values) for values in (base_values, new_values)]
+    errors = [_variance_of(values) / len(values) for values in (base, new)]
     total = sum(errors)
     if total == 0.0:
         # The means of equal numbers may differ from them in the last digit.
-        exact = float(new_values[0] - base_values[0])
+        exact = float(new[0] - base[0])
         return Difference(difference=exact, ci_low=exact, ci_high=exact, p=None)
     # Welch and Satterthwaite's degrees of freedom, from shares so that nothing underflows.
     share = errors[0] / total
@@ -68,6 +66,9 @@ def welch_difference(
     )
 
 
-def _variance_of(values: npt.NDArray[np.float64]) -> float:
+def _variance_of(values: Sequence[float]) -> float:
     # The rounding of the mean would spoil the zero of equal values.
-    return 0.0 if float(np.ptp(values)) == 0.0 else float(values.var(ddof=1))
+    if min(values) == max(values):
+        return 0.0
+    mean = fmean(values)
+    return math.fsum((value - mean) * (value - mean) for value in values) / (len(values) - 1)
