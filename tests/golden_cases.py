@@ -233,7 +233,6 @@ CASES = (
             "margin.txt": "compare base.tar base.tar --margin 80",
             "format.txt": "compare base.tar base.tar --format yaml",
             "formats.txt": "compare base.tar base.tar --format csv --json -",
-            "assets.txt": "compare base.tar base.tar --assets folder",
             "base.txt": "compare base.tar base.tar --base new",
             "known.txt": "compare base.tar base.tar --history base.tar",
             "option.txt": "compare --marg 3% base.tar base.tar",

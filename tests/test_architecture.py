@@ -143,15 +143,13 @@ def test_no_field_of_a_record_and_no_reader_of_one_is_untyped() -> None:
         for field, annotation in of_class.items()
         if "Any" in annotation.replace("[", " ").replace("]", " ").split()
     ]
-    # Plotly has no types; its figures are made of dicts.
-    plotted = {"ratio_axis.py", "run_figures.py", "side_traces.py", "sweep_plot.py", "tails.py"}
     readers = {
         path.name
         for path, node in nodes([*REPORTS, *FINDINGS])
         if isinstance(node, ast.Name) and node.id == "Any"
     }
     assert fields == []
-    assert readers <= plotted
+    assert readers == set()
 
 
 def test_few_classes_stand_for_a_run() -> None:

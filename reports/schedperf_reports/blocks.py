@@ -6,7 +6,7 @@ words and by a tone; a format may colour the tone, never replace the words.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -217,28 +217,6 @@ class Graphic:
     def cited(self) -> tuple[str, ...]:
         """Return the evidence that it links to: ``("layout#sd_llc_id",)``; its template has ids."""
         return ()
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Figure(Graphic):
-    """A Plotly figure.
-
-    The same numbers must also stand in a table of the section: a figure is
-    never the only place where something is said.
-
-    :param figure: ``{"data": […], "layout": {…}}`` without a template, JSON values only. A colour
-        may name one of the page's, which follow light and dark: ``var(--base)``, ``--new``,
-        ``--good``, ``--bad``, ``--warning``, ``--ink``, ``--muted``, ``--band``. Labels are plain
-        text: a ``<`` in them is shown as it stands
-    :param height: pixels
-    """
-
-    figure: Mapping[str, object]
-    height: int
-
-    def data(self) -> object:
-        """Return the figure."""
-        return self.figure
 
 
 Block = Headline | Text | Items | Table | Drawing | Graphic

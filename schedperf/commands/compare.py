@@ -69,12 +69,6 @@ def _complete_formats(_ctx: click.Context, _param: click.Parameter, incomplete: 
     metavar="FILE",
     help="Write the report as one HTML file, and the text of the terminal to FILE.txt.",
 )
-@click.option(
-    "--assets",
-    metavar="DIRECTORY",
-    type=click.Path(path_type=Path),
-    help="Write the chart library to this directory, where several --html reports can share it.",
-)
 @click.option("--json", metavar="FILE", help="Write the whole result as JSON; - is stdout.")
 @click.option(
     "--format",
@@ -122,7 +116,6 @@ def command(
     paths: tuple[Path, ...],
     *,
     html: str | None,
-    assets: Path | None,
     json: str | None,
     format_name: str | None,
     everything: bool,
@@ -155,7 +148,6 @@ def command(
         are_tables=are_tables,
     )
     with open_outputs({**asked, BESIDE: _text_beside(html)}, paths) as files:
-        library = _share_library(assets, html)
         request.warn_of_unknown()
         used = {printed, *(name for name, file in asked.items() if file is not None)}
         comparison = request.compare(drawings=_use_drawings(used, everything=everything))
@@ -168,7 +160,7 @@ def command(
             drawn = (
                 _render_piped(comparison, **options)
                 if name == BESIDE
-                else _render(comparison, name, library=library, **options)
+                else _render(comparison, name, **options)
             )
             write_output(file, [drawn])
         text = _render(comparison, printed, **options)
@@ -191,17 +183,6 @@ def _refuse_misuse(
         )
     if allowed and are_tables:
         raise click.UsageError("--allow: tables have no fields of host.json; leave it out")
-
-
-def _share_library(assets: Path | None, html: str | None) -> str | None:
-    """Return the path of the shared chart library for a page; None: the page embeds it."""
-    if assets is None:
-        return None
-    if html is None or html == STDOUT:
-        raise click.UsageError("--assets: the path is relative to the report; add --html FILE")
-    from schedperf_reports.page.plotly_library import share_plotly  # noqa: PLC0415 # as above
-
-    return share_plotly(assets, Path(html))
 
 
 def _text_beside(html: str | None) -> str | None:

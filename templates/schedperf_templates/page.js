@@ -6,7 +6,6 @@ const page = (() => {
   const root = document.documentElement;
   const attached = [];
   const listeners = new Map();
-  const printing = [];
   const settling = [];
 
   // The address is "#anchor", or "#anchor?name=value&name=value".
@@ -124,9 +123,6 @@ const page = (() => {
 
   const shared = {
     openedOnPaper,
-    // Whether an element is printed: not if the reader left it folded.
-    isForPaper: (element) => !element.closest(`tr.opened[hidden], details:not([open]):not(${openedOnPaper})`),
-    isPrinting: false, isOnPaper: false,
     root, state, unescape, unpack, island, reveal, unfold, markTarget, go, focus,
     // Registers a function that draws into the main part after all scripts are loaded.
     attach: (draw) => attached.push(draw),
@@ -148,13 +144,6 @@ const page = (() => {
     },
     // Registers pending work to be done before the address is read.
     settle: (act) => settling.push(act),
-    // Registers a function that draws before the page is printed; it may return a promise.
-    prepare: (draw) => printing.push(draw),
-    async print() {
-      shared.isPrinting = true;
-      await Promise.all(printing.map((draw) => draw()));
-      window.print();
-    },
     start() {
       const main = document.querySelector("main");
       shared.later.hold(main);

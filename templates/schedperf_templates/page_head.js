@@ -11,7 +11,6 @@
   const show = () => {
     button.textContent = isDark() ? "Light" : "Dark";
     button.setAttribute("aria-label", `${button.textContent} colours`);
-    dispatchEvent(new Event("colours"));
   };
   const choose = (theme) => {
     if (["light", "dark"].includes(theme)) {
@@ -38,31 +37,22 @@
   let onScreen = "";
   let folded = [];
   let closed = [];
-  // Rows are opened before charts are drawn for paper, so that those in them are drawn too.
   const openRows = () => {
     page.later.fillAll(":is(.fold, .unchanged)");
     closed.push(...document.querySelectorAll("main tr.telling[hidden]"));
     closed.forEach((row) => { row.hidden = false; });
   };
-  const print = () => {
-    page.say("Drawing the charts for printing …");
-    page.print();
-  };
-  page.prepare(openRows);
+  const print = () => window.print();
   document.getElementById("print").addEventListener("click", print);
   page.press("p", "print the whole page", print);
   addEventListener("beforeprint", () => {
     onScreen = root.dataset.theme ?? "";
-    page.isPrinting = true;
-    page.isOnPaper = true;
     openRows();
     folded = [...document.querySelectorAll(page.openedOnPaper)];
     folded.forEach((one) => { one.open = true; });
     choose("light");
   });
   addEventListener("afterprint", () => {
-    page.isPrinting = false;
-    page.isOnPaper = false;
     folded.forEach((one) => { one.open = false; });
     closed.forEach((row) => { row.hidden = true; });
     closed = [];

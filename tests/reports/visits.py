@@ -44,31 +44,8 @@ class Visit:
             assert time.monotonic() < end, f"never became true: {script}"
             time.sleep(0.01)
 
-    def watch_printing(self) -> None:
-        """Let ``window.printed`` say whether all charts for paper were drawn, instead of printing.
-
-        The script is a function in a function: the browser driver calls what a script results in.
-        """
-        charts = "[...document.querySelectorAll('figure.chart > .plot')].filter(page.isForPaper)"
-        self.ask(
-            f"() => {{ window.print = () => {{ const some = {charts}; window.printed ="
-            " some.length > 0 && some.every((one) => one.dataset.drawn === 'done'); }; }"
-        )
-
     def unfold(self) -> None:
         """Open the sections and tables without a change, and put all that is folded on the page."""
         self.ask("page.later.fillAll()")
         opening = "(one) => { one.open = true; }"
         self.ask(f"document.querySelectorAll('details.unchanged').forEach({opening})")
-
-    def draw_all(self) -> int:
-        """Scroll to each chart that is not folded away until it is drawn; return how many."""
-        charts = "[...document.querySelectorAll('figure.chart > .plot')]"
-        shown = f"{charts}.filter((one) => one.checkVisibility())"
-        count = int(self.ask(f"{shown}.length"))
-        for number in range(count):
-            plot = f"{shown}[{number}]"
-            self.ask(f"{plot}.scrollIntoView({{behavior: 'instant'}})")
-            self.wait_for(f"['done', 'failed'].includes({plot}.dataset.drawn)")
-            assert self.ask(f"{plot}.dataset.drawn") == "done"
-        return count

@@ -20,7 +20,7 @@ from schedperf.model.errors import InputError, NotComparable
 
 PROGRAM = [sys.executable, "-m", "schedperf"]
 # design.md: --help and --version answer in 100 ms above what Python itself takes.
-HEAVY = {"numpy", "pandas", "scipy", "plotly", "jinja2", "rich", "zstandard"}
+HEAVY = {"numpy", "pandas", "scipy", "jinja2", "rich", "zstandard"}
 
 CommandThat = Callable[[str], list[str]]
 RunCli = Callable[..., subprocess.CompletedProcess[str]]

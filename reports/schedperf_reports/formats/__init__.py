@@ -26,7 +26,6 @@ class Options:
     :param everything: all sections, instead of what a reader needs first
     :param other_bases: a command for each side but the base, which makes it base; none where a page
         shall name no such commands
-    :param library: where a page finds the charts' library, seen from it; None: in itself
     """
 
     width: int
@@ -34,7 +33,6 @@ class Options:
     see: str = "--html or --json"
     everything: bool = False
     other_bases: Sequence[str] = ()
-    library: str | None = None
 
 
 Render = Callable[[Comparison, Options], str]

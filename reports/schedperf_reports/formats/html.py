@@ -35,7 +35,7 @@ def html(comparison: Comparison, options: Options) -> str:
         _describe(first, (screen, in_words)),
         *(_describe(one, blocks[one.name], _line(comparison, one, blocks)) for one in others),
     )
-    return render_sections(head, shown, library=options.library)
+    return render_sections(head, shown)
 
 
 def _describe(

@@ -7,7 +7,6 @@ Twice and half are equally far from no change.
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from schedperf.model.units import format_number
 
@@ -101,10 +100,9 @@ def value_ticks(values: Iterable[float]) -> list[float]:
     return shown[:: 1 + len(shown) // MOST_TICKS]
 
 
-def value_axis(values: Iterable[float]) -> dict[str, Any]:
-    """Return what makes an axis of a Plotly figure a logarithmic one of some positive values."""
-    ticks = value_ticks(values)
-    return {"type": "log", "tickvals": ticks, "ticktext": [format_number(tick) for tick in ticks]}
+def value_marks(values: Iterable[float]) -> list[tuple[float, str]]:
+    """Return the marks of a logarithmic axis of some positive values, each with its text."""
+    return [(tick, format_number(tick)) for tick in value_ticks(values)]
 
 
 def tick_text(ratio: float) -> str:

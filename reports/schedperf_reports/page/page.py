@@ -13,12 +13,11 @@ from itertools import groupby
 from markupsafe import Markup
 
 from schedperf.model.comparison import Comparison
-from schedperf_reports.blocks import Block, Figure
+from schedperf_reports.blocks import Block
 from schedperf_reports.page.first_screen.labels import name_sides
 from schedperf_reports.page.first_screen.screen import title_of
 from schedperf_reports.page.folding import FOLDED_CHAPTERS
 from schedperf_reports.page.head import Head, PageSource
-from schedperf_reports.page.plotly_library import Plotly, load_plotly
 from schedperf_reports.page.views import (
     Anchors,
     Within,
@@ -113,18 +112,12 @@ def describe_head(comparison: Comparison, other_bases: Sequence[str] = ()) -> He
     )
 
 
-def render_sections(
-    head: Head, sections: Sequence[Described], *, library: str | None = None
-) -> str:
-    """Return a page of any sections as HTML text, to be written as UTF-8.
-
-    :param library: where the charts' library is, seen from the page; None: in the page
-    """
+def render_sections(head: Head, sections: Sequence[Described]) -> str:
+    """Return a page of any sections as HTML text, to be written as UTF-8."""
     used = [block for section in sections for block in all_blocks(section.blocks)]
     kinds = set(map(kind_of, used))
     names = (*FRAME_SCRIPTS, *own_files(kinds, ".js"), "start.js")
     scripts = [read_template(name) for name in names]
-    plotly = load_plotly(library) if any(isinstance(block, Figure) for block in used) else None
     style = "".join(map(read_template, ("page.css", *own_files(kinds, ".css"))))
     # The file says what it is without a charset of the network: browsers then read it as UTF-8.
     return (
@@ -135,10 +128,9 @@ def render_sections(
             chapters=_chapters(sections),
             sections=_drawn(sections),
             place=side_place,
-            policy=_policy(scripts, plotly),
+            policy=_policy(scripts),
             style=Markup(style),  # noqa: S704 # our own files
             scripts=[Markup(text) for text in scripts],  # noqa: S704 # our own files
-            plotly=plotly,
         )
     )
 
@@ -175,10 +167,10 @@ def _chapters(sections: Sequence[Described]) -> list[Chapter]:
     return chapters
 
 
-def _policy(scripts: Iterable[str], plotly: Plotly | None) -> str:
-    allowed = [*(f"'{hash_of(text)}'" for text in scripts), *(plotly.policy if plotly else ())]
-    # Plotly writes style rules while it runs, and shows heat maps as images of data.
+def _policy(scripts: Iterable[str]) -> str:
+    allowed = " ".join(f"'{hash_of(text)}'" for text in scripts)
+    # Scripts set styles, and offer files to save by addresses of data in the page.
     return (
-        f"default-src 'none'; script-src {' '.join(allowed)}; style-src 'unsafe-inline'; "
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"
     )

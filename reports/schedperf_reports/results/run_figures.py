@@ -1,35 +1,27 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The Plotly figure of one result's runs: how they are spread, and in which order they came.
-
-Values are in the unit that the result is shown in, and nothing else of a run is in a figure:
-a page has hundreds of them.
-"""
+"""Draw the runs of one result: how they are spread, and in which order they came."""
 
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from statistics import fmean, geometric_mean, median
-from typing import Any
 
 from schedperf.model.comparison import Row, RunValue
 from schedperf.model.units import Scale
-from schedperf_reports.blocks import Figure
-from schedperf_reports.results.side_traces import side_colour, side_dash, side_symbol
+from schedperf_reports.graphics.axes import Axis, linear_axis
+from schedperf_reports.graphics.chart import Box, Chart, Panel, Point, Series
 from schedperf_reports.words.rows import count_of
 from schedperf_reports.words.units import MISSING, format_change, format_number, scale_for
 
-# A figure is some hundred pixels wide: more digits cannot be seen.
-DIGITS = 5
+# Heights of the panels, in pixels: a line of boxes for each side, shares of the runs, runs in time.
+BOX_HEIGHT, SHARES_HEIGHT, TIME_HEIGHT = 44, 110, 120
 
-HEIGHT = 480  # Pixels.
-
-# Where the panels are, from the top: each run, shares of the runs, runs in time; as shares of the
-# height. The first two have one axis.
-SPREAD_PANEL = (0.74, 1.0)
-SHARE_PANEL = (0.42, 0.7)
-TIME_PANEL = (0.0, 0.27)
+# Shares of the runs up to a value.
+SHARE_AXIS = Axis(
+    low=0.0, high=1.04, ticks=((0.0, "0%"), (0.5, "50%"), (1.0, "100%")), title="runs up to"
+)
 
 # Halves of fewer runs say nothing about a trend.
 FEWEST_IN_TREND = 4
@@ -72,7 +64,7 @@ def mean_of_runs(values: Sequence[float], *, is_log: bool) -> float:
     return geometric_mean(values) if is_log else fmean(values)
 
 
-def draw_runs(row: Row) -> Figure:
+def draw_runs(row: Row) -> Chart:
     """Draw each run with a box over its side, the share of runs up to each value, and their order.
 
     The runs of one boot are joined by a line.
@@ -80,88 +72,57 @@ def draw_runs(row: Row) -> Figure:
     scale = scale_of(row)
     sides = sides_of(row)
     cut = _place_of_modes(row, sides)
-    traces = [draw(side, scale) for draw in (_box, _shares, _in_time) for side in sides]
     sentences = (_describe_spread(sides, scale, is_cut=cut is not None), _describe_order(sides))
-    return Figure(
+    return Chart(
         caption="; ".join(sentences),
-        figure={"data": traces, "layout": _layout(sides, scale, cut)},
-        height=HEIGHT,
+        sides=tuple(side.name for side in sides),
+        panels=(
+            *_spread_panels(sides, scale, None if cut is None else cut / scale.factor),
+            _time_panel(sides, scale),
+        ),
     )
 
 
-def _layout(sides: Sequence[RowRuns], scale: Scale, cut: float | None) -> dict[str, Any]:
-    has_order = all(run.order is not None for side in sides for run in side.runs)
-    across = "time order of all runs" if has_order else "run number"
-    plain = {"automargin": True, "zeroline": False}
-    shares = {"range": [0, 1.04], "tickformat": ".0%", "nticks": 4, "title": {"text": "runs up to"}}
-    return {
-        "xaxis": {"title": {"text": scale.unit}, "anchor": "y2", "zeroline": False},
-        "yaxis": {"domain": SPREAD_PANEL, "autorange": "reversed", "automargin": True},
-        "yaxis2": {"domain": SHARE_PANEL, **plain, **shares},
-        "xaxis2": {"title": {"text": across}, "anchor": "y3", "zeroline": False},
-        "yaxis3": {
-            "domain": TIME_PANEL,
-            "anchor": "x2",
-            "nticks": 4,
-            "title": {"text": scale.unit},
-            **plain,
-        },
-        "shapes": [] if cut is None else [_cut_line(cut / scale.factor)],
-        "showlegend": False,
-        "margin": {"l": 8, "r": 16, "t": 8, "b": 44},
-        "hovermode": "closest",
-    }
+def _spread_panels(
+    sides: Sequence[RowRuns], scale: Scale, cut: float | None
+) -> tuple[Panel, Panel]:
+    values = {side.name: [run.value / scale.factor for run in side.runs] for side in sides}
+    axis = linear_axis((one for some in values.values() for one in some), scale.unit)
+    boxes = tuple(Box(side=name, values=tuple(some)) for name, some in values.items())
+    above = replace(axis, title="")
+    return (
+        Panel(height=BOX_HEIGHT * len(boxes), x=above, boxes=boxes, cut=cut),
+        Panel(
+            height=SHARES_HEIGHT,
+            x=axis,
+            y=SHARE_AXIS,
+            series=tuple(_shares(name, some) for name, some in values.items()),
+            cut=cut,
+        ),
+    )
 
 
-def _scaled(values: Sequence[float], scale: Scale) -> list[float]:
-    return [float(f"{value / scale.factor:.{DIGITS}g}") for value in values]
+def _shares(name: str, values: Sequence[float]) -> Series:
+    ordered = sorted(values)
+    points = [
+        Point(x=value, y=number / len(ordered)) for number, value in enumerate(ordered, start=1)
+    ]
+    start = Point(x=ordered[0], y=0.0)
+    return Series(side=name, parts=((start, *points),), steps="after", has_points=False)
 
 
-def _box(side: RowRuns, scale: Scale) -> dict[str, Any]:
-    return {
-        "type": "box",
-        "orientation": "h",
-        "name": side.name,
-        "x": _scaled([run.value for run in side.runs], scale),
-        "boxpoints": "all",
-        "pointpos": 0,
-        "jitter": 0.7,
-        "marker": {"symbol": side_symbol(side.name), "color": side_colour(side.name), "size": 6},
-        "line": {"color": side_colour(side.name), "width": 1.5},
-        "fillcolor": "rgba(0,0,0,0)",
-        "hoverinfo": "x",
-    }
-
-
-def _shares(side: RowRuns, scale: Scale) -> dict[str, Any]:
-    # Plotly counts the height up by itself, so only the values are on the page.
-    step = 1.0 / len(side.runs)
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": side.name,
-        "x": sorted(_scaled([run.value for run in side.runs], scale)),
-        "y0": step,
-        "dy": step,
-        "yaxis": "y2",
-        "line": {
-            "shape": "hv",
-            "color": side_colour(side.name),
-            "dash": side_dash(side.name),
-        },
-    }
-
-
-def _cut_line(value: float) -> dict[str, object]:
-    return {
-        "type": "line",
-        "yref": "paper",
-        "x0": value,
-        "x1": value,
-        "y0": SHARE_PANEL[0],
-        "y1": 1,
-        "line": {"color": "var(--warning)", "width": 1.5, "dash": "dot"},
-    }
+def _time_panel(sides: Sequence[RowRuns], scale: Scale) -> Panel:
+    runs = [run for side in sides for run in side.runs]
+    has_order = all(run.order is not None for run in runs)
+    positions = [_moment(run)[0] for run in runs]
+    across = linear_axis(positions, "time order of all runs" if has_order else "run number")
+    whole = tuple((at, text) for at, text in across.ticks if at.is_integer() and at >= 0.0)
+    return Panel(
+        height=TIME_HEIGHT,
+        x=replace(across, ticks=whole),
+        y=linear_axis((run.value / scale.factor for run in runs), scale.unit),
+        series=tuple(_in_time(side, scale) for side in sides),
+    )
 
 
 def _place_of_modes(row: Row, sides: Sequence[RowRuns]) -> float | None:
@@ -218,33 +179,15 @@ def _share_above(base: Sequence[RunValue], new: Sequence[RunValue]) -> float:
     return below / (2.0 * len(base) * len(new))
 
 
-def _in_time(side: RowRuns, scale: Scale) -> dict[str, Any]:
-    places: list[int | None] = []
-    values: list[float | None] = []
-    boots: list[str] = []
-    for boot, group in groupby(side.in_time(), key=lambda run: run.boot):
-        runs = list(group)
-        gap = bool(places)
-        places += [*([None] if gap else []), *(_moment(run)[0] for run in runs)]
-        values += [*([None] if gap else []), *_scaled([run.value for run in runs], scale)]
-        boots += [*([""] if gap else []), *(_boot_name(boot) for _ in runs)]
-    trace: dict[str, Any] = {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "name": side.name,
-        "x": places,
-        "y": values,
-        "xaxis": "x2",
-        "yaxis": "y3",
-        "marker": {"symbol": side_symbol(side.name), "size": 7, "color": side_colour(side.name)},
-        "line": {"color": side_colour(side.name), "width": 1},
-    }
-    # Boots are named only if there are several.
-    return trace if len(set(boots)) == 1 else trace | {"text": boots}
-
-
-def _boot_name(boot: int | None) -> str:
-    return "" if boot is None else f"boot {boot}"
+def _in_time(side: RowRuns, scale: Scale) -> Series:
+    boots = [list(group) for _, group in groupby(side.in_time(), key=lambda run: run.boot)]
+    return Series(
+        side=side.name,
+        parts=tuple(
+            tuple(Point(x=_moment(run)[0], y=run.value / scale.factor) for run in runs)
+            for runs in boots
+        ),
+    )
 
 
 def _describe_order(sides: Sequence[RowRuns]) -> str:

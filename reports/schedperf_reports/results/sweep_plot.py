@@ -1,24 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A sweep as a figure and a table: both sides over the parameter, and their ratio below."""
+"""A sweep as a chart and a table: both sides over the parameter, and their ratio below."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 from schedperf.model.comparison import Row, Sweep
 from schedperf.model.units import Scale, scale_for
-from schedperf_reports.blocks import Block, Cell, Column, Figure, Table
-from schedperf_reports.graphics.ratio_axis import bounded, fit_axis, value_axis
+from schedperf_reports.blocks import Block, Cell, Column, Table
+from schedperf_reports.graphics.axes import Axis, linear_axis, log_axis, word_axis
+from schedperf_reports.graphics.chart import Chart, Panel, Point, Series
+from schedperf_reports.graphics.ratio_axis import bounded, fit_axis, value_marks
 from schedperf_reports.rates.side_means import SideMean, mean_of
-from schedperf_reports.results.side_traces import MEANS_LAYOUT, draw_means
+from schedperf_reports.results.mean_lines import draw_means, ends_of
 from schedperf_reports.words.rows import VERDICT_TONES
 from schedperf_reports.words.units import MISSING, format_change, format_interval, format_p
 
-HEIGHT = 380  # Pixels.
-
-# Where the panel of both sides begins and that of the ratio ends, as a share of the height.
-UPPER_PANEL = 0.4
-LOWER_PANEL = 0.28
+# Heights of the panel of both sides and of that of the change, in pixels.
+HEIGHT, CHANGE_HEIGHT = 190, 110
 
 # Two points are a line between two results, which the interval plot shows better.
 FEWEST_POINTS = 3
@@ -60,7 +58,7 @@ def is_point_of(row: Row, sweep: Sweep) -> bool:
 
 
 def describe_sweep(sweep: Sweep, rows: Sequence[Row]) -> Iterator[Block]:
-    """Yield a figure and a table of the points of a sweep; nothing of fewer than three.
+    """Yield a chart and a table of the points of a sweep; nothing of fewer than three.
 
     :param rows: those of the sweep
     """
@@ -68,7 +66,7 @@ def describe_sweep(sweep: Sweep, rows: Sequence[Row]) -> Iterator[Block]:
     if len(drawable) < FEWEST_POINTS:
         return
     swept = _place(drawable)
-    yield Figure(caption=_caption(sweep, swept), figure=_figure(swept), height=HEIGHT)
+    yield _chart(_caption(sweep, swept), swept)
     yield _table(sweep, swept)
 
 
@@ -132,102 +130,79 @@ def words_of_shape(sweep: Sweep) -> list[str]:
     ]
 
 
-def _figure(swept: _Swept) -> dict[str, Any]:
-    factor = swept.scale.factor
-    base = draw_means("base", ((point.x, point.base) for point in swept.points), factor)
-    new = draw_means(swept.side, ((point.x, point.new) for point in swept.points), factor)
-    return {"data": [base, new, _ratio_trace(swept)], "layout": _layout(swept)}
+def _chart(caption: str, swept: _Swept) -> Chart:
+    axis = _parameter_axis(swept, title="")
+    series = (_means(swept, is_base=True), _means(swept, is_base=False))
+    above = Panel(height=HEIGHT, x=axis, y=_value_axis(swept, series), series=series)
+    return Chart(caption=caption, sides=("base", swept.side), panels=(above, _change_panel(swept)))
 
 
-def _ratio_trace(swept: _Swept) -> dict[str, Any]:
-    ratios = [
-        (point.x, bounded(row.ratio), bounded(row.ci_low), bounded(row.ci_high))
-        for point in swept.points
-        if (row := point.row).ratio is not None
-        and row.ci_low is not None
-        and row.ci_high is not None
-    ]
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "change",
-        "x": [x for x, *_ in ratios],
-        "y": [ratio for _, ratio, _, _ in ratios],
-        "yaxis": "y2",
-        "showlegend": False,
-        "error_y": {
-            "type": "data",
-            "symmetric": False,
-            "array": [high - ratio for _, ratio, _, high in ratios],
-            "arrayminus": [ratio - low for _, ratio, low, _ in ratios],
-            "color": "var(--ink)",
-        },
-        "marker": {"symbol": "diamond", "size": 8, "color": "var(--ink)"},
-    }
+def _means(swept: _Swept, *, is_base: bool) -> Series:
+    points = (
+        (at, _name_of(point), point.base if is_base else point.new)
+        for at, point in _placed_points(swept)
+    )
+    return draw_means("base" if is_base else swept.side, points, swept.scale)
 
 
-def _layout(swept: _Swept) -> dict[str, Any]:
-    rows = [point.row for point in swept.points]
-    ends = [end for row in rows for end in (row.ci_low, row.ci_high, row.ratio) if end is not None]
-    margin = rows[0].margin
+def _placed_points(swept: _Swept) -> Iterator[tuple[float, _Point]]:
+    # Each with its place on the axis of the parameter.
+    for index, point in enumerate(swept.points):
+        yield (point.x if isinstance(point.x, float) else float(index)), point
+
+
+def _name_of(point: _Point) -> str:
+    return f"{point.x:g}" if isinstance(point.x, float) else point.x
+
+
+def _change_panel(swept: _Swept) -> Panel:
+    margin = swept.points[0].row.margin
+    points = tuple(_change_points(swept))
+    ends = [end for point in points for end in (point.y, point.low, point.high) if end is not None]
     axis = fit_axis([*ends, 1.0 + margin, 1.0 / (1.0 + margin)])
-    ticks = axis.ticks()
-    return {
-        "xaxis": _parameter_axis(swept),
-        "yaxis": {
-            "domain": [UPPER_PANEL, 1],
-            "title": {"text": swept.scale.unit},
-            "automargin": True,
-            "zeroline": False,
-            **_value_axis(swept),
-        },
-        "yaxis2": {
-            "domain": [0, LOWER_PANEL],
-            "type": "log",
-            "tickvals": [ratio for ratio, _ in ticks],
-            "ticktext": [text for _, text in ticks],
-            "title": {"text": "change"},
-            "automargin": True,
-            "zeroline": False,
-        },
-        "shapes": [_band(margin)],
-        **MEANS_LAYOUT,
-    }
+    return Panel(
+        height=CHANGE_HEIGHT,
+        x=_parameter_axis(swept, title=swept.parameter),
+        y=Axis(
+            low=axis.low, high=axis.high, ticks=tuple(axis.ticks()), title="change", is_log=True
+        ),
+        series=(Series(side="", parts=(points,), has_line=False),),
+        band=(1.0 / (1.0 + margin), 1.0 + margin),
+    )
 
 
-def _parameter_axis(swept: _Swept) -> dict[str, Any]:
-    values = [point.x for point in swept.points]
-    axis: dict[str, Any] = {"title": {"text": swept.parameter}, "anchor": "y2", "zeroline": False}
+def _change_points(swept: _Swept) -> Iterator[Point]:
+    for x, point in _placed_points(swept):
+        row = point.row
+        if row.ratio is not None and row.ci_low is not None and row.ci_high is not None:
+            change = f"{format_change(row.ratio)} {format_interval(row.ci_low, row.ci_high)}"
+            yield Point(
+                x=x,
+                y=bounded(row.ratio),
+                low=bounded(row.ci_low),
+                high=bounded(row.ci_high),
+                title=f"{_name_of(point)}: {change}",
+            )
+
+
+def _parameter_axis(swept: _Swept, title: str) -> Axis:
     if not swept.is_numeric:
-        return axis | {"type": "category"}
-    numbers = [float(value) for value in values]
-    is_log = min(numbers) > 0.0 and max(numbers) / min(numbers) >= LEAST_LOG_RANGE
-    ticks = {"tickvals": numbers, "ticktext": [f"{number:g}" for number in numbers]}
-    return axis | ticks | ({"type": "log"} if is_log else {})
+        return word_axis([_name_of(point) for point in swept.points], title)
+    numbers = [float(point.x) for point in swept.points]
+    ticks = [(number, f"{number:g}") for number in numbers]
+    if min(numbers) > 0.0 and max(numbers) / min(numbers) >= LEAST_LOG_RANGE:
+        return log_axis(numbers, ticks, title)
+    return replace(linear_axis(numbers, title), ticks=tuple(ticks))
 
 
-def _value_axis(swept: _Swept) -> dict[str, Any]:
+def _value_axis(swept: _Swept, series: Sequence[Series]) -> Axis:
     # What grows with the parameter as throughput does would hide its small ends otherwise.
-    means = [m.mean for point in swept.points for m in (point.base, point.new) if m is not None]
-    is_log = min(means) > 0.0 and max(means) / min(means) >= LEAST_LOG_VALUES
+    means = [point.y for one in series for point in one.points]
+    ends = ends_of(series)
+    is_log = min(ends) > 0.0 and max(means) / min(means) >= LEAST_LOG_VALUES
     if not is_log:
-        return {"rangemode": "tozero"}
-    return value_axis(mean / swept.scale.factor for mean in means)
-
-
-def _band(margin: float) -> dict[str, Any]:
-    return {
-        "type": "rect",
-        "layer": "below",
-        "xref": "paper",
-        "yref": "y2",
-        "x0": 0,
-        "x1": 1,
-        "y0": 1.0 / (1.0 + margin),
-        "y1": 1.0 + margin,
-        "fillcolor": "var(--band)",
-        "line": {"width": 0},
-    }
+        return linear_axis(ends, swept.scale.unit, is_from_zero=True)
+    return log_axis(ends, value_marks(ends), swept.scale.unit)
 
 
 def _table(sweep: Sweep, swept: _Swept) -> Table:
@@ -252,9 +227,8 @@ def _table(sweep: Sweep, swept: _Swept) -> Table:
 def _point_row(point: _Point, scale: Scale) -> tuple[Cell, ...]:
     row = point.row
     tone = VERDICT_TONES[row.verdict]
-    text = f"{point.x:g}" if isinstance(point.x, float) else point.x
     return (
-        Cell(text=text, sort=point.x if isinstance(point.x, float) else None),
+        Cell(text=_name_of(point), sort=point.x if isinstance(point.x, float) else None),
         Cell(text=scale.format(row.base), sort=row.base),
         Cell(text=format_side_interval(point.base, scale)),
         Cell(text=scale.format(row.new), sort=row.new),

@@ -13,14 +13,14 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from schedperf.model.comparison import Row
-from schedperf.model.units import scale_for
-from schedperf_reports.blocks import Figure
-from schedperf_reports.graphics.ratio_axis import value_axis
+from schedperf.model.units import Scale, scale_for
+from schedperf_reports.graphics.axes import Axis, log_axis
+from schedperf_reports.graphics.chart import Chart, Panel, Series
+from schedperf_reports.graphics.ratio_axis import value_marks
 from schedperf_reports.rates.side_means import mean_of
-from schedperf_reports.results.side_traces import MEANS_LAYOUT, draw_means
+from schedperf_reports.results.mean_lines import draw_means, ends_of
 from schedperf_reports.words.remarks import Line
 
 # One rule for all benchmarks. The parsers name what one request waited or took by the word
@@ -31,7 +31,10 @@ PERCENTILE = re.compile(r"^(?P<of>.*\S)[ _/-]+p(?P<percent>\d{1,2}(?:\.\d{1,6})?
 OTHERS: Mapping[str, float] = {"min": -1.0, "average": 2.0, "avg": 2.0, "stddev": 3.0, "max": 1.0}
 OTHER = re.compile(rf"^(?P<of>.*\S)[ _/-]+(?P<label>{'|'.join(OTHERS)})$", re.IGNORECASE)
 
-HEIGHT = 340  # Pixels.
+HEIGHT = 240  # Pixels.
+
+# Beyond, percentiles are at the edge.
+LARGEST_RARITY = 1e9
 
 # A tail is a line from here on.
 FEWEST_PERCENTILES = 2
@@ -113,7 +116,7 @@ def find_distributions(lines: Sequence[Line]) -> tuple[Distribution, ...]:
     )
 
 
-def draw_tail(distribution: Distribution, caption: str) -> Figure | None:
+def draw_tail(distribution: Distribution, caption: str) -> Chart | None:
     """Draw the percentiles of both sides over the share of requests that took longer.
 
     None where there are too few of them. Both axes are logarithmic: a tail is what a few requests
@@ -122,30 +125,31 @@ def draw_tail(distribution: Distribution, caption: str) -> Figure | None:
     points = distribution.percentiles
     if len(points) < FEWEST_PERCENTILES:
         return None
-    quantiles = [quantile for quantile, _ in points]
-    values = [value for _, row in points for value in (row.base, row.new) if value]
-    scale = scale_for("s", *values)
-    layout = {
-        "xaxis": {
-            "type": "log",
-            "autorange": "reversed",
-            "tickvals": [1.0 - quantile for quantile in quantiles],
-            "ticktext": [f"p{100.0 * quantile:g}" for quantile in quantiles],
-            "title": {"text": "percentile of requests"},
-            "zeroline": False,
-        },
-        "yaxis": {
-            "title": {"text": scale.unit},
-            "automargin": True,
-            "zeroline": False,
-            **value_axis(value / scale.factor for value in values),
-        },
-        **MEANS_LAYOUT,
-    }
-    traces = [_draw_side(points, name, scale.factor) for name in ("base", points[0][1].side)]
-    return Figure(caption=caption, figure={"data": traces, "layout": layout}, height=HEIGHT)
+    scale = scale_for("s", *(value for _, row in points for value in (row.base, row.new) if value))
+    sides = ("base", points[0][1].side)
+    series = tuple(_draw_side(points, name, scale) for name in sides)
+    ends = [end for end in ends_of(series) if end > 0.0]
+    panel = Panel(
+        height=HEIGHT,
+        x=_percentile_axis([quantile for quantile, _ in points]),
+        y=log_axis(ends, value_marks(ends), scale.unit),
+        series=series,
+    )
+    return Chart(caption=caption, sides=sides, panels=(panel,))
 
 
-def _draw_side(points: Sequence[tuple[float, Row]], name: str, factor: float) -> dict[str, Any]:
-    means = ((1.0 - q, mean_of(row, is_base=name == "base")) for q, row in points)
-    return draw_means(name, means, factor)
+def _percentile_axis(quantiles: Sequence[float]) -> Axis:
+    # 1 in 2, 1 in 10, 1 in 100: as far apart as the tails are long.
+    ticks = [(_rarity(quantile), f"p{100.0 * quantile:g}") for quantile in quantiles]
+    return log_axis([rarity for rarity, _ in ticks], ticks, "percentile of requests")
+
+
+def _rarity(quantile: float) -> float:
+    return 1.0 / (1.0 - quantile) if quantile < 1.0 else LARGEST_RARITY
+
+
+def _draw_side(points: Sequence[tuple[float, Row]], name: str, scale: Scale) -> Series:
+    means = (
+        (_rarity(q), f"p{100.0 * q:g}", mean_of(row, is_base=name == "base")) for q, row in points
+    )
+    return draw_means(name, means, scale)

@@ -37,6 +37,9 @@ const Tables = (() => {
     }
 
     makeControls() {
+      // What a column means is written once, below the table.
+      const meanings = new Map([...this.element.querySelectorAll(":scope > .explained dt")].map((term) => [term.textContent, term.nextElementSibling.textContent]));
+      [...this.table.tHead.rows[0].cells].forEach((cell) => { cell.title = meanings.get(cell.textContent) ?? ""; });
       const opening = this.rows.all.filter((item) => item.opened);
       opening.forEach((item) => this.makeOpener(item));
       this.table.classList.add("live");
@@ -264,3 +267,11 @@ const Tables = (() => {
   // The live table of a ".table" element, undefined where there is none.
   return { of: (element) => byElement.get(element) };
 })();
+
+// A cut text is shown whole below the pointer.
+document.addEventListener("pointerover", ({ target }) => {
+  const clip = target.closest?.(".clip");
+  if (clip && clip.scrollHeight > clip.clientHeight && !clip.title) {
+    clip.title = clip.textContent;
+  }
+});

@@ -193,9 +193,6 @@ def test_nothing_that_strangers_wrote_is_alive_in_the_page(
     page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
     # Names of functions are drawn when their data has come.
     page.locator("figure.flames[data-drawn]").first.wait_for(timeout=60_000)
-    for plot in page.locator(".plot:visible").all():
-        plot.scroll_into_view_if_needed()
-        plot.locator("css=.main-svg").first.wait_for(timeout=60_000)
     page.mouse.move(700, 450)
     assert not page.evaluate(ALIVE)
     assert page.locator(FOREIGN).count() == 0

@@ -67,9 +67,8 @@ def test_templates_in_texts_are_not_evaluated(
     make_comparison: Make, replace_texts: Replace
 ) -> None:
     page = draw(replace_texts(make_comparison(), "{{7*7}}"))
-    visible = page.partition('id="plotly"')[0]
-    assert "{{7*7}}" in visible
-    assert ">49<" not in visible
+    assert "{{7*7}}" in page
+    assert ">49<" not in page
 
 
 @pytest.mark.parametrize("name", sorted(all_formats().keys() - {"json"}))
@@ -80,7 +79,7 @@ def test_control_and_bidi_characters_are_stripped(
     hostile = replace_texts(make_comparison(), f"swap{letter}per")
     text = all_formats()[name].render(hostile, Options(width=78, colour=False))
     visible = text.partition("<script")[0] if name == "html" else text
-    assert letter not in text.partition('id="plotly"')[0]
+    assert letter not in text
     assert "swapper" in visible
     text.encode()
 

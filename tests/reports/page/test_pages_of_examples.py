@@ -49,15 +49,15 @@ FACE = ":root { font-family: 'DejaVu Sans' !important; --mono: 'DejaVu Sans Mono
 TO_THE_TOP = "scrollTo({ top: 0, behavior: 'instant' })"
 
 
-# What a test may change in a page that it shares; a chart that was drawn stays so.
+# What a test may change in a page that it shares.
 STATE = """() => JSON.stringify([
   location.hash,
   document.documentElement.dataset.theme ?? "",
   document.activeElement.tagName,
   scrollX, scrollY,
   [...document.querySelectorAll("details")].map((one) => one.open),
-  [...document.querySelectorAll("main [hidden]:not(.plot *, .flame-graphs *)")].length,
-  [...document.querySelectorAll("body *:not(.plot *, .flame-graphs *)")].length,
+  [...document.querySelectorAll("main [hidden]:not(.flame-graphs *)")].length,
+  [...document.querySelectorAll("body *:not(.flame-graphs *)")].length,
   [...document.querySelectorAll(".flame-graph")].map((one) => one.dataset.view),
 ])"""
 FOLD = "() => document.querySelectorAll('details').forEach((one) => { one.open = first.has(one); })"
@@ -66,11 +66,6 @@ UNFOLD = """() => {
   page.later.fillAll();
   document.querySelectorAll("details").forEach((one) => { one.open = true; });
 }"""
-# Charts are laid out for the width when they are drawn, and drawn again when colours change.
-REDRAW = "dispatchEvent(new Event('colours'))"
-DRAWN_WIDTHS_FIT = """[...document.querySelectorAll(".plot[data-drawn=done]")]
-  .filter((one) => one.checkVisibility())
-  .every((one) => one.querySelector(".main-svg").clientWidth === one.clientWidth)"""
 FLAMES_ARE_DRAWN = "document.querySelector('figure.flames:not([data-drawn])') === null"
 
 
@@ -81,30 +76,19 @@ class ExamplePage(Visit):
         self.go_to(path.as_uri())
         self.page.add_style_tag(content=FACE)
         self.ask(REMEMBER)
-        # The library of the charts adds to the page when it draws for the first time.
         self.draw_everything()
         self.reset()
         self.first = self.ask(STATE)
 
     def show_as(self, **look: Any) -> None:
-        """Resize the window or change the colours, and wait until the charts fit."""
+        """Resize the window or change the colours."""
         self.tab.show_as(**look)
-        self.ask(REDRAW)
-        self.wait_for(DRAWN_WIDTHS_FIT)
-
-    def draw(self) -> None:
-        """Look at each chart that is not folded away until it is drawn."""
-        for plot in self.page.locator(".plot:visible").all():
-            plot.scroll_into_view_if_needed()
-            plot.locator("css=.main-svg").first.wait_for(timeout=60_000)
-        self.ask(TO_THE_TOP)
-        self.wait_for(DRAWN_WIDTHS_FIT)
 
     def draw_everything(self) -> None:
-        """Unfold everything, and draw all charts."""
+        """Unfold everything, and draw the flame graphs."""
         self.ask(UNFOLD)
         self.wait_for(FLAMES_ARE_DRAWN)
-        self.draw()
+        self.ask(TO_THE_TOP)
 
     def reset(self) -> None:
         """Fold what was folded at first, and go to the top."""
@@ -240,7 +224,7 @@ def test_without_scripting_verdict_tables_and_drawings_are_all_there(
     # A drawing is more than its caption.
     for summary in without.page.locator("main > section > details > summary").all():
         summary.click()
-    for figure in without.page.locator("main figure:visible:not(.chart)").all():
+    for figure in without.page.locator("main figure:visible").all():
         caption = figure.locator("figcaption").first.inner_text()
         assert len(figure.inner_text()) > len(caption) + LEAST_DRAWN, caption
     assert without.complaints == []
@@ -285,7 +269,6 @@ def test_golden_screenshots_look_as_they_were_blessed(
     show: Callable[..., ExamplePage], tmp_path: Path, name: str, width: int, scheme: str
 ) -> None:
     opened = show(name, width=width, color_scheme=scheme, reduced_motion="reduce")
-    opened.draw()
     picture = take_picture(opened.page)
     blessed = BLESSED / f"{name}-{width}-{scheme}.png"
     if os.environ.get("SCHEDPERF_BLESS") == "1":

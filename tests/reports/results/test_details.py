@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from schedperf.model.comparison import Comparison, Row, RunValue, Source
-from schedperf_reports.blocks import Block, Figure, Items, Table, Text
+from schedperf_reports.blocks import Block, Items, Table, Text
+from schedperf_reports.graphics.chart import Chart
 
 Make = Callable[..., Comparison]
 MakeRow = Callable[..., Row]
@@ -37,7 +38,7 @@ def test_a_result_opens_to_its_reason_runs_test_and_origin(
     reason, drawn, runs, figures, origin = details_of(make_comparison(rows=(row,), sweeps=()))
     assert isinstance(reason, Text)
     assert reason.text == row.reason
-    assert isinstance(drawn, Figure)
+    assert isinstance(drawn, Chart)
     assert isinstance(runs, Table)
     assert cells(runs) == [
         ["base", "0", "612", "607.1 609.6 612 614.4 616.9", "0 to 4"],

@@ -3,16 +3,18 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import stats
 
 from schedperf.model.caveats import caveat
 from schedperf.model.comparison import Comparison, Row, RunValue, Sweep
-from schedperf_reports.blocks import Figure, Table
+from schedperf_reports.blocks import Table
+from schedperf_reports.graphics.axes import Axis, linear_axis, word_axis
+from schedperf_reports.graphics.chart import Box, Chart, Panel, Point, Series
 from schedperf_reports.graphics.intervals import SHAPES, IntervalLine, Intervals
 from schedperf_reports.graphics.ratio_axis import RatioAxis, choose_ticks, fit_axis, value_ticks
 from schedperf_reports.rates.side_means import mean_of
@@ -163,15 +165,50 @@ def test_runs_are_drawn_as_boxes_shares_and_order_in_the_shapes_of_their_sides(
     make_row: MakeRow,
 ) -> None:
     row = make_row()
-    data: Any = draw_runs(row).figure["data"]
-    assert [trace["type"] for trace in data] == ["box"] * 2 + ["scatter"] * 4
-    assert [trace["name"] for trace in data] == ["base", "new"] * 3
-    assert [trace["marker"]["symbol"] for trace in data[4:]] == ["square", "circle"]
-    assert data[0]["x"] == pytest.approx([1e3 * run.value for run in row.values_base], rel=1e-4)
-    heights = [data[2]["y0"] + place * data[2]["dy"] for place in range(5)]
-    assert heights[-1] == pytest.approx(1.0)
-    assert data[2]["x"] == sorted(data[0]["x"])
-    assert data[4]["x"] == [0, 1, 2, 3, 4]
+    chart = draw_runs(row)
+    spread, shares, time = chart.panels
+    assert chart.sides == ("base", "new")
+    assert spread.boxes[0].values == pytest.approx([1e3 * run.value for run in row.values_base])
+    quartiles = np.percentile(spread.boxes[0].values, [25, 50, 75])
+    assert spread.boxes[0].ends()[1:4] == pytest.approx(tuple(quartiles))
+    base = shares.series[0].points
+    assert [point.x for point in base[1:]] == sorted(spread.boxes[0].values)
+    assert [point.y for point in base] == pytest.approx([0.0, 0.2, 0.4, 0.6, 0.8, 1.0])
+    assert [series.place for series in time.series] == [0, 1]
+    assert [point.x for point in time.series[0].points] == [0, 1, 2, 3, 4]
+    assert spread.x.place(spread.boxes[0].values[0]) == shares.x.place(spread.boxes[0].values[0])
+
+
+def test_a_whisker_ends_at_the_farthest_value_near_the_box() -> None:
+    assert Box(side="base", values=(1.0, 2.0, 3.0, 4.0, 100.0)).ends() == (1.0, 2.0, 3.0, 4.0, 4.0)
+    assert Box(side="base", values=(7.0,)).ends() == (7.0,) * 5
+
+
+def test_lines_and_marks_are_in_per_cent_of_the_panel() -> None:
+    axis = Axis(low=0.0, high=10.0, ticks=())
+    points = tuple(Point(x=x, y=y, low=y - 1, high=y + 1) for x, y in ((1.0, 2.0), (3.0, 8.0)))
+    panel = Panel(height=100, x=axis, y=axis)
+    series = Series(side="base", parts=(points,))
+    assert panel.line(series) == "M10 80L30 20"
+    assert panel.line(replace(series, steps="after")) == "M10 80H30V20"
+    assert panel.line(replace(series, steps="around")) == "M0 80H20V20H40"
+    assert panel.intervals(series) == "M10 90V70M30 30V10"
+    assert panel.dots(series) == "M10 80h0M30 20h0"
+
+
+def test_ticks_without_room_are_left_out_and_long_words_are_cut() -> None:
+    axis = word_axis([f"setting={'x' * 40}{number}" for number in range(9)])
+    marks = axis.marks()
+    assert len(marks) == 3
+    assert [mark.is_minor for mark in marks] == [False, True, True]
+    assert all(len(mark.text) == 24 for mark in marks)
+
+
+@pytest.mark.parametrize("values", [[3.0], [0.0], [-2.0, 5.0], [1e-12, 1e12]])
+def test_a_linear_axis_shows_all_values(values: list[float]) -> None:
+    axis = linear_axis(values)
+    assert all(0.0 < axis.place(value) < 100.0 for value in values)
+    assert 1 <= len(axis.ticks) <= 8
 
 
 def test_the_caption_of_runs_states_medians_pairs_and_trend(make_row: MakeRow) -> None:
@@ -202,10 +239,9 @@ def test_runs_of_another_boot_are_another_line(make_row: MakeRow) -> None:
         for run in range(3)
     )
     figure = draw_runs(make_row(values_base=runs))
-    data: Any = figure.figure["data"]
-    assert data[4]["x"] == [0, 1, 2, None, 3, 4, 5]
-    assert data[4]["text"] == ["boot 0"] * 3 + [""] + ["boot 1"] * 3
-    assert "text" not in data[5]
+    base, new = figure.panels[2].series
+    assert [[point.x for point in part] for part in base.parts] == [[0, 1, 2], [3, 4, 5]]
+    assert len(new.parts) == 1
     assert "base -14.3% (2 boots)" not in figure.caption
     assert figure.caption.endswith("lines connect runs of the same boot")
 
@@ -223,14 +259,13 @@ def test_two_modes_are_parted_where_the_statistics_part_them(make_row: MakeRow) 
         caveats=(modes,),
     )  # fmt: skip
     figure = draw_runs(row)
-    layout: Any = figure.figure["layout"]
-    assert layout["shapes"][0]["x0"] == pytest.approx((1.02 + 1.3) / 2)
+    assert [panel.cut for panel in figure.panels[:2]] == pytest.approx([(1.02 + 1.3) / 2] * 2)
     assert "dotted line: boundary between the two modes of the distribution" in figure.caption
     counted_boots = caveat("modes", base="1 of 2", new="1 of 2", p=0.5, side="new", within="0%")
-    other: Any = draw_runs(
+    other = draw_runs(
         make_row(values_base=row.values_base, values_new=row.values_new, caveats=(counted_boots,))
     )
-    assert other.figure["layout"]["shapes"] == []
+    assert [panel.cut for panel in other.panels] == [None] * 3
 
 
 def test_the_interval_of_a_side_is_students_over_logarithms(make_row: MakeRow) -> None:
@@ -261,10 +296,10 @@ def sweep_rows(make_row: MakeRow, *points: str) -> list[Row]:
     return [make_row(point=point, base=0.1 * (n + 1)) for n, point in enumerate(points)]
 
 
-def draw(make_comparison: Make, rows: list[Row]) -> tuple[Any, Table]:
+def draw(make_comparison: Make, rows: list[Row]) -> tuple[Chart, Table]:
     sweep: Sweep = make_comparison().sweeps[0]
     figure, table = describe_sweep(sweep, rows)
-    assert isinstance(figure, Figure)
+    assert isinstance(figure, Chart)
     assert isinstance(table, Table)
     return figure, table
 
@@ -274,14 +309,19 @@ def test_a_sweep_is_drawn_over_its_parameter_with_intervals_and_ratio(
 ) -> None:
     rows = sweep_rows(make_row, "groups=16,loops=9", "groups=1,loops=9", "groups=4,loops=9")
     figure, table = draw(make_comparison, rows)
-    base, new, ratio = figure.figure["data"]
-    axis = figure.figure["layout"]["xaxis"]
-    assert (axis["title"]["text"], axis["type"]) == ("groups", "log")
-    assert base["x"] == new["x"] == ratio["x"] == [1.0, 4.0, 16.0]
-    assert base["y"] == pytest.approx([200.0, 300.0, 100.0])
-    assert (base["marker"]["symbol"], new["marker"]["symbol"]) == ("square", "circle")
-    assert all(length > 0 for length in base["error_y"]["array"] + new["error_y"]["arrayminus"])
-    assert ratio["yaxis"] == "y2"
+    above, below = figure.panels
+    assert (below.x.title, below.x.is_log) == ("groups", True)
+    series = (*above.series, *below.series)
+    assert [[point.x for point in one.points] for one in series] == [[1.0, 4.0, 16.0]] * 3
+    assert [point.y for point in series[0].points] == pytest.approx([200.0, 300.0, 100.0])
+    assert [one.place for one in series] == [0, 1, None]
+    assert all(
+        point.low is not None and point.high is not None and point.low < point.y < point.high
+        for one in series
+        for point in one.points
+    )
+    assert series[0].points[0].title.startswith("base, 1: 200 [")
+    assert below.band == pytest.approx((1 / 1.03, 1.03))
     assert figure.caption.startswith(
         "hackbench time over groups, lower is better, new vs base: geomean +12.9% [+9.0%, +17.0%]; "
     )
@@ -295,37 +335,14 @@ def test_points_that_are_no_numbers_are_words_in_their_order(
 ) -> None:
     rows = sweep_rows(make_row, "mode=pipe", "mode=socket", "mode=fifo")
     figure, _ = draw(make_comparison, rows)
-    assert figure.figure["layout"]["xaxis"]["type"] == "category"
-    assert figure.figure["data"][0]["x"] == ["pipe", "socket", "fifo"]
+    assert [text for _, text in figure.panels[1].x.ticks] == ["pipe", "socket", "fifo"]
+    assert [point.x for point in figure.panels[0].series[0].points] == [0.0, 1.0, 2.0]
     rows = sweep_rows(make_row, "a=1,b=1", "a=2,b=1", "a=1,b=2")
     figure, table = draw(make_comparison, rows)
-    assert figure.figure["data"][0]["x"] == ["a=1,b=1", "a=2,b=1", "a=1,b=2"]
+    assert [text for _, text in figure.panels[1].x.ticks] == ["a=1,b=1", "a=2,b=1", "a=1,b=2"]
     assert table.columns[0].title == "point"
 
 
 def test_two_points_are_no_sweep(make_comparison: Make, make_row: MakeRow) -> None:
     rows = sweep_rows(make_row, "groups=1", "groups=2")
     assert list(describe_sweep(make_comparison().sweeps[0], rows)) == []
-
-
-def test_a_report_of_sixty_results_of_twenty_runs_stays_small(compare_frame: Make) -> None:
-    noise = np.random.default_rng(1)
-    runs = pd.DataFrame(
-        [
-            {"side": side, "workload": f"bench{n}", "metric": f"bench{n} time", "order": 2 * run}
-            for n in range(60)
-            for run in range(20)
-            for side in ("base", "new")
-        ]
-    ).assign(point="", unit="s", better="lower", value=lambda one: noise.normal(1, 0.01, len(one)))
-    figures = [
-        block
-        for table in benchmarks(compare_frame(runs))
-        if isinstance(table, Table)
-        for inner in table.details
-        for block in inner
-        if isinstance(block, Figure)
-    ]
-    assert len(figures) == 60
-    # Six traces, each of twenty values of eight characters, and what says how to draw them.
-    assert max(len(str(figure.figure)) for figure in figures) < 3600

@@ -13,7 +13,8 @@ import pytest
 
 from schedperf.model.caveats import caveat
 from schedperf.model.comparison import Comparison, Row
-from schedperf_reports.blocks import Figure, Items, Table, is_note
+from schedperf_reports.blocks import Items, Table, is_note
+from schedperf_reports.graphics.chart import Chart
 from schedperf_reports.words.remarks import advise
 from schedperf_reports.words.sentences import describe_verdict
 from tests.reports.comparison_records import overall_of
@@ -138,7 +139,7 @@ def test_published_means_say_that_their_number_is_unknown(
         == "    the source states a change of -8%, but its numbers yield -10.0%"
     )
     details = of_kind(comparison, Table)[0].details[0]
-    assert not any(isinstance(block, Figure) for block in details)
+    assert not any(isinstance(block, Chart) for block in details)
     assert [one.caption for one in details if isinstance(one, Table)] == [
         "throughput at clients=8: inconclusive, n unknown"
     ]
@@ -251,7 +252,7 @@ def test_failed_runs_are_a_row_with_counts_and_no_ratio(
     drawn = [
         line[0]
         for line, details in zip(results(comparison), table.details, strict=True)
-        if any(isinstance(block, Figure) for block in details)
+        if any(isinstance(block, Chart) for block in details)
     ]
     assert drawn == ["hackbench time at groups=4"]
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from schedperf.model.comparison import Comparison, Row, SideSummary
-from schedperf_reports.blocks import Figure, Table, Text
+from schedperf_reports.blocks import Table, Text
+from schedperf_reports.graphics.chart import Chart
 from schedperf_reports.results.latency import MOST_DRAWN, latency
 from schedperf_reports.results.tails import find_distributions, read_tail
 
@@ -98,19 +99,20 @@ def test_the_table_has_each_side_with_its_interval_and_says_what_changed(
 def test_the_figure_has_both_sides_over_the_share_that_took_longer(
     make_comparison: Make, tail_rows: list[Row]
 ) -> None:
-    [figure] = blocks_of(make_comparison(rows=tuple(tail_rows)), Figure)
-    base, new = figure.figure["data"]
-    assert base["x"] == new["x"] == pytest.approx([0.5, 0.01, 0.001])
-    assert base["y"] == pytest.approx([0.006, 1.0, 4.0])
-    assert all(length > 0 for length in base["error_y"]["array"])
-    assert (base["marker"]["symbol"], new["marker"]["symbol"]) == ("square", "circle")
-    axis = figure.figure["layout"]["xaxis"]
-    assert (axis["type"], axis["ticktext"]) == ("log", ["p50", "p99", "p99.9"])
+    [figure] = blocks_of(make_comparison(rows=tuple(tail_rows)), Chart)
+    [panel] = figure.panels
+    base, new = panel.series
+    rarities = [point.x for point in base.points]
+    assert rarities == [point.x for point in new.points] == pytest.approx([2, 100, 1000])
+    assert [point.y for point in base.points] == pytest.approx([0.006, 1.0, 4.0])
+    assert all(point.low < point.y < point.high for point in base.points)
+    assert (base.place, new.place) == (0, 1)
+    assert [panel.x.is_log, *(text for _, text in panel.x.ticks)] == [True, "p50", "p99", "p99.9"]
     assert "largest change +50.0% at p99.9 (regression)" in figure.caption
 
 
 def test_one_percentile_is_no_tail(make_comparison: Make, tail_rows: list[Row]) -> None:
-    assert blocks_of(make_comparison(rows=tuple(tail_rows[:2])), Figure) == []
+    assert blocks_of(make_comparison(rows=tuple(tail_rows[:2])), Chart) == []
 
 
 def test_a_percentile_that_one_side_lacks_is_in_the_table_only(
@@ -121,8 +123,8 @@ def test_a_percentile_that_one_side_lacks_is_in_the_table_only(
         verdict="invalid", n_new=0,
     )  # fmt: skip
     comparison = make_comparison(rows=(*tail_rows, lost))
-    [figure] = blocks_of(comparison, Figure)
-    assert "p90" not in figure.figure["layout"]["xaxis"]["ticktext"]
+    [figure] = blocks_of(comparison, Chart)
+    assert "p90" not in [text for _, text in figure.panels[0].x.ticks]
     [table] = blocks_of(comparison, Table)
     [row] = [row for row in table.rows if row[0].text == "  p90"]
     assert [cell.text for cell in row][2:8] == ["-"] * 6
@@ -158,7 +160,7 @@ def test_many_tails_are_cut_and_the_cut_is_said(make_comparison: Make, make_row:
         for percent in (50, 99)
     )
     comparison = make_comparison(rows=rows)
-    assert len(blocks_of(comparison, Figure)) == MOST_DRAWN
+    assert len(blocks_of(comparison, Chart)) == MOST_DRAWN
     [text] = blocks_of(comparison, Text)
     assert text.text == f"first {MOST_DRAWN} of {MOST_DRAWN + 2} distributions plotted"
 

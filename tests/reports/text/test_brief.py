@@ -12,7 +12,6 @@ from schedperf_reports.blocks import (
     Cell,
     Column,
     Drawing,
-    Figure,
     Headline,
     Item,
     Items,
@@ -20,6 +19,7 @@ from schedperf_reports.blocks import (
     Text,
     Tone,
 )
+from schedperf_reports.graphics.chart import Chart
 from schedperf_reports.text.brief import LINE, LONGEST_DETAIL, MOST_ROWS, in_a_line, shorten
 from schedperf_reports.text.terminal import draw_section, write_text
 
@@ -61,7 +61,7 @@ def test_the_first_screen_has_only_what_is_marked_for_it() -> None:
         Items(items=(Item(text="left out"),)),
         Table(caption="left out", columns=(Column(title="a"),), rows=()),
         Drawing(caption="left out", titles=(), columns=()),
-        Figure(caption="left out", figure={}, height=1),
+        Chart(caption="left out", sides=(), panels=()),
     )
     assert draw_brief(*blocks) == ["regression: slower", "  shown"]
 

@@ -12,12 +12,12 @@ from schedperf_reports.blocks import (
     Column,
     Drawing,
     DrawingLine,
-    Figure,
     Item,
     Items,
     Table,
     Text,
 )
+from schedperf_reports.graphics.chart import Chart
 from schedperf_reports.text.terminal import draw_section, write_text
 
 
@@ -251,9 +251,9 @@ def test_a_section_of_one_paragraph_is_one_line() -> None:
     assert two == "Counters\n  one\n  two\n"
 
 
-def test_a_figure_leaves_no_gap() -> None:
-    figure = Figure(caption="intervals", figure={"data": [], "layout": {}}, height=100)
-    assert draw_blocks(Text(text="one"), figure, Text(text="two")) == ["  one", "  two"]
+def test_a_chart_leaves_no_gap() -> None:
+    chart = Chart(caption="intervals", sides=(), panels=())
+    assert draw_blocks(Text(text="one"), chart, Text(text="two")) == ["  one", "  two"]
 
 
 def test_sides_of_a_stacked_drawing_are_below_each_other_without_the_gaps() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""``schedperf compare --html``: commands for other bases; reports may share the charts' library."""
+"""``schedperf compare --html``: commands for other bases."""
 
 import json
 import shlex
@@ -109,34 +109,3 @@ def test_the_record_says_which_command_makes_it_again(
     assert record["command"] == said
     main([*said[1:], "--json", "-"])
     assert json.loads(capsys.readouterr().out) == record
-
-
-def test_many_reports_share_one_library(base: str, slower: str, tmp_path: Path) -> None:
-    for name in ("one", "two"):
-        page = tmp_path / name / "report.html"
-        page.parent.mkdir()
-        main(["compare", base, slower, "--html", str(page), "--assets", str(tmp_path / "assets")])
-        assert 'data-source="../assets/plotly-' in page.read_text()
-        assert len(page.read_bytes()) < 500_000
-    (library,) = (tmp_path / "assets").iterdir()
-    assert library.stat().st_size > 1_000_000
-
-
-@pytest.mark.parametrize("html", [[], ["--html", "-"]])
-def test_a_library_beside_no_file_is_refused(
-    base: str, slower: str, html: list[str], tmp_path: Path, capsys: Capture
-) -> None:
-    assert main(["compare", base, slower, "--assets", str(tmp_path / "assets"), *html]) == 2
-    assert (
-        "--assets: the path is relative to the report; add --html FILE" in capsys.readouterr().err
-    )
-    assert not (tmp_path / "assets").exists()
-
-
-def test_a_directory_that_cannot_be_written_leaves_no_page(
-    base: str, slower: str, tmp_path: Path, capsys: Capture
-) -> None:
-    page = tmp_path / "report.html"
-    assert main(["compare", base, slower, "--html", str(page), "--assets", base]) == 2
-    assert "cannot write the chart library" in capsys.readouterr().err
-    assert not page.exists()

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Migrations between nodes: a matrix by cause, and a table and figures over time."""
+"""Migrations between nodes: a matrix by cause, and a table and charts over time."""
 
 from collections.abc import Iterator, Sequence
 from itertools import product
 
 from schedperf.evidence.placement.record import MeanRow, MovesRow, SeriesRow
 from schedperf.model.units import MISSING, RATE_DIGITS, Scale, format_measure, format_number
-from schedperf_reports.blocks import Block, Cell, Column, Figure, Table
+from schedperf_reports.blocks import Block, Cell, Column, Table
+from schedperf_reports.graphics.axes import Axis, linear_axis
+from schedperf_reports.graphics.chart import Chart, Panel, Point, Series
 from schedperf_reports.graphics.matrix import (
     DIFFERENCE,
     Band,
@@ -31,9 +33,13 @@ _BLOCKS = "▁▂▃▄▅▆▇█"
 _NOTHING = "·"
 # An interval needs two runs.
 _UNKNOWN = "-"
-_COLOURS = {"base": "var(--base)"}
-_COLOUR_OF_OTHERS = "var(--new)"
-_HEIGHT_PIXELS = 220
+_HEIGHT_PIXELS = 150
+_TIME_AXIS = Axis(
+    low=0.0,
+    high=100.0,
+    ticks=tuple((float(share), str(share)) for share in range(0, 101, 20)),
+    title="% of the run",
+)
 
 _COLUMNS = (
     Column(title="event"),
@@ -185,7 +191,7 @@ def _pair(row: MovesRow, pair: tuple[int, int], scale: Scale, *, is_compared: bo
 
 
 def describe_series(series: Sequence[SeriesRow], where: str) -> Iterator[Block]:
-    """Yield a table of migrations over time, and a figure per event; both are for the page.
+    """Yield a table of migrations over time, and a chart per event; both are for the page.
 
     :param where: workload and point; "" if there is only one
     :param series: rows of all shown sides, base first
@@ -202,7 +208,7 @@ def describe_series(series: Sequence[SeriesRow], where: str) -> Iterator[Block]:
         limit=0,
     )
     for event, of_event in by_event.items():
-        yield _figure(event, of_event, where)
+        yield _chart(event, of_event, where)
 
 
 def _line(row: SeriesRow, beside: Sequence[SeriesRow]) -> tuple[Cell, ...]:
@@ -235,30 +241,40 @@ def draw_blocks(rates: Sequence[float], largest: float) -> str:
     )
 
 
-def _figure(event: str, series: Sequence[SeriesRow], where: str) -> Figure:
+def _chart(event: str, series: Sequence[SeriesRow], where: str) -> Chart:
     most = " -> ".join(_rate(max(row.rates)) for row in series)
     caption = (
         f"{event}s between nodes over time, {_means(series)}, maximum {most} per second; "
         "error bars: 95% CI of each time interval"
     )
-    return Figure(
-        caption=titled(where, caption),
-        figure={
-            "data": [_trace(row) for row in series],
-            "layout": {
-                "xaxis": {"title": {"text": "% of the run"}, "range": [0, 100]},
-                "yaxis": {
-                    "title": {"text": "migrations per second"},
-                    "rangemode": "tozero",
-                    "automargin": True,
-                },
-                "margin": {"l": 8, "r": 16, "t": 28, "b": 48},
-                "legend": {"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom"},
-                "showlegend": True,
-            },
-        },
+    lines = tuple(map(_line_of, series))
+    ends = [
+        value
+        for line in lines
+        for point in line.points
+        for value in (point.y, point.low, point.high)
+        if value is not None
+    ]
+    panel = Panel(
         height=_HEIGHT_PIXELS,
+        x=_TIME_AXIS,
+        y=linear_axis(ends, "migrations per second", is_from_zero=True),
+        series=lines,
     )
+    return Chart(
+        caption=titled(where, caption), sides=tuple(row.side for row in series), panels=(panel,)
+    )
+
+
+def _line_of(row: SeriesRow) -> Series:
+    bins = len(row.rates)
+    points = tuple(
+        Point(x=100.0 * (index + 0.5) / bins, y=rate, low=low, high=high)
+        for index, (rate, low, high) in enumerate(
+            zip(row.rates, row.rates_low, row.rates_high, strict=True)
+        )
+    )
+    return Series(side=row.side, parts=(points,), steps="around", has_points=False)
 
 
 def _means(series: Sequence[SeriesRow]) -> str:
@@ -291,30 +307,3 @@ def _interval(row: SeriesRow) -> str:
 
 def _rate(rate: float) -> str:
     return format_number(rate, RATE_DIGITS)
-
-
-def _trace(row: SeriesRow) -> dict[str, object]:
-    bins = len(row.rates)
-    colour = _COLOURS.get(row.side, _COLOUR_OF_OTHERS)
-    ends = list(zip(row.rates, row.rates_low, row.rates_high, strict=True))
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": row.side,
-        "x": [100.0 * (index + 0.5) / bins for index in range(bins)],
-        "y": list(row.rates),
-        "error_y": {
-            "type": "data",
-            "symmetric": False,
-            "array": [0 if high is None else high - mean for mean, _, high in ends],
-            "arrayminus": [0 if low is None else mean - low for mean, low, _ in ends],
-            "color": colour,
-            "thickness": 1,
-            "width": 2,
-        },
-        "line": {
-            "shape": "hvh",
-            "color": colour,
-            "dash": "solid" if row.side in _COLOURS else "dash",
-        },
-    }

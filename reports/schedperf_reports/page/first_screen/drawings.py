@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from schedperf.model.comparison import Better, Row
 from schedperf.model.units import Scale, format_number
 from schedperf_reports.blocks import Tone
+from schedperf_reports.graphics.axes import round_ticks
 from schedperf_reports.graphics.intervals import Bar, IntervalLine, Intervals, Tick
 from schedperf_reports.page.first_screen.sentence import name_result
 from schedperf_reports.results.run_figures import RowRuns, scale_of, sides_of
@@ -24,7 +25,6 @@ DOT_WIDTH = 1.7
 MOST_LEVELS = 4
 # Room left and right of the outermost runs, as a share of their range.
 ROOM = 0.06
-MOST_TICKS = 4
 # Per cent of the width between the ticks of one change, and of several, which have less room.
 SINGLE_GAP = 14.0
 SEVERAL_GAP = 24.0
@@ -153,11 +153,7 @@ def _strip(
 
 def _ticks(axis: tuple[float, float], scale: Scale) -> tuple[tuple[float, str], ...]:
     low, high = (end / scale.factor for end in axis)
-    rough = (high - low) / MOST_TICKS
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(factor * power for factor in (1.0, 2.0, 5.0, 10.0) if factor * power >= rough)
-    first, last = math.ceil(low / step), math.floor(high / step)
-    values = [number * step for number in range(first, last + 1)]
+    values = round_ticks(low, high)
     texts = [format_number(value) for value in values]
     if texts and scale.unit:
         texts[0] = f"{texts[0]} {scale.unit}"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Where tasks went as drawings: matrices, mirrored times, lines over time, timers."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
@@ -9,11 +10,12 @@ from typing import Any
 from schedperf.evidence.placement.record import PhasesRow, PlacementRow
 from schedperf.model.comparison import Comparison
 from schedperf.model.counted import Bins, BinsRow
-from schedperf_reports.blocks import Figure, Table
+from schedperf_reports.blocks import Table
 from schedperf_reports.evidence.placement._moves import draw_blocks
 from schedperf_reports.formats import Options
 from schedperf_reports.formats.html import html
 from schedperf_reports.formats.text import text as draw_text
+from schedperf_reports.graphics.chart import Chart
 from schedperf_reports.graphics.matrix import Matrix
 from schedperf_reports.graphics.mirror import Mirror
 from tests.placement_records import (
@@ -126,17 +128,20 @@ def test_moves_over_time_are_a_line_of_blocks_and_a_figure(
         ["migration", "base", "4", "[1.5, 6.5]", "8", "5 runs", "·▂▄"],
         ["migration", "new", "16", "[15, 17]", "16", "5 runs", "███"],
     ]
-    [figure] = [block for block in blocks if isinstance(block, Figure)]
-    data: Any = figure.figure["data"]
-    assert [(one["name"], one["y"]) for one in data] == [
+    [figure] = [block for block in blocks if isinstance(block, Chart)]
+    [panel] = figure.panels
+    assert [(one.side, [point.y for point in one.points]) for one in panel.series] == [
         ("base", [0.0, 4.0, 8.0]),
         ("new", [16.0, 16.0, 16.0]),
     ]
     assert means in figure.caption
-    assert (data[0]["error_y"]["array"], data[0]["error_y"]["arrayminus"]) == (
-        [2.0, 2.0, 2.0],
-        [0.0, 1.0, 1.0],
-    )
+    ends = [(point.low, point.high) for point in panel.series[0].points]
+    assert ends == [(0.0, 2.0), (3.0, 6.0), (7.0, 10.0)]
+    # Each rate holds over its part of the run.
+    path = panel.line(panel.series[1])
+    assert re.sub(r"[\d.]+", "#", path) == "M# #H#V#H#V#H#"
+    assert path.startswith("M0 ")
+    assert path.endswith("H100")
 
 
 def test_moves_over_the_time_of_one_run_have_no_interval(
@@ -151,9 +156,9 @@ def test_moves_over_the_time_of_one_run_have_no_interval(
     table = blocks.tables()[-1]
     assert table.caption.endswith("4 -> 8 [1.5, 6.5] per second (95% CI; n = 1 run + 2 boots)")
     assert [row[3] for row in cells(table)] == ["-", "[1.5, 6.5]"]
-    [figure] = [block for block in blocks if isinstance(block, Figure)]
-    data: Any = figure.figure["data"]
-    assert (data[0]["error_y"]["array"], data[0]["error_y"]["arrayminus"]) == ([0], [0])
+    [figure] = [block for block in blocks if isinstance(block, Chart)]
+    [panel] = figure.panels
+    assert panel.intervals(panel.series[0]) == ""
 
 
 def test_the_least_that_moves_is_more_than_nothing() -> None:
