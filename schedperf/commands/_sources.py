@@ -8,15 +8,18 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import zstandard
 
 from schedperf.bundle.files import read_head
 from schedperf.bundle.open import Bundle, open_bundle
-from schedperf.evidence.c2c.record import SourceKind
 from schedperf.model.errors import InputError
 from schedperf.model.run import Captured, RunKey, SideOf
+
+if TYPE_CHECKING:
+    # The records of c2c take longer to import than all the rest of this module.
+    from schedperf.evidence.c2c.record import SourceKind
 
 # Of a file and of a pipe, in either byte order; the last is of perf before Linux 2.6.39.
 MAGICS = (b"PERFILE2", b"2ELIFREP", b"PERFFILE")
@@ -40,13 +43,13 @@ class Source(Generic[Content]):
     """
 
     path: Path
-    kind: SourceKind
+    kind: "SourceKind"
     point: str
     side: SideOf[Content]
 
 
 def source_of_file(
-    path: Path, kind: SourceKind, content: Content, notes: Iterable[str]
+    path: Path, kind: "SourceKind", content: Content, notes: Iterable[str]
 ) -> Source[Content]:
     """Return a file that is of one run alone."""
     key = RunKey(side="", workload="", point="", boot=0, run=0)

@@ -12,7 +12,7 @@ A bad line is not an error but a value, :class:`BadLine`. A message says where, 
 found and what to do: lower case, no full stop.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
 class SchedperfError(Exception):
@@ -44,8 +44,7 @@ class NotComparable(SchedperfError):
     exit_status = 4
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BadLine:
+class BadLine(NamedTuple):
     """A line of a capture that should have held a number and did not.
 
     :param problem: where, what was found: "hackbench:3: time: invalid number 'x'"
