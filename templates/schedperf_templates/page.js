@@ -58,7 +58,7 @@ const page = (() => {
   // Opens folded parts that contain the target of a link.
   const reveal = () => {
     const { anchor, values } = read();
-    const target = anchor ? document.getElementById(anchor) ?? shared.later.byId(anchor) : null;
+    const named = anchor ? document.getElementById(anchor) ?? shared.later.byId(anchor) : null;
     // The state of a folded table is seen when it is opened.
     for (const name of values.keys()) {
       const element = shared.later.byState(name);
@@ -66,17 +66,35 @@ const page = (() => {
         unfold(element);
       }
     }
+    const target = (root.dataset.ready ? null : stateIn(named, values)) ?? named;
     if (target) {
       // A link to a folded section opens it.
       unfold(target.querySelector(":scope > details.unchanged > summary") ?? target);
     }
     target?.dispatchEvent(new CustomEvent("reveal", { bubbles: true }));
-    markTarget(target);
-    // Scroll to the target.
-    target?.scrollIntoView({ behavior: root.dataset.ready ? "auto" : "instant" });
+    markTarget(named);
+    show(target);
     if (target && root.dataset.ready) {
       focus(target);
     }
+  };
+
+  // What the state of an opened address is about: the graph or table that was changed last, or the
+  // row that was opened in it. A row that the address names is shown instead, and so is a section
+  // without it.
+  const stateIn = (named, values) => {
+    const name = [...values.keys()].at(-1);
+    const element = name ? document.querySelector(`[data-state="${CSS.escape(name)}"]`) : null;
+    if (!element || (named && !(named.matches("section") && named.contains(element)))) {
+      return null;
+    }
+    return element.querySelector("tr.opened:not([hidden])") ?? element;
+  };
+
+  // Scrolls to an element at once: smooth scrolling over a long page takes seconds.
+  const show = (element) => {
+    const isWhole = element?.matches("section") || element?.getBoundingClientRect().height > innerHeight;
+    element?.scrollIntoView({ block: isWhole ? "start" : "center", behavior: "instant" });
   };
 
   // Opens everything that is folded around an element.

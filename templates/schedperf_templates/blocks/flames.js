@@ -38,10 +38,10 @@
       this.speedscope = data.speedscope;
       const find = (name) => figure.querySelector(`.flame-${name}`);
       Object.assign(this, { path: find("path"), detail: find("detail"), graphs: find("graphs"), around: find("around") });
-      this.controls = new FlameControls(find("controls"), find("saves"), (some) => this.choose(some), (format) => this.save(format));
+      this.controls = new FlameControls(find("controls"), find("saves"), (some) => this.choose(some), (format) => this.save(format), (step) => this.step(step));
       this.usual = {
         event: "0", view: this.sides.length > 1 ? "diff" : "base", measure: "0", part: "", find: "",
-        kernel: false, busy: false, up: false, all: false, path: [],
+        kernel: false, busy: false, up: false, all: false, only: false, path: [],
       };
       // It has frames that can have the focus, so it needs none itself.
       ["role", "tabindex", "aria-label"].forEach((name) => this.graphs.removeAttribute(name));
@@ -74,8 +74,8 @@
 
     choose(some) {
       if ("event" in some) {
-        const { view, find, kernel, busy, up } = this.wish;
-        this.wish = { ...this.usual, view, find, kernel, busy, up, ...some };
+        const { view, find, kernel, busy, up, only } = this.wish;
+        this.wish = { ...this.usual, view, find, kernel, busy, up, only, ...some };
         this.controls.build(this.events, this.events[some.event]);
         this.controls.selects.event.focus();
       } else {
@@ -96,12 +96,29 @@
       this.focus = this.current = this.tree.findPath(wish.path);
       const wanted = wish.find.trim().toLowerCase();
       this.matches = wanted ? this.tree.find(wanted) : null;
-      this.drawnAnyway = this.tree.withCallers([...(this.matches ?? []), ...this.tree.coloured()]);
+      this.changes = this.tree.inOrder(this.tree.coloured());
+      this.changedPaths = this.tree.withCallers(this.changes);
+      this.drawnAnyway = this.tree.withCallers([...(this.matches ?? []), ...this.changes]);
       this.draw();
     }
 
     zoom(frame) {
       this.choose({ path: this.tree.pathOf(frame) });
+    }
+
+    // Goes to the next or the previous frame that changed; beyond the last one is the first.
+    step(step) {
+      const { changes, tree } = this;
+      const at = changes.indexOf(this.current);
+      const first = step > 0 ? 0 : changes.length - 1;
+      const frame = changes[at < 0 ? first : (at + step + changes.length) % changes.length];
+      if (!tree.callersOf(frame).includes(this.focus) && this.focus !== 0) {
+        this.choose({ path: [] });
+      }
+      this.current = frame;
+      this.describe(frame);
+      this.controls.found.textContent = `change ${changes.indexOf(frame) + 1} of ${changes.length}: ${tree.name(frame)}`;
+      this.graphs.querySelector(".current")?.scrollIntoView({ block: "nearest", inline: "nearest", behavior: "instant" });
     }
 
     draw() {
@@ -176,7 +193,8 @@
         let { left } = one;
         for (const frame of this.tree.children[one.frame]) {
           const width = widths[frame] / whole;
-          if (width * this.drawnWidth >= NARROWEST_PIXELS || this.drawnAnyway.has(frame)) {
+          const isWide = width * this.drawnWidth >= NARROWEST_PIXELS && (!this.wish.only || this.changedPaths.has(frame));
+          if (isWide || this.drawnAnyway.has(frame)) {
             const child = { frame, level: one.level + 1, left, width };
             placed.push(child);
             pending.push(child);

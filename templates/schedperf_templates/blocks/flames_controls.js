@@ -7,6 +7,7 @@ const FlameControls = (() => {
   const FLAGS = {
     kernel: ["Kernel only", "hide user-space frames; kernel frames with different user-space callers are merged"],
     busy: ["Hide idle", "hide the time of idle CPUs"],
+    only: ["Changed paths", "hide frames that did not change and call nothing that did"],
     up: ["Callers below", "callers at the bottom (flame graph) instead of at the top (icicle graph)"],
   };
   const KINDS = { node: "NUMA nodes", cpu: "CPUs", comm: "commands" };
@@ -14,7 +15,9 @@ const FlameControls = (() => {
 
   class Controls {
     // choose({name: value, …}) is called with a choice, save(format) for a download.
-    constructor(element, saves, choose, save) {
+    // step(1) goes to the next change, step(-1) to the previous one.
+    constructor(element, saves, choose, save, step) {
+      this.step = step;
       this.element = element;
       this.saves = saves;
       this.choose = choose;
@@ -84,14 +87,17 @@ const FlameControls = (() => {
 
     addFlags() {
       const group = this.element.appendChild(make("span", { role: "group", "aria-label": "Frames" }));
+      this.steps = [["\u25c2 change", "Previous change", -1], ["change \u25b8", "Next change", 1]].map(([text, title, step]) => (
+        makeButton(text, () => this.step(step), { "aria-label": title, title })));
       for (const [name, [title, explains]] of Object.entries(FLAGS)) {
         const toggle = () => this.choose({ [name]: this.flags[name].getAttribute("aria-pressed") !== "true" });
         this.flags[name] = group.appendChild(makeButton(title, toggle, { title: explains, "aria-pressed": "false" }));
       }
+      this.element.appendChild(make("span", { role: "group", "aria-label": "Changes" })).append(...this.steps);
     }
 
     addSearch() {
-      this.search = this.addLabelled("Find", make("input", { type: "search", size: 18, spellcheck: "false", placeholder: "functions" }));
+      this.search = this.addLabelled("Find", make("input", { type: "search", size: 18, spellcheck: "false", placeholder: "functions: a|b" }));
       this.search.addEventListener("input", () => this.choose({ find: this.search.value }));
     }
 
@@ -112,6 +118,9 @@ const FlameControls = (() => {
     }
 
     show(wish, tree, found) {
+      const changes = tree.coloured().length;
+      this.steps.forEach((button) => { button.hidden = changes === 0; });
+      this.flags.only.hidden = changes === 0 && !wish.only;
       Object.entries(this.selects).forEach(([name, select]) => { select.value = wish[name]; });
       Object.entries(this.flags).forEach(([name, button]) => button.setAttribute("aria-pressed", String(wish[name])));
       this.views?.forEach((one) => one.setAttribute("aria-pressed", String(one.dataset.view === wish.view)));

@@ -166,10 +166,26 @@ const FlameTree = (() => {
       return `95% CI [${signed(low[frame])}, ${signed(high[frame])}]${decided}`;
     }
 
-    // The frames that have a text in their names.
+    // The frames that have a text in their names, or one of several texts with a | between.
     find(wanted) {
-      const fits = (frame) => this.data.name[frame] >= 0 && this.name(frame).toLowerCase().includes(wanted);
+      const texts = wanted.split("|").map((text) => text.trim()).filter(Boolean);
+      const fits = (frame) => this.data.name[frame] >= 0 && texts.some((text) => this.name(frame).toLowerCase().includes(text));
       return new Set([...this.data.parent.keys()].filter(fits));
+    }
+
+    // Frames from the left to the right of the graph, callers before what they call.
+    inOrder(frames) {
+      const wanted = new Set(frames);
+      const found = [];
+      const pending = [0];
+      while (pending.length) {
+        const frame = pending.pop();
+        if (wanted.has(frame)) {
+          found.push(frame);
+        }
+        pending.push(...[...this.children[frame]].reverse());
+      }
+      return found;
     }
 
     // Frames and all that called them.

@@ -232,3 +232,62 @@ def test_five_thousand_frames_are_drawn_in_a_bounded_number_of_elements(
     )
     assert opened.page.locator(".frame").count() <= MOST_ELEMENTS
     assert milliseconds < LONGEST_MS
+
+
+def test_find_takes_several_names(
+    visit_flames: Callable[..., Visit], make_trees: MakeTrees
+) -> None:
+    opened = visit_flames(make_trees())
+    opened.page.locator("main").get_by_role("searchbox").fill("update_cfs_group | OLD_lock")
+    found = opened.frames(".found")
+    assert {name.strip("\u25b2\u25bc ") for name in found} == {"update_cfs_group", "old_lock"}
+
+
+def test_next_and_previous_change_go_round_the_coloured_frames(
+    visit_flames: Callable[..., Visit], make_trees: MakeTrees
+) -> None:
+    opened = visit_flames(make_trees())
+    output = opened.page.locator(".flame-controls output")
+    coloured = opened.page.locator(".frame:is(.more, .less)").count()
+    seen = []
+    for number in range(1, coloured + 1):
+        opened.page.get_by_role("button", name="Next change").click()
+        assert output.inner_text().startswith(f"change {number} of {coloured}: ")
+        current = opened.page.locator(".frame.current")
+        assert re.search("more|less", current.get_attribute("class"))
+        seen.append(current.get_attribute("data-frame"))
+    assert len(set(seen)) == coloured > 1
+    opened.page.get_by_role("button", name="Next change").click()
+    assert opened.page.locator(".frame.current").get_attribute("data-frame") == seen[0]
+    opened.page.get_by_role("button", name="Previous change").click()
+    assert opened.page.locator(".frame.current").get_attribute("data-frame") == seen[-1]
+
+
+def test_changed_paths_alone_are_shown_and_in_the_address(
+    visit_flames: Callable[..., Visit], make_trees: MakeTrees
+) -> None:
+    (tree,) = make_trees()
+    measure = tree.measures[0]
+    (lock,) = (
+        frame
+        for frame, name in enumerate(tree.name)
+        if name >= 0 and tree.names[name].symbol == "old_lock"
+    )
+    measure = replace(
+        measure,
+        inclusive=replace(measure.inclusive, changed=(lock,)),
+        functions=replace(measure.functions, changed=()),
+    )
+    opened = visit_flames([replace(tree, measures=(measure, *tree.measures[1:]))])
+    assert len(opened.frames()) > 4
+    opened.page.get_by_role("button", name="Changed paths").click()
+    assert [name.strip("\u25bc ") for name in opened.frames()] == [
+        "cycles", "main", "read", "old_lock",
+    ]  # fmt: skip
+    address = opened.page.evaluate("location.href")
+    opened.page.goto("about:blank")
+    opened.go_to(address)
+    opened.page.wait_for_selector("figure.flames[data-drawn]")
+    assert len(opened.frames()) == 4
+    pressed = opened.page.get_by_role("button", name="Changed paths")
+    assert pressed.get_attribute("aria-pressed") == "true"

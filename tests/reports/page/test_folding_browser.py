@@ -11,6 +11,7 @@ from schedperf.model.comparison import Comparison
 from schedperf_reports.blocks import Block, Graphic, Headline, Items, Table, Text
 from schedperf_reports.graphics.matrix import Matrix
 from schedperf_reports.sections import shown_sections
+from tests.reports.visits import Visit
 
 pytestmark = pytest.mark.browser
 
@@ -208,6 +209,45 @@ def test_the_state_in_an_address_opens_the_folded_table(open_example: Any) -> No
     opened.page.goto("about:blank")
     opened.go_to(address)
     assert opened.page.locator("#counters .table-tools input").first.input_value() == "cycles"
+
+
+# Whether the middle of an element is in the window, below the sticky head.
+IN_WINDOW = """(selector) => {
+  const { top, bottom, height } = document.querySelector(selector).getBoundingClientRect();
+  const middle = height > innerHeight ? top + 10 : (top + bottom) / 2;
+  return 48 <= middle && middle <= innerHeight;
+}"""
+
+
+def test_share_links_show_in_the_window_what_they_are_about(
+    open_example: Any, open_tab: Callable[..., Any]
+) -> None:
+    opened = open_example("deep-cgroup", is_folded=True)
+    opened.ask("location.hash = '#profile'")
+    opened.wait_for("document.querySelector('figure.flames[data-drawn]') !== null")
+    opened.page.locator(".flame-graph .frame").nth(3).click()
+    zoomed = opened.ask("location.href")
+    opened.ask("location.hash = '#counters'")
+    opened.page.locator("#counters button.opens").last.click()
+    opened.wait_for("location.hash.includes('t.counters')")
+    addresses = {
+        zoomed: "figure.flames",
+        opened.ask("location.href"): "#counters tr.opened:not([hidden])",
+        f"{opened.ask('location.pathname')}#counters": "#counters",
+    }
+    for address, selector in addresses.items():
+        visited = Visit(open_tab())
+        visited.go_to(address if address.startswith("file:") else f"file://{address}")
+        # At once: nothing scrolls for seconds.
+        assert visited.ask(IN_WINDOW, selector), address
+        assert visited.complaints == []
+
+
+def test_a_link_within_the_page_scrolls_at_once(open_example: Any) -> None:
+    opened = open_example("deep-cgroup", is_folded=True)
+    opened.ask("page.go('raw')")
+    opened.wait_for("location.hash === '#raw' && document.activeElement.id === 'raw'")
+    assert opened.ask(IN_WINDOW, "#raw > :first-child")
 
 
 def test_printing_prints_what_is_folded(open_example: Any) -> None:
