@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""``schedperf rerun``: record bundles again as they were recorded.
+"""``schedperf rerun``: record bundles again with their original options.
 
 The commands come from bundles, which may be of somebody else. All of them are printed with every
 character visible, and none is run before the user has answered, or has given ``--yes``.

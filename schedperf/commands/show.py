@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""``schedperf show``: print the contents of a bundle, and what is missing and why."""
+"""``schedperf show``: print the contents of a bundle, and which data are missing and why."""
 
 import json
 import sys
