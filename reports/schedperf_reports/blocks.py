@@ -50,6 +50,7 @@ class Item:
     :param detail: what a reader may skip; "" where there is nothing more
     :param evidence: rows of this report that prove it: ``("layout#sd_llc_id",)``
     :param commands: for a shell, quoted; a text shows them on lines that can be copied
+    :param short: the item as a report of one screen has it; None: as it is
     """
 
     text: str
@@ -57,6 +58,7 @@ class Item:
     tone: Tone = "plain"
     evidence: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
+    short: "Item | None" = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -53,6 +53,20 @@ TEXTS: Mapping[str, str] = {
     "rule reads; first: {first}",
 }
 
+# The texts for a report of one screen, where others are shorter.
+SHORT_TEXTS: Mapping[str, str] = {
+    "emulated": "timings come from an emulator and do not predict real hardware",
+    "spread": "{side} is {word} than base by a factor of {factor:.2g}",
+    "unlisted-members": "the manifest of {bundle} does not list {count:member}",
+    "unfinished-runs": "{count:run} of {bundle} excluded: no run.json",
+    "other-commands": "background load of {percent:.0f}% of the busy time while {side} was sampled",
+    "left-behind": "the workload of {side} left processes running after {count:run}",
+    "output-left-out": "the output of {count:run} of {side} is incomplete: only its beginning and "
+    "end are read",
+    "no-number": "{count:run} of {side} printed no number that a benchmark parser or a --metric "
+    "rule reads",
+}
+
 # A format spec that is a noun; those of numbers have a digit or one letter.
 _NOUN = re.compile("[a-z]{2,}(?: [a-z]+)*")
 
@@ -86,6 +100,11 @@ class Caveat:
     def text(self) -> str:
         """Return the caveat as a sentence."""
         return _SENTENCES.vformat(TEXTS[self.code], (), self.numbers)
+
+    @property
+    def short(self) -> str:
+        """Return the caveat as a report of one screen states it."""
+        return _SENTENCES.vformat(SHORT_TEXTS.get(self.code, TEXTS[self.code]), (), self.numbers)
 
 
 def caveat(code: str, **numbers: object) -> Caveat:

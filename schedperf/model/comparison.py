@@ -405,19 +405,26 @@ class FamilySummary:
 class Finding:
     """One finding: a change that may explain the verdict.
 
+    :param clause: the fact in one clause
+    :param change: size of the change and its interval, as the text behind the clause
+    :param details: further facts, the meaning and advice, as the text behind the change
     :param evidence: rows of the sections that support it: ``("layout#sd_llc_id",)``
     :param value: size of the change in ``unit``; None for a finding without a size
     :param n: number of runs (or builds) of each side
     :param replication: "5+5 runs", "1 build per side"
     :param attribution: how far it explains the verdict: "correlated; causation not shown"
+    :param support: evidence beyond correlation, in one clause: "grade C: …", "published
+        measurement: …"; "" without any
     :param edges: number of kinds of evidence that changed together; 1 for a single kind
     :param bearing: "reason" may explain the verdict, "against" changed in the opposite direction,
         and "unseen" is about what was not measured
     """
 
+    derived: ClassVar[tuple[str, ...]] = ("claim",)
+
     id: str
     side: str
-    claim: str
+    clause: str
     metric: str
     value: float | None
     ci: tuple[float, float] | None
@@ -427,8 +434,16 @@ class Finding:
     evidence: tuple[str, ...]
     replication: str
     attribution: str
+    change: str = ""
+    details: str = ""
+    support: str = ""
     edges: int = 1
     bearing: Bearing = "reason"
+
+    @property
+    def claim(self) -> str:
+        """Return the whole finding as one sentence."""
+        return f"{self.clause}{self.change}{self.details}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -515,12 +530,14 @@ class NextStep:
     :param what: what to do, in a few words
     :param why: the reason
     :param commands: shell commands, quoted; the reader replaces words in capitals
+    :param conditions: what must be done before the commands can run
     """
 
     id: str
     what: str
     why: str
     commands: tuple[str, ...]
+    conditions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -169,7 +169,7 @@ def _make_findings() -> tuple[Finding, ...]:
         Finding(
             id=f"separated_pairs#{pair}",
             side="new",
-            claim="root_cpuacct_cpuusage and sd_llc_id were on one 64-byte line in base and are "
+            clause="root_cpuacct_cpuusage and sd_llc_id were on one 64-byte line in base and are "
             "separated by a cacheline boundary in new",
             metric="shared cache line",
             value=None,
@@ -184,7 +184,7 @@ def _make_findings() -> tuple[Finding, ...]:
         Finding(
             id="slow_groups",
             side="new",
-            claim="hackbench slows down only where its tasks outnumber the CPUs",
+            clause="hackbench slows down only where its tasks outnumber the CPUs",
             metric="hackbench time",
             value=0.372,
             ci=(0.35, 0.395),

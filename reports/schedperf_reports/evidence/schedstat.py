@@ -179,7 +179,7 @@ def _readings(data: Schedstat) -> Iterator[Block]:
         yield Items(
             items=tuple(
                 Item(
-                    text=f"{_where(reading, many=many)}{reading.text}",
+                    text=f"{_where(reading, many=many)}{reading.text}: look at {reading.look_at}",
                     detail=f"{reading.meaning} (rule {reading.rule})",
                     evidence=(f"schedstat#{reading.row}",),
                 )

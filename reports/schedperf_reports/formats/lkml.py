@@ -341,12 +341,12 @@ def _findings(comparison: Comparison) -> Iterator[Block]:
         of_side = {side.name: f"{name_side(side)}: " for side in comparison.sides}
         several = len(comparison.sides) > PAIR
         items = (
-            Item(text=f"{of_side[each.side] if several else ''}{in_short(each.claim)}")
+            Item(text=f"{of_side[each.side] if several else ''}{in_short(each)}")
             for each in reasons[:MOST_FINDINGS]
         )
         yield Items(items=tuple(items), ordered=True)
         yield Text(text=NOT_A_CAUSE if has_changed(comparison) else NOTHING_DECIDED)
-    unseen = (in_short(each.claim) for each in comparison.findings if each.bearing == "unseen")
+    unseen = (in_short(each) for each in comparison.findings if each.bearing == "unseen")
     absent = (item.text for item in list_absent(comparison) if has_machines(comparison.sides))
     for text in dict.fromkeys((*unseen, *absent)):
         yield Text(text=f"not measured: {text.removeprefix('not recorded: ')}")

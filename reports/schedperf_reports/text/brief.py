@@ -5,7 +5,6 @@ Warnings stand before what is harmless. What is left out is counted where it wou
 option that shows it, and what all rows of a table have in common is said once above them.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -34,21 +33,11 @@ FULL_REASONS = 2
 MOST_COMMANDS = 2
 # Of the remarks of one section, save those that forbid a comparison.
 MOST_REMARKS = 3
-# Characters that a line of 78 has beside an item's mark.
-LINE = 73
-# Of what is said behind the text of an item in full.
-LONGEST_DETAIL = 80
 # A line has to say how many are left out, so leaving out fewer gains nothing.
 FEWEST_HIDDEN = 3
 # With more rows or items than have room, those that a reader acts on stay.
 TONE_ORDER: Sequence[Tone] = ("bad", "good", "warning", "strong", "plain", "muted")
 WARNING_TONES: Sequence[Tone] = ("bad", "warning")
-
-# The first part of a sentence is the finding, the last what to do about it.
-_PARTS = re.compile(r": |; ")
-# Among several sides, whose finding it is; before a verdict, what the user calls the side.
-_SIDE = re.compile(r"(?:base|new\d*): |[^:]{1,80}: (?=(?:inconclusive|invalid)\b)")
-_ASIDE = re.compile(r" \((?!95% CI )(?:[^()]|\([^()]*\)){1,200}\)")
 
 
 def shorten(blocks: Iterable[Block], *, see: str) -> Iterator[Block]:
@@ -59,27 +48,6 @@ def shorten(blocks: Iterable[Block], *, see: str) -> Iterator[Block]:
     yield from _join_headings(_shorten_all(list(blocks), see))
 
 
-def in_a_line(text: str) -> str:
-    """Return a sentence without what one line of a terminal has no room for.
-
-    >>> in_a_line("2 boots per side: the mean of each boot is one value, so it is covered; too few")
-    '2 boots per side; too few'
-    """
-    if len(text) <= LINE:
-        return text
-    plain = _ASIDE.sub("", text)
-    if len(plain) <= LINE:
-        return plain
-    side = _SIDE.match(plain)
-    begin = side[0] if side else ""
-    first, *others = _PARTS.split(plain.removeprefix(begin))
-    first = f"{begin}{first}"
-    last = others[-1:]
-    # A command fixes it.
-    has_last = last and ("`" in last[0] or len(f"{first}; {last[0]}") <= LINE)
-    return f"{first}; {last[0]}" if has_last else first
-
-
 def _shorten_all(blocks: Sequence[Block], see: str) -> Iterator[Block]:
     room = _room_for_remarks(blocks)
     hidden: list[Item] = []
@@ -88,7 +56,7 @@ def _shorten_all(blocks: Sequence[Block], see: str) -> Iterator[Block]:
             case Headline() | Text(brief=True) | Drawing(brief=True):
                 yield block
             case Items(brief=number, ordered=True) if number:
-                yield replace(block, items=tuple(_shorten_ranked(block, see)), limit=number)
+                yield replace(block, items=tuple(_shorten_ranked(block.items, see)), limit=number)
             case Items(brief=number) if number:
                 shown, left = _choose_remarks(block, room)
                 room -= len(shown)
@@ -142,30 +110,21 @@ def _shorten_remark(item: Item, see: str) -> Item:
     if item.tone == "bad":
         said = item.detail or (f"see {see}" if see and item.evidence else "")
         return replace(item, text=_with_detail(item.text, said), detail="", evidence=())
-    text = in_a_line(item.text) if item.tone == "warning" else item.text
-    return replace(item, text=text, detail="", evidence=())
+    return replace(item.short or item, detail="", evidence=())
 
 
-def _shorten_ranked(block: Items, see: str) -> Iterator[Item]:
-    full = FULL_STEPS if block.items[0].commands else FULL_REASONS
+def _shorten_ranked(items: Sequence[Item], see: str) -> Iterator[Item]:
+    full = FULL_STEPS if items[0].commands else FULL_REASONS
+    items = [item.short or item for item in items]
     above = Item(text="")
-    for item in block.items[:full]:
-        detail = _shorten_detail(item.detail)
-        # What is the same as in the item above is not said again.
-        text = _with_detail(
-            _without_asides(item.text, above.text), detail if detail != above.detail else ""
-        )
+    for item in items[:full]:
+        # What is the same as in the item above is not repeated.
+        text = _with_detail(item.text, item.detail if item.detail != above.detail else "")
         evidence = item.evidence if item.evidence != above.evidence else ()
         commands = tuple(_shorten_commands(item.commands, see))
         yield Item(text=text, tone=item.tone, evidence=evidence, commands=commands)
-        above = replace(item, detail=detail)
-    for item in block.items[full:]:
-        yield Item(text=in_a_line(item.text), tone=item.tone)
-
-
-def _without_asides(text: str, above: str) -> str:
-    repeated = {aside[0] for aside in _ASIDE.finditer(above)}
-    return _ASIDE.sub(lambda aside: "" if aside[0] in repeated else aside[0], text)
+        above = item
+    yield from (Item(text=item.text, tone=item.tone) for item in items[full:])
 
 
 def _shorten_commands(commands: Sequence[str], see: str) -> Iterator[str]:
@@ -177,14 +136,6 @@ def _shorten_commands(commands: Sequence[str], see: str) -> Iterator[str]:
     yield from commands[:MOST_COMMANDS]
     # A shell that is given all of the lines takes this one for a comment.
     yield f"# … {more} more commands{f', see {see}' if see else ''}"
-
-
-def _shorten_detail(detail: str) -> str:
-    # How many values there are stands last.
-    if len(detail) <= LONGEST_DETAIL:
-        return detail
-    last = detail.rpartition("; ")[2]
-    return last if len(last) <= LONGEST_DETAIL else ""
 
 
 def _with_detail(text: str, detail: str) -> str:

@@ -104,7 +104,11 @@ def _with_titles(block: Block, titles: Mapping[str, str]) -> Block:
 
 def _name_evidence(item: Item, titles: Mapping[str, str]) -> Item:
     sections = dict.fromkeys(anchor.partition("#")[0] for anchor in item.evidence)
-    return replace(item, evidence=tuple(titles.get(name, name) for name in sections))
+    return replace(
+        item,
+        evidence=tuple(titles.get(name, name) for name in sections),
+        short=item.short and _name_evidence(item.short, titles),
+    )
 
 
 def describe_exit(comparison: Comparison) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from schedperf.model.comparison import Comparison, Replication, Verdict
 from schedperf_reports.blocks import Block, Item, Items, Text
 from schedperf_reports.sections import report_section
-from schedperf_reports.words.rows import count_of, merge_sides
+from schedperf_reports.words.rows import count_of, merge_caveats
 
 # Caveats that a terminal lists.
 MOST_CAVEATS = 10
@@ -24,7 +24,7 @@ DECIDED: tuple[Verdict, ...] = ("regression", "improvement", "no-change")
 @report_section("caveats", title="Caveats and methods", chapter="environment", order=30)
 def caveats(comparison: Comparison) -> Iterator[Block]:
     """Yield the comparison's caveats, then the methods; a row's own stand beside the row."""
-    general = merge_sides([caveat.text for caveat in comparison.caveats])
+    general = [caveat.text for caveat in merge_caveats(comparison.caveats)]
     general_texts = {caveat.text for caveat in comparison.caveats}
     of_rows = any(
         caveat.text not in general_texts for row in comparison.rows for caveat in row.caveats

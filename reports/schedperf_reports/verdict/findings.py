@@ -2,6 +2,7 @@
 """Reasons: findings that may explain the verdict, best supported first, each with its evidence."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 from schedperf.model.comparison import Bearing, Comparison, Finding
@@ -15,6 +16,8 @@ MOST_REASONS = 5
 BRIEF_REASONS = 4
 # Longest reason on the first screen, in characters; the full claim follows below.
 LONGEST_REASON = 170
+# Longest support in a text of one screen, in characters.
+LONGEST_SUPPORT = 80
 
 NOT_A_CAUSE = "correlated with the change; causation not shown"
 NOTHING_DECIDED = "differences between the sides; their effect on the result is unknown"
@@ -69,18 +72,11 @@ def findings(comparison: Comparison) -> Iterator[Block]:
         )
 
 
-def in_short(claim: str) -> str:
-    """Return the first parts of a claim, up to two lines; the first part has the number.
-
-    >>> in_short("PELT takes 0.9 pp more; by node 1.5% instead of 0.5%" + " and more" * 20)
-    'PELT takes 0.9 pp more'
-    """
-    short, *parts = claim.split("; ")
-    for part in parts:
-        if len(short) + len(part) > LONGEST_REASON:
-            break
-        short = f"{short}; {part}"
-    return short
+def in_short(finding: Finding) -> str:
+    """Return the claim; without its details if it is too long."""
+    if len(finding.claim) <= LONGEST_REASON:
+        return finding.claim
+    return f"{finding.clause}{finding.change}"
 
 
 def _by_bearing(entries: Sequence[Finding]) -> dict[Bearing, list[Finding]]:
@@ -89,27 +85,21 @@ def _by_bearing(entries: Sequence[Finding]) -> dict[Bearing, list[Finding]]:
 
 
 def _item(finding: Finding, *, with_side: bool) -> Item:
-    is_unseen = finding.bearing == "unseen"
-    return Item(
-        text=_with_side(in_short(finding.claim), finding, with_side=with_side),
-        detail=finding.attribution
-        if is_unseen
-        else "; ".join((*_grade(finding), finding.replication)),
-        tone="warning" if is_unseen else "plain",
-        evidence=finding.evidence[:1],
+    evidence = finding.evidence[:1]
+    if finding.bearing == "unseen":
+        short = Item(text=_with_side(finding.clause, finding, with_side=with_side), tone="warning")
+        text = _with_side(in_short(finding), finding, with_side=with_side)
+        return Item(
+            text=text, detail=finding.attribution, tone="warning", evidence=evidence, short=short
+        )
+    item = Item(
+        text=_with_side(in_short(finding), finding, with_side=with_side),
+        detail="; ".join(filter(None, (finding.support, finding.replication))),
+        evidence=evidence,
     )
-
-
-def _grade(finding: Finding) -> Iterator[str]:
-    # The part before the explanation: "grade B: three of contention, …", "correlated; …".
-    first = finding.attribution.partition(";")[0]
-    grade, colon, what = first.partition(": ")
-    if colon and not grade.startswith("grade "):
-        # A layout finding may cite a published measurement: "measured: tbench lost 9% on …".
-        yield f"{'published measurement' if grade == 'measured' else grade}: {what}"
-    elif grade != "correlated":
-        # "correlated" applies to all of them and is stated once below.
-        yield grade
+    if len(finding.support) <= LONGEST_SUPPORT:
+        return item
+    return replace(item, short=replace(item, detail=finding.replication))
 
 
 def _whole(finding: Finding, *, with_side: bool) -> Item:

@@ -8,10 +8,10 @@ from schedperf.model.comparison import Comparison, Replication, Row, SideSummary
 from schedperf.model.host import has_other_kernel, read_host
 from schedperf.model.units import percent
 from schedperf.model.verdict import FALSE_DISCOVERY_RATE, name_units
-from schedperf_reports.blocks import Item
+from schedperf_reports.blocks import Item, Tone
 from schedperf_reports.results.run_figures import name_halves, sides_of, trend_of
 from schedperf_reports.words.instruments import list_costs, list_doubts
-from schedperf_reports.words.rows import count_of, count_units, merge_sides
+from schedperf_reports.words.rows import count_of, count_units, merge_caveats
 from schedperf_reports.words.units import format_change, format_p
 
 # Caveats that the first screen lists; the section "Caveats and methods" lists all.
@@ -124,11 +124,14 @@ def _order(comparison: Comparison, rows: list[Row]) -> Item:
     if drift is None:
         more = ": drift of the machine affects both sides equally" if is_paired else ""
         return Item(text=f"{order}{more}", evidence=("caveats",))
+    drifted = f"{order}, but both sides may have drifted"
+    # The CI includes boot-to-boot variance, and halves of the runs are often boots.
+    tone: Tone = "plain" if any(row.replication == "boots" for row in rows) else "warning"
     return Item(
-        text=f"{order}, but both sides may have drifted: {drift}",
-        # The CI includes boot-to-boot variance, and halves of the runs are often boots.
-        tone="plain" if any(row.replication == "boots" for row in rows) else "warning",
+        text=f"{drifted}: {drift}",
+        tone=tone,
         evidence=("benchmarks",),
+        short=Item(text=drifted, tone=tone),
     )
 
 
@@ -236,9 +239,10 @@ def _weaknesses(comparison: Comparison) -> Iterator[Item]:
     history = [caveat for caveat in comparison.caveats if caveat.code in ("history", "looks")]
     for caveat in history:
         yield Item(text=caveat.text, evidence=("caveats",))
-    texts = merge_sides([caveat.text for caveat in comparison.caveats if caveat.code not in TOLD])
-    for text in texts[:MOST_WEAKNESSES]:
-        yield Item(text=text, tone="warning", evidence=("caveats",))
-    if len(texts) > MOST_WEAKNESSES:
-        more = count_of(len(texts) - MOST_WEAKNESSES, "more caveat")
+    caveats = merge_caveats(caveat for caveat in comparison.caveats if caveat.code not in TOLD)
+    for caveat in caveats[:MOST_WEAKNESSES]:
+        short = Item(text=caveat.short, tone="warning")
+        yield Item(text=caveat.text, tone="warning", evidence=("caveats",), short=short)
+    if len(caveats) > MOST_WEAKNESSES:
+        more = count_of(len(caveats) - MOST_WEAKNESSES, "more caveat")
         yield Item(text=more, tone="warning", evidence=("caveats",))

@@ -8,7 +8,6 @@ from schedperf.model.text import list_some
 from schedperf_reports.blocks import Block, Headline, Item, Items, Text
 from schedperf_reports.sections import report_section
 from schedperf_reports.verdict.comparable import comparability_panel, describe_treatments
-from schedperf_reports.verdict.findings import in_short
 from schedperf_reports.verdict.rests_on import count_values_of
 from schedperf_reports.words.rows import (
     VERDICT_TONES,
@@ -56,8 +55,15 @@ def verdict(comparison: Comparison) -> Iterator[Block]:
 
 def _side_item(side: SideVerdict) -> Item:
     mixed = " (mixed)" if side.is_mixed else ""
-    text = f"{side.label}: {side.verdict}{mixed}: {side.text}"
-    return Item(text=text, tone=VERDICT_TONES[side.verdict])
+    verdict_of_side = f"{side.label}: {side.verdict}{mixed}"
+    tone = VERDICT_TONES[side.verdict]
+    return Item(
+        text=f"{verdict_of_side}: {side.text}",
+        tone=tone,
+        short=Item(text=verdict_of_side, tone=tone)
+        if side.verdict in ("inconclusive", "invalid")
+        else None,
+    )
 
 
 def _what_differs(comparison: Comparison) -> Iterator[Text]:
@@ -101,4 +107,4 @@ def _why(comparison: Comparison) -> Iterator[Block]:
         return
     unseen = [finding for finding in comparison.findings if finding.bearing == "unseen"]
     if unseen:
-        yield Text(text=f"cause unknown; {in_short(unseen[0].claim).partition('; ')[0]}")
+        yield Text(text=f"cause unknown; {unseen[0].clause}")

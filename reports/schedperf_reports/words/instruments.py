@@ -164,9 +164,10 @@ def list_costs(comparison: Comparison) -> Iterator[Item]:
     doubt = "" if slow[0].is_shown else " (not significant)"
     runs = [run for run in data.runs if run.side in sides]
     names = ", ".join(sorted({name for run in runs for name in run.collectors}))
+    slowed = f"collectors slowed runs{where} by a factor of {ends}{doubt}"
     yield _warning(
-        f"collectors slowed runs{where} by a factor of {ends}{doubt}: captures may contain "
-        f"collector overhead{f' ({names})' if names else ''}"
+        f"{slowed}: captures may contain collector overhead{f' ({names})' if names else ''}",
+        short=_warning(slowed),
     )
 
 
@@ -191,8 +192,8 @@ def _tell(pairs: Sequence[Pair], *, has_others: bool) -> tuple[str, str]:
     return named, describe_ratio(first.probed)
 
 
-def _warning(text: str) -> Item:
-    return Item(text=text, tone="warning", evidence=("probe_effect",))
+def _warning(text: str, *, short: Item | None = None) -> Item:
+    return Item(text=text, short=short, tone="warning", evidence=("probe_effect",))
 
 
 def _slowdown(row: ProbeCostRow) -> _Slowdown:

@@ -4,9 +4,11 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from schedperf.model import verdict
+from schedperf.model.caveats import Caveat
 from schedperf.model.comparison import (
     Better,
     Comparison,
@@ -73,6 +75,26 @@ def merge_sides(notes: Sequence[str]) -> list[str]:
         if note[start:end] not in sides:
             sides.append(note[start:end])
     return [f"{before}{' and '.join(sides)}{after}" for (before, after), sides in named.items()]
+
+
+# Numbers of a caveat that name a side.
+SIDE_FIELDS = ("side", "label")
+
+
+def merge_caveats(caveats: Iterable[Caveat]) -> list[Caveat]:
+    """Merge caveats that differ only in the side."""
+    alike: dict[str, list[Caveat]] = {}
+    for caveat in caveats:
+        others = {name: value for name, value in caveat.numbers.items() if name not in SIDE_FIELDS}
+        alike.setdefault(f"{caveat.code} {others}", []).append(caveat)
+    return [_merge_alike(group) for group in alike.values()]
+
+
+def _merge_alike(caveats: Sequence[Caveat]) -> Caveat:
+    numbers = dict(caveats[0].numbers)
+    for field in numbers.keys() & set(SIDE_FIELDS):
+        numbers[field] = " and ".join(dict.fromkeys(str(each.numbers[field]) for each in caveats))
+    return replace(caveats[0], numbers=numbers)
 
 
 def group_by_reason(

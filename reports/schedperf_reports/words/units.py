@@ -46,6 +46,13 @@ def format_change(ratio: float | None) -> str:
     return _format_percent(_percent(ratio), digits=1)
 
 
+def write_size(value: float, unit: str) -> str:
+    """Write the size of a change with its unit: ``+24.2%``, ``+0.29 pp``."""
+    if unit == "%":
+        return format_change(1.0 + value / 100.0)
+    return f"{value:+.2f} {unit}".rstrip()
+
+
 def is_wide(low: float | None, high: float | None) -> bool:
     """Say whether the ends of an interval of new / base are too far apart to say anything."""
     return low is not None and high is not None and high > WIDEST_INTERVAL * low

@@ -13,11 +13,14 @@ from schedperf.compare.advice._equal_steps import RECORD_BOTH, blocking, nothing
 from schedperf.compare.advice.rerun import Recording, as_argument, join
 from schedperf.evidence.profile.record import Profile
 from schedperf.model.comparison import BASE, Comparison, NextStep, Row, data_of
+from schedperf.model.text import list_some
 from schedperf.model.verdict import CHANGED, FEWEST_RUNS, name_units
 from schedperf.stats.verdicts import FEWEST_IN_BLOCKS
 
 # Boots of each kernel: enough for a verdict with boots as the unit of replication.
 BOOTS = 4
+# Files that a condition names.
+MOST_FILES = 3
 
 # Analyses that explain a change, with the collector of each and what it records.
 EXPLAINING: Mapping[str, tuple[str, str]] = {
@@ -64,9 +67,9 @@ def _with_conditions(step: NextStep, contrast: Contrast) -> NextStep:
     files = pair.local_files if pair is not None and any(map(_records, step.commands)) else ()
     if files:
         # A setup takes ./enter-cgroup from the directory in which it is run.
-        needed = " and ".join(files)
+        needed = list_some(files, MOST_FILES)
         conditions.append(f"copy {needed} of the recording to the current directory first")
-    return replace(step, why="; ".join((step.why, *conditions)))
+    return replace(step, conditions=tuple(conditions))
 
 
 def _records(command: str) -> bool:

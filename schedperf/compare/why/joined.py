@@ -43,9 +43,9 @@ _GRADES = {
     3: "B: three of cache contention, function CPU time, layout and benchmark changed together",
     2: "C: two of cache contention, function CPU time, layout and benchmark changed together",
 }
-_WITHOUT_SAMPLES = (
-    "D: no memory samples; a data layout and the CPU time of a function that accesses it "
-    "changed together"
+_WITHOUT_SAMPLES = "D: no memory samples"
+_CHANGED_WITHOUT_SAMPLES = (
+    "a data layout and the CPU time of a function that accesses it changed together"
 )
 
 # Workload and point.
@@ -265,16 +265,21 @@ def _is_sure(q: float | None) -> bool:
 
 def _finding(merged: _Merged) -> Finding:
     contention = merged.contention
-    parts = [] if contention is None else [contention.describe()]
+    parts = [] if contention is None else [contention.clause]
     parts += map(_describe_symbol, merged.symbols[:MOST_NAMED])
     parts += [] if merged.layout is None or contention is None else [_describe_layout(merged)]
     parts += [_describe_result(row) for row in merged.results[:MOST_NAMED]]
     size = _size_of_symbol(merged.symbols[0]) if contention is None else contention.size
+    has_samples = contention is not None
+    support = f"grade {_GRADES[merged.edges] if has_samples else _WITHOUT_SAMPLES}"
+    more = "" if has_samples else _CHANGED_WITHOUT_SAMPLES
     unseen = f"; not measured: {'; '.join(merged.unseen)}" if merged.unseen else ""
     return Finding(
         id=f"joined#{merged.row}",
         side=merged.side,
-        claim=f"{merged.subject}: {'; '.join(parts)}{unseen}",
+        clause=f"{merged.subject}: {parts[0]}",
+        change="" if contention is None else contention.interval,
+        details=f"{''.join(f'; {part}' for part in parts[1:])}{unseen}",
         metric=size.metric,
         value=size.value,
         ci=size.interval,
@@ -283,13 +288,10 @@ def _finding(merged: _Merged) -> Finding:
         n=size.n,
         evidence=tuple(_evidence(merged)),
         replication=f"{size.n[0]}+{size.n[1]} runs",
-        attribution=f"grade {_grade(merged)}; causation not shown",
+        attribution="; ".join(filter(None, (support, more, "causation not shown"))),
+        support=support,
         edges=merged.edges,
     )
-
-
-def _grade(merged: _Merged) -> str:
-    return _WITHOUT_SAMPLES if merged.contention is None else _GRADES[merged.edges]
 
 
 def _describe_symbol(symbol: _Symbol) -> str:

@@ -71,12 +71,18 @@ class Contention(NamedTuple):
         """Whether the line moves between caches more often than before."""
         return self.change.difference is not None and self.change.difference > 0.0
 
-    def describe(self) -> str:
-        """Return the change of the rate as text: ``remote HITM 3.1 -> 0.4 per 1000 messages …``."""
+    @property
+    def clause(self) -> str:
+        """The change of the rate as text: ``remote HITM 3.1 -> 0.4 per 1000 messages``."""
         word = _WORDS[self.point.observable.new]
         base, new = map(_rate, self.change.rates)
         at = f" at {self.point.point}" if self.point.point else ""
-        return f"{self.measure} {word} {base} -> {new} {self._unit} ({_ratio(self.change)}){at}"
+        return f"{self.measure} {word} {base} -> {new} {self._unit}{at}"
+
+    @property
+    def interval(self) -> str:
+        """The ratio of the rates and its interval, as the text behind the clause."""
+        return f" ({_ratio(self.change)})"
 
     @property
     def size(self) -> Size:
@@ -121,7 +127,9 @@ def _describe(side: str, contention: Contention) -> Finding:
     return Finding(
         id=f"bouncing_lines#{row}",
         side=side,
-        claim=f"{contention.subject}: {contention.describe()}{_sharing(contention.line)}",
+        clause=f"{contention.subject}: {contention.clause}",
+        change=contention.interval,
+        details=_sharing(contention.line),
         metric=size.metric,
         value=size.value,
         ci=size.interval,

@@ -1,15 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Yield findings for layout alarms: separated hot pairs, written fields on read-mostly lines."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from schedperf.evidence import finding
-from schedperf.evidence.layout.record import Layout, LayoutAlarm
+from schedperf.evidence.layout.record import Grade, Layout, LayoutAlarm
 from schedperf.model.comparison import Finding
 
 # One inserted variable can raise several alarms; the best ranked ones name it, the rest is in the
 # section's own part of the report.
 MOST_FINDINGS = 3
+
+_GRADES: Mapping[Grade, str] = {
+    "sampled": "sampled",
+    "measured": "published measurement",
+    "stated": "stated",
+    "inferred": "inferred",
+}
 
 
 @finding("layout_alarms", Layout)
@@ -27,10 +34,14 @@ def _describe(side: str, alarm: LayoutAlarm) -> Finding:
     cause = alarm.cause
     why = "no single edit explains the change" if cause is None else f"cause: {cause.text}"
     samples = alarm.hitm
+    # What was measured, on what, and by whom; without an effect nobody measured it.
+    basis = tuple(filter(None, (alarm.effect, alarm.reference)))
+    support = f"{_GRADES[alarm.grade]}: {basis[0]}"
     return Finding(
         id=f"layout_alarms#{alarm.row}",
         side=side,
-        claim=f"{alarm.claim}; {why}",
+        clause=alarm.claim,
+        details=f"; {why}",
         metric="shared cache line" if samples is None else "samples that hit a modified line",
         value=samples,
         ci=None,
@@ -39,12 +50,6 @@ def _describe(side: str, alarm: LayoutAlarm) -> Finding:
         n=(1, 1),
         evidence=(f"layout#{alarm.row}",),
         replication="1 build per side",
-        attribution=f"{_grade(alarm)}; correlated, causation not shown",
+        attribution="; ".join((support, *basis[1:], "correlated, causation not shown")),
+        support=support,
     )
-
-
-def _grade(alarm: LayoutAlarm) -> str:
-    # What was measured, on what, and by whom; without an effect nobody measured it.
-    if not alarm.effect:
-        return f"{alarm.grade}: {alarm.reference}"
-    return f"{alarm.grade}: {alarm.effect}; {alarm.reference}"

@@ -21,6 +21,9 @@ FEWEST_CALLS = 10.0
 # resort.
 PER = ("wakeup", "operation")
 
+NOT_MEASURED = "not measured on {where}"
+NOT_COMPARED = "not compared"
+
 
 @finding("pelt_updates", Pelt)
 def pelt_updates(pelt: Pelt) -> Iterator[Finding]:
@@ -75,21 +78,24 @@ def _describe(row: PeltRow, others: Sequence[PeltRow]) -> Finding:
         row,
         rule="pelt_updates",
         section="pelt",
-        claim=_calls_claim(row, others) if is_calls else _duration_claim(row, others),
+        clause=_calls_clause(row) if is_calls else _duration_clause(row),
+        change=_change(row),
+        details=_calls_details(row, others) if is_calls else _duration_details(others),
         metric=f"{row.what} of {row.function}",
         better=None if is_calls else "lower",
         attribution="; ".join((CO_OCCURS, *row.remarks)),
     )
 
 
-def _calls_claim(row: PeltRow, others: Sequence[PeltRow]) -> str:
+def _calls_clause(row: PeltRow) -> str:
     base, new = (format_number(value or 0.0) for value in (row.base, row.new))
-    parts = [part for part in others if part.what == "calls" and part.per == row.per]
     events = "events" if row.function.endswith("_tp") else "calls"
-    return (
-        f"{row.function}: {base} -> {new} {events} per {_operation(row)}{_at(row)}"
-        f"{_change(row)}{_by_node(parts, format_number)}{_by_context(parts)}"
-    )
+    return f"{row.function}: {base} -> {new} {events} per {_operation(row)}{_at(row)}"
+
+
+def _calls_details(row: PeltRow, others: Sequence[PeltRow]) -> str:
+    parts = [part for part in others if part.what == "calls" and part.per == row.per]
+    return f"{_by_node(parts, format_number)}{_by_context(parts)}"
 
 
 def _operation(row: PeltRow) -> str:
@@ -138,18 +144,19 @@ def _by_context(rows: Sequence[PeltRow]) -> str:
     return f"; {', '.join(parts)}" if parts else ""
 
 
-def _duration_claim(row: PeltRow, others: Sequence[PeltRow]) -> str:
+def _duration_clause(row: PeltRow) -> str:
     scale = scale_for("s", row.base, row.new)
     base, new = (f"{scale.format(value)} {scale.unit}" for value in (row.base, row.new))
+    return f"{row.function}: {row.what} duration {base} -> {new}{_at(row)}"
+
+
+def _duration_details(others: Sequence[PeltRow]) -> str:
     shares = [part for part in others if part.what == "share"]
     whole = next((part for part in shares if part.node is None), None)
     share = ""
     if whole is not None and whole.new is not None and whole.base is not None:
         share = f"; {_write_share(whole.base)} -> {_write_share(whole.new)} of CPU time"
-    return (
-        f"{row.function}: {row.what} duration {base} -> {new}{_at(row)}{_change(row)}"
-        f"{share}{_by_node(shares, _write_share)}"
-    )
+    return f"{share}{_by_node(shares, _write_share)}"
 
 
 def _write_share(value: float) -> str:
@@ -166,20 +173,16 @@ def _not_compared(
         if row.status == "invalid" and row.what == "calls"
     }
     blind = {(missing.side, missing.function): missing for missing in unseen}
-    by_reason: dict[str, list[PeltRow]] = {}
+    by_reason: dict[tuple[str, str], list[PeltRow]] = {}
     for function, row in reversed(invalid.items()):
         where = [name for name in ("base", side) if (name, function) in blind]
-        reasons = [f"on {name}: {_why(blind[name, function])}" for name in where]
-        by_reason.setdefault("; ".join(reasons) or str(row.reason), []).append(row)
-    for number, (reason, functions) in enumerate(by_reason.items()):
-        names = ", ".join(row.function for row in functions)
-        seen = (
-            f"{names} not measured {reason}"
-            if reason.startswith("on ")
-            else (f"calls of {names} are not compared: {reason}")
-        )
+        why = "; ".join(dict.fromkeys(_why(blind[name, function]) for name in where))
+        fact = NOT_MEASURED.format(where=" and ".join(where)) if where else NOT_COMPARED
+        by_reason.setdefault((fact, why or str(row.reason)), []).append(row)
+    for number, ((fact, why), functions) in enumerate(by_reason.items()):
+        clause = f"{', '.join(row.function for row in functions)} {fact}"
         path = "" if side == FIRST_NEW else f"{side}/"
-        yield _unknown(f"pelt_updates#{path}unseen-{number}", side, seen, functions)
+        yield _unknown(f"pelt_updates#{path}unseen-{number}", side, clause, f": {why}", functions)
 
 
 def _why(unseen: UnseenFunction) -> str:
@@ -187,12 +190,13 @@ def _why(unseen: UnseenFunction) -> str:
     return ", ".join(reasons) or "no probe mechanism was tried"
 
 
-def _unknown(name: str, side: str, claim: str, rows: Sequence[PeltRow]) -> Finding:
+def _unknown(name: str, side: str, clause: str, details: str, rows: Sequence[PeltRow]) -> Finding:
     n = (max(row.n_base for row in rows), max(row.n_new for row in rows))
     return Finding(
         id=name,
         side=side,
-        claim=claim,
+        clause=clause,
+        details=details,
         metric="calls",
         value=None,
         ci=None,

@@ -22,13 +22,13 @@ MOST_FINDINGS = 8
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Rule:
-    # :param claim: subject of the sentence
+    # :param subject: of the clause, with its colon
     # :param nodes_or_groups: number of nodes or cgroups of the row
     # :param look_at: kernel function; {function} is the function of the row
     # :param is_of_level: only rows of one level, not sums over levels
     part: Part
     field: str
-    claim: Callable[[PlacementRow], str]
+    subject: Callable[[PlacementRow], str]
     look_at: str
     nodes_or_groups: int = 0
     is_of_level: bool = False
@@ -38,61 +38,61 @@ class _Rule:
 _RULES = (
     _Rule(
         part="fork", field="count", nodes_or_groups=2, look_at="{function}",
-        claim=lambda row: f"forks from node {row.nodes[0]} sent to node {row.nodes[1]}:",
+        subject=lambda row: f"forks from node {row.nodes[0]} sent to node {row.nodes[1]}:",
     ),
     _Rule(
         part="cause", field="crossing", look_at="{function}",
-        claim=lambda row: f"migrations by {_cause(row)} between nodes:",
+        subject=lambda row: f"migrations by {_cause(row)} between nodes:",
     ),
     _Rule(
         part="exec", field="crossing", look_at="sched_exec()",
-        claim=lambda _: "execs between nodes:",
+        subject=lambda _: "execs between nodes:",
     ),
     _Rule(
         part="wakeup", field="crossing", look_at="select_task_rq_fair()",
-        claim=lambda _: "wakeups between nodes:",
+        subject=lambda _: "wakeups between nodes:",
     ),
     _Rule(
         part="migration", field="crossing", look_at="set_task_cpu()",
-        claim=lambda _: "migrations between nodes:",
+        subject=lambda _: "migrations between nodes:",
     ),
     _Rule(
         part="latency", field="p99", nodes_or_groups=1, look_at="select_task_rq_fair()",
-        claim=lambda row: f"run-queue latency p99 on node {row.nodes[0]}:",
+        subject=lambda row: f"run-queue latency p99 on node {row.nodes[0]}:",
     ),
     _Rule(
         part="timers", field="distance", nodes_or_groups=2,
         look_at="init_cfs_bandwidth() and start_cfs_bandwidth()",
-        claim=lambda row: f"bandwidth timers of {row.groups[0]} and {row.groups[1]} expire:",
+        subject=lambda row: f"bandwidth timers of {row.groups[0]} and {row.groups[1]} expire:",
     ),
     _Rule(
         part="group_imbalance", field="count", is_of_level=True,
         look_at="{function}: sgc->imbalance",
-        claim=lambda row: f"balance attempts at {row.level} that found or set sgc->imbalance:",
+        subject=lambda row: f"balance attempts at {row.level} that found or set sgc->imbalance:",
     ),
     _Rule(
         part="destination", field="imbalanced", is_of_level=True,
         look_at="{function}: group_imbalanced",
-        claim=lambda row: f"destination searches at {row.level} ({_cause(row)}) while "
+        subject=lambda row: f"destination searches at {row.level} ({_cause(row)}) while "
         "sgc->imbalance was set:",
     ),
     _Rule(
         part="pinned", field="some_pinned", is_of_level=True,
         look_at="can_migrate_task(): LBF_SOME_PINNED",
-        claim=lambda row: f"{row.idle} balance attempts at {row.level} that found pinned tasks:",
+        subject=lambda row: f"{row.idle} balance attempts at {row.level} that found pinned tasks:",
     ),
     _Rule(
         part="attempts", field="pulled", is_of_level=True,
         look_at="{function} and detach_tasks()",
-        claim=lambda row: f"tasks pulled by {row.idle} balancing at {row.level}:",
+        subject=lambda row: f"tasks pulled by {row.idle} balancing at {row.level}:",
     ),
     _Rule(
         part="migratable", field="refused", is_of_level=True, look_at="can_migrate_task()",
-        claim=lambda row: f"tasks that {row.idle} balancing at {row.level} refused to move:",
+        subject=lambda row: f"tasks that {row.idle} balancing at {row.level} refused to move:",
     ),
     _Rule(
         part="depth", field="mean", look_at="update_cfs_group()",
-        claim=lambda _: "depth of the workload's task groups:",
+        subject=lambda _: "depth of the workload's task groups:",
     ),
 )  # fmt: skip
 _WORDS = {"together": "together", "apart": "apart", "mixed": "together in some runs only"}
@@ -149,22 +149,24 @@ def _events(row: PlacementRow) -> float:
 
 
 def _describe(rule: _Rule, row: PlacementRow, timers: Sequence[TimersRow]) -> Finding:
-    numbers = _tell_timers(row, timers) if row.field == "distance" else _tell(row)
+    values = _describe_timers(row, timers) if row.field == "distance" else _describe_rate(row)
     look_at = rule.look_at.format(function=row.function)
+    at = f" at {row.point}" if row.point else ""
     return rate_finding(
         row,
         rule="task_placement",
         section="placement",
-        claim=f"{rule.claim(row)} {numbers}: look at {look_at}",
+        clause=f"{rule.subject(row)} {values}{at}",
+        change=f" ({_interval(row)})",
+        details=f": look at {look_at}",
         metric=row.name,
     )
 
 
-def _tell(row: PlacementRow) -> str:
+def _describe_rate(row: PlacementRow) -> str:
     new, base = (_value(row, value) for value in (row.new, row.base))
     per = "" if row.basis == "share" else f" per {_unit(row)}"
-    at = f" at {row.point}" if row.point else ""
-    return f"{base} -> {new}{per}{at} ({_interval(row)})"
+    return f"{base} -> {new}{per}"
 
 
 def _value(row: PlacementRow, value: float | None) -> str:
@@ -191,17 +193,16 @@ def _interval(row: PlacementRow) -> str:
     return f"{change} [{low}, {high}], {runs}"
 
 
-def _tell_timers(row: PlacementRow, timers: Sequence[TimersRow]) -> str:
+def _describe_timers(row: PlacementRow, timers: Sequence[TimersRow]) -> str:
     by_side = {
         timer.side: timer
         for timer in timers
         if (timer.workload, timer.point, timer.groups) == (row.workload, row.point, row.groups)
     }
     new, base = by_side[row.side], by_side["base"]
-    at = f" at {row.point}" if row.point else ""
     return (
         f"{_WORDS[base.word]} (phase difference {_difference(base)}) -> "
-        f"{_WORDS[new.word]} ({_difference(new)}){at} ({_interval(row)})"
+        f"{_WORDS[new.word]} ({_difference(new)})"
     )
 
 

@@ -70,18 +70,18 @@ def _describe(
     # What changed significantly has an interval.
     assert share.ci_low is not None
     assert share.ci_high is not None
-    name = row.symbol if isinstance(row, ProfileRow) else _name_class(row)
+    name = row.symbol if isinstance(row, ProfileRow) else row.class_
     direction = "more" if share.change > 0 else "less"
     at = f" at {point.point}" if point.point else ""
     return Finding(
         id=f"hotter_symbols#{row.row}",
         side=side,
-        claim=(
-            f"{name} uses {share.new:.2f}% of total CPU time{at}, "
-            f"{abs(share.change):.2f} pp {direction} than in base "
-            f"(95% CI [{share.ci_low:+.2f}, {share.ci_high:+.2f}] pp)"
-            f"{_by_node(row)}{_per_operation(row, point)}"
+        clause=f"{name} uses {share.new:.2f}% of total CPU time{at}",
+        change=(
+            f", {abs(share.change):.2f} pp {direction} than in base "
+            f"(95% CI [{share.ci_low:+.2f}, {share.ci_high:+.2f}] pp){_by_function(row)}"
         ),
+        details=f"{_by_node(row)}{_per_operation(row, point)}",
         metric=f"share of {event.event}",
         value=share.change,
         ci=(share.ci_low, share.ci_high),
@@ -94,9 +94,11 @@ def _describe(
     )
 
 
-def _name_class(row: ProfileClassRow) -> str:
-    functions = ", ".join(f"{function.symbol} {function.change:+.2f}" for function in row.functions)
-    return f"{row.class_} ({functions} pp)"
+def _by_function(row: ProfileRow | ProfileClassRow) -> str:
+    if isinstance(row, ProfileRow):
+        return ""
+    changes = (f"{function.symbol} {function.change:+.2f}" for function in row.functions)
+    return f": {', '.join(changes)} pp"
 
 
 def _by_node(row: ProfileRow | ProfileClassRow) -> str:
@@ -144,12 +146,13 @@ def _explained(side: str, event: ProfileEvent, point: ProfilePoint) -> Iterator[
     yield Finding(
         id=_id(side, f"explained:{event.event}/{parameters}"),
         side=side,
-        claim=(
+        clause=(
             f"{' + '.join(symbols)} {'accounts' if len(symbols) == 1 else 'account'} "
             f"for {percent:.0f}% of the "
-            f"change in {'CPU time' if whole == 'ns' else whole} per {operation}{at} "
-            f"(95% CI [{low:.0f}%, {high:.0f}%]); {wall}: {explained.busy_reason}"
+            f"change in {'CPU time' if whole == 'ns' else whole} per {operation}{at}"
         ),
+        change=f" (95% CI [{low:.0f}%, {high:.0f}%])",
+        details=f"; {wall}: {explained.busy_reason}",
         metric="fraction of the change in cost per operation",
         value=percent,
         ci=(low, high),
@@ -190,7 +193,8 @@ def _blind(side: str, event: ProfileEvent, blind: Sequence[str]) -> Finding:
     return Finding(
         id=_id(side, f"blind:{event.event}"),
         side=side,
-        claim=(f"{where} does not cover the scheduler: {event.event} {sees}; {event.remedy}"),
+        clause=f"{where} does not cover the scheduler",
+        details=f": {event.event} {sees}; {event.remedy}",
         metric=f"share of {event.event}",
         value=None,
         ci=None,

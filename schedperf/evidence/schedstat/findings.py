@@ -33,13 +33,13 @@ def scheduler_counts(data: Schedstat) -> Iterator[Finding]:
 
 def _describe(reading: ReadingRow, row: SchedstatRow, *, pace: str) -> Finding:
     where = f"{row.point}: " if row.point else ""
-    look_at = f"; look at {reading.look_at}"
-    change = reading.text.removesuffix(f": look at {reading.look_at}")
     per = "" if row.basis == "share" else f" per {row.unit.partition('/')[2]}"
     return rate_finding(
         row,
         rule="scheduler_counts",
         section="schedstat",
-        claim=f"{where}{change}{describe_interval(row, pace)}: {reading.meaning}{look_at}",
+        clause=f"{where}{reading.text}",
+        change=describe_interval(row, pace),
+        details=f": {reading.meaning}; look at {reading.look_at}",
         metric=f"{row.level} {row.idle} {row.field}{per}".strip(),
     )

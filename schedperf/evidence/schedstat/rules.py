@@ -70,7 +70,7 @@ def _read(rule: Rule, row: SchedstatRow) -> ReadingRow:
         workload=row.workload,
         point=row.point,
         level=row.level,
-        text=f"{rule.what}{at} {_describe(row)}: look at {rule.look_at}",
+        text=f"{rule.what}{at} {_describe(row)}",
         meaning=rule.up if (row.new or 0.0) > (row.base or 0.0) else rule.down,
         look_at=rule.look_at,
     )

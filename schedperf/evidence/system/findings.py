@@ -19,7 +19,7 @@ from schedperf.evidence.system.sums import TOTAL
 from schedperf.model.comparison import Finding
 from schedperf.model.counted import Basis
 from schedperf.model.units import format_measure
-from schedperf.stats.counted.findings import Paces, describe_interval, rate_finding
+from schedperf.stats.counted.findings import Paces, describe_interval, rate_finding, write_change
 from schedperf.stats.counted.rates import distance_of
 
 # Per side; the section's tables have every row.
@@ -63,7 +63,7 @@ _RULES = (
         "cpu",
         "time",
         ("operation",),
-        "{subject} time per {per} {base} -> {new}{change}",
+        "{subject} time per {per} {base} -> {new}",
     ),
     _Rule("power", "energy", ("time",), "{subject} power {base} -> {new}"),
     _Rule("power", "energy", ("operation",), "{subject} energy {base} -> {new} per {per}"),
@@ -74,7 +74,7 @@ _RULES = (
         ("share",),
         "pressure {subject}: {base} -> {new} of the time",
     ),
-    _Rule("idle", "usage", _WORK, "entries into {subject} per {per} {base} -> {new}{change}"),
+    _Rule("idle", "usage", _WORK, "entries into {subject} per {per} {base} -> {new}"),
     _Rule(
         "idle",
         "time",
@@ -93,8 +93,8 @@ _RULES = (
         ("share",),
         "share of CPU time in {subject}: {base} -> {new}",
     ),
-    _Rule("softirqs", None, _WORK, "softirqs {subject} per {per} {base} -> {new}{change}"),
-    _Rule("interrupts", None, _WORK, "interrupts {subject} per {per} {base} -> {new}{change}"),
+    _Rule("softirqs", None, _WORK, "softirqs {subject} per {per} {base} -> {new}"),
+    _Rule("interrupts", None, _WORK, "interrupts {subject} per {per} {base} -> {new}"),
 )
 
 
@@ -168,21 +168,21 @@ def _describe(rule: _Rule, row: SystemRow, remarks: Sequence[str]) -> Finding:
     # The function that accounts CPU time is not the cause of its change.
     function = "" if row.group == "cpu" else row.function
     look_at = f"; look at {function}" if function else ""
-    claim = (
-        f"{where}{_sentence(rule, row)}{describe_interval(row, *remarks)}: {row.meaning}{look_at}"
-    )
+    change = "" if row.ratio is None else f", {write_change(row.ratio)}"
     return rate_finding(
         row,
         rule="system_changes",
         section="system_counters",
-        claim=claim,
+        clause=f"{where}{_clause(rule, row)}",
+        change=f"{change}{describe_interval(row, *remarks)}",
+        details=f": {row.meaning}{look_at}",
         metric=f"{row.group} {row.subject} {row.field}",
         # Busy time per operation is a cost; for other rows neither direction is better.
         better="lower" if _is_cost(row) else None,
     )
 
 
-def _sentence(rule: _Rule, row: SystemRow) -> str:
+def _clause(rule: _Rule, row: SystemRow) -> str:
     base, new = (
         format_measure(value, row.unit, row.base, row.new) for value in (row.base, row.new)
     )
@@ -191,7 +191,6 @@ def _sentence(rule: _Rule, row: SystemRow) -> str:
         subject=row.subject,
         base=base,
         new=new,
-        change="" if row.ratio is None else f", {100.0 * (row.ratio - 1.0):+.1f}%",
         per="second" if per == "s" else per,
     )
 

@@ -48,7 +48,7 @@ def texts(blocks: list[Block]) -> list[str]:
 def test_a_reading_names_its_rule_and_leads_to_its_row(describe: Describe) -> None:
     blocks = describe(ROW, readings=(READING,))
     items = next(block for block in blocks if isinstance(block, Items))
-    assert items.items[0].text == READING.text
+    assert items.items[0].text == f"{READING.text}: look at {READING.look_at}"
     assert items.items[0].detail.endswith("(rule newidle-pulls)")
     assert items.items[0].evidence == ("schedstat#new-0",)
     assert tables(blocks)[0].anchors == ("new-0",)

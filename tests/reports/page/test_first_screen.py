@@ -12,7 +12,7 @@ from schedperf_reports.page.first_screen.drawings import MOST_LINES, draw_change
 from schedperf_reports.page.first_screen.labels import describe_difference, name_sides
 from schedperf_reports.page.first_screen.screen import FirstScreen, draw_first_screen, title_of
 from schedperf_reports.page.first_screen.sentence import deciding_rows, describe_change
-from schedperf_reports.page.first_screen.why import NOT_IDENTIFIED, clause_of
+from schedperf_reports.page.first_screen.why import NOT_IDENTIFIED
 from schedperf_reports.sections import shown_sections
 from tests.reports.comparison_records import overall_of
 
@@ -138,21 +138,6 @@ def test_runs_are_drawn_in_their_unit_without_covering_each_other(make_row: Make
 
 def test_a_result_without_runs_has_no_drawing_of_them(make_row: MakeRow) -> None:
     assert draw_strips(replace(make_row(), values_base=(), values_new=()), ("a", "b")) is None
-
-
-@pytest.mark.parametrize(
-    ("claim", "clause"),
-    [
-        (
-            "PELT (update_load_avg +0.29 pp) takes 1.4% of the time; more on node 1",
-            "PELT takes 1.4% of the time",
-        ),
-        ("no scheduler cost: cpu-clock cannot see it", "no scheduler cost"),
-        ("word " * 60, f"{'word ' * 21}word …"),
-    ],
-)
-def test_a_finding_is_one_clause(claim: str, clause: str) -> None:
-    assert clause_of(claim) == clause
 
 
 def test_cpu_time_per_operation_is_no_reason(compared_example: Callable[[str], Comparison]) -> None:

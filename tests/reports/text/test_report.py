@@ -94,7 +94,9 @@ def test_base_and_new_stay_where_all_rows_share_unit_and_n(
 
 def test_everything_has_each_finding_once_in_full(make_comparison: Make) -> None:
     first, *others = make_comparison().findings
-    long = replace(first, claim=f"number 1; {'and more ' * 30}end", evidence=("benchmarks",))
+    long = replace(
+        first, clause="number 1", details=f"; {'and more ' * 30}end", evidence=("benchmarks",)
+    )
     comparison = make_comparison(findings=(long, *others))
     drawn = " ".join(draw(comparison, 200, everything=True).split())
     for found in comparison.findings:

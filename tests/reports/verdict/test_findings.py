@@ -19,7 +19,7 @@ from schedperf_reports.verdict.findings import (
     findings,
     in_short,
 )
-from schedperf_reports.verdict.next_steps import BRIEF_STEPS, MOST_STEPS, next_steps
+from schedperf_reports.verdict.next_steps import BRIEF_STEPS, LONGEST_DETAIL, MOST_STEPS, next_steps
 from tests.reports.comparison_records import overall_of
 
 Make = Callable[..., Comparison]
@@ -53,20 +53,16 @@ def test_reasons_are_numbered_and_followed_by_how_far_they_explain(make_comparis
 
 
 @pytest.mark.parametrize(
-    ("attribution", "detail"),
+    ("support", "detail"),
     [
-        ("grade B: three of four; not shown to cause", "grade B; 1 build per side"),
-        ("correlated; counted by an emulator: no time", "1 build per side"),
-        (
-            "measured: tbench lost 9%; a mail: June 2022; correlated",
-            "published measurement: tbench lost 9%; 1 build per side",
-        ),
+        ("grade B: three of four", "grade B: three of four; 1 build per side"),
+        ("", "1 build per side"),
     ],
 )
-def test_a_grade_is_told_without_its_explanation(
-    make_comparison: Make, reasons: tuple[Finding, ...], attribution: str, detail: str
+def test_the_support_stands_before_the_replication(
+    make_comparison: Make, reasons: tuple[Finding, ...], support: str, detail: str
 ) -> None:
-    graded = replace(reasons[0], attribution=attribution)
+    graded = replace(reasons[0], support=support)
     [items, *_] = lists(list(findings(make_comparison(findings=(graded,)))))
     assert items[0].detail == detail
 
@@ -74,7 +70,7 @@ def test_a_grade_is_told_without_its_explanation(
 def test_the_first_screen_has_some_and_the_fold_has_all_of_them_in_full(
     make_comparison: Make, reasons: tuple[Finding, ...]
 ) -> None:
-    long = replace(reasons[1], claim=f"number 1; {'and more ' * 40}")
+    long = replace(reasons[1], clause="number 1", details=f"; {'and more ' * 40}")
     blocks = list(findings(make_comparison(findings=(long,) * 7)))
     assert len(lists(blocks)[0]) == MOST_REASONS
     assert lists(blocks)[0][0].text == "number 1"
@@ -90,17 +86,18 @@ def test_the_first_screen_has_some_and_the_fold_has_all_of_them_in_full(
     assert blocks[0].whole == whole
 
 
-def test_a_claim_is_cut_between_its_parts_only() -> None:
-    assert in_short("a; b; c") == "a; b; c"
-    assert in_short("x" * 500) == "x" * 500
-    assert in_short(f"a; {'b' * LONGEST_REASON}; c") == "a"
+def test_a_long_claim_is_without_its_details(reasons: tuple[Finding, ...]) -> None:
+    finding = replace(reasons[1], clause="b is slower", change=", +37%", details="; look at c")
+    assert in_short(finding) == "b is slower, +37%; look at c"
+    long = replace(finding, details="x" * LONGEST_REASON)
+    assert in_short(long) == "b is slower, +37%"
 
 
 def test_what_went_the_other_way_and_what_was_unseen_are_no_reasons(
     make_comparison: Make, reasons: tuple[Finding, ...]
 ) -> None:
-    against = replace(reasons[0], claim="fewer", bearing="against")
-    unseen = replace(reasons[0], claim="blind", bearing="unseen", attribution="neither")
+    against = replace(reasons[0], clause="fewer", bearing="against")
+    unseen = replace(reasons[0], clause="blind", bearing="unseen", attribution="neither")
     blocks = list(findings(make_comparison(findings=(against, unseen), sections={})))
     assert not any(block.ordered for block in blocks if isinstance(block, Items))
     assert "no finding explains the result" in texts(blocks)
@@ -137,6 +134,11 @@ def test_a_step_has_its_reason_and_its_commands(make_comparison: Make) -> None:
     [steps] = next_steps(make_comparison(next_steps=(STEP,)))
     item = Item(text="run it", detail="it is missing", commands=("one x", "two 'y z'"))
     assert steps == Items(items=(item,), ordered=True, brief=BRIEF_STEPS)
+    long = replace(STEP, why="x" * LONGEST_DETAIL, conditions=("boot it first",))
+    [steps] = next_steps(make_comparison(next_steps=(long,)))
+    assert isinstance(steps, Items)
+    assert steps.items[0].detail == f"{'x' * LONGEST_DETAIL}; boot it first"
+    assert steps.items[0].short == replace(steps.items[0], detail="boot it first")
 
 
 def element_of(text: str, name: str) -> str:

@@ -258,7 +258,7 @@ class TestFindings:
     @staticmethod
     def found(value: float) -> Finding:
         return Finding(
-            id="x#1", side="new", claim="so it is", metric="m", value=value, ci=None, unit="s",
+            id="x#1", side="new", clause="so it is", metric="m", value=value, ci=None, unit="s",
             better=None, n=(1, 1), evidence=("x",), replication="1+1 runs",
             attribution="correlated",
         )  # fmt: skip

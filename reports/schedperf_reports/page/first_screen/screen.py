@@ -21,7 +21,7 @@ from schedperf_reports.page.first_screen.sentence import (
     name_result,
     write_sentence,
 )
-from schedperf_reports.page.first_screen.why import Why, clause_of, explain
+from schedperf_reports.page.first_screen.why import Why, explain
 from schedperf_reports.results.run_figures import scale_of
 from schedperf_reports.results.tails import find_distributions
 from schedperf_reports.sections import CHAPTERS, ReportSection, all_report_sections
@@ -259,9 +259,9 @@ def _limits(comparison: Comparison, rows: Sequence[Row]) -> Iterator[str]:
 
 def _unseen(comparison: Comparison) -> str:
     absent = [section.title for section in all_report_sections() if _is_absent(comparison, section)]
-    claims = [each.claim for each in comparison.findings if each.bearing == "unseen"]
+    clauses = [each.clause for each in comparison.findings if each.bearing == "unseen"]
     parts = [", ".join(absent)] if absent else []
-    return "; ".join((*parts, *dict.fromkeys(map(clause_of, claims))))
+    return "; ".join((*parts, *dict.fromkeys(clauses)))
 
 
 def _is_absent(comparison: Comparison, section: ReportSection) -> bool:

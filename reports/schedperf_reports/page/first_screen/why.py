@@ -4,7 +4,6 @@
 A finding that only divides the result differently (CPU time per operation) does not explain it.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,10 +11,9 @@ from schedperf.evidence.system.record import CPU_TIME, SystemCounters
 from schedperf.model.comparison import Comparison, Finding, data_of
 from schedperf_reports.words.rows import has_changed
 from schedperf_reports.words.states import Noted, State
-from schedperf_reports.words.units import format_change, format_interval
+from schedperf_reports.words.units import format_change, format_interval, write_size
 
 MOST_REASONS = 3
-LONGEST_CLAUSE = 110
 # Behind the longest bar there is room for its interval.
 ROOM = 1.25
 
@@ -23,9 +21,6 @@ NOT_IDENTIFIED = "The cause is not identified."
 CORRELATED = "Correlated; causation not shown."
 NOTHING_DECIDED = "Effect on the result unknown."
 NO_FINDINGS = "No other change was found."
-
-_ASIDE = re.compile(r" \((?:[^()]|\([^()]*\)){1,300}\)")
-_NUMBER = re.compile(r", [+-][\d.e+]+%$")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,40 +106,18 @@ def _repeats_result(comparison: Comparison, finding: Finding) -> bool:
 
 
 def _from_finding(finding: Finding, *, with_side: bool) -> _Sized:
-    text = clause_of(finding.claim).replace(" -> ", " → ")
-    number = ""
+    text = finding.clause.replace(" -> ", " → ")
     detail = finding.replication
-    if finding.value is not None:
-        number = _write(finding.value, finding.unit)
-        text = _NUMBER.sub("", text)
     if finding.ci is not None:
-        low, high = (_write(end, finding.unit) for end in finding.ci)
+        low, high = (write_size(end, finding.unit) for end in finding.ci)
         detail = f"95% CI [{low}, {high}], {finding.replication}"
     reason = Reason(
         text=f"{finding.side}: {text}" if with_side else text,
         detail=detail,
-        number=number,
+        number="" if finding.value is None else write_size(finding.value, finding.unit),
         evidence=finding.evidence[0] if finding.evidence else "findings",
     )
     return _Sized(reason=reason, unit=finding.unit, value=finding.value, ci=finding.ci)
-
-
-def clause_of(claim: str) -> str:
-    """Return the first clause of a claim, without asides.
-
-    >>> clause_of("PELT (update_load_avg +0.29 pp) takes 1.4% of the time; more on node 1")
-    'PELT takes 1.4% of the time'
-    """
-    clause = _ASIDE.sub("", claim.partition("; ")[0]).partition(": ")[0]
-    if len(clause) <= LONGEST_CLAUSE:
-        return clause
-    return f"{clause[:LONGEST_CLAUSE].rpartition(' ')[0]} …"
-
-
-def _write(value: float, unit: str) -> str:
-    if unit == "%":
-        return format_change(1.0 + value / 100.0)
-    return f"{value:+.2f} {unit}".rstrip()
 
 
 def _worth_a_look(states: Mapping[str, State], cited: set[str]) -> Iterator[_Sized]:

@@ -22,7 +22,7 @@ def rows(*verdicts: str, point: str = "") -> tuple[Row, ...]:
 
 def make_finding(name: str, **changes: Any) -> Finding:
     values: dict[str, Any] = {
-        "id": name, "side": "new", "claim": name, "metric": "", "value": 1.0, "ci": (0.5, 1.5),
+        "id": name, "side": "new", "clause": name, "metric": "", "value": 1.0, "ci": (0.5, 1.5),
         "unit": "pp", "better": None, "n": (5, 5), "evidence": (), "replication": "5+5 runs",
         "attribution": "correlated",
     }  # fmt: skip

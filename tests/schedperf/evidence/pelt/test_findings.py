@@ -122,8 +122,7 @@ def test_other_mechanisms_are_said_once_for_all_functions(
 
     (found,) = find(runs("fentry/fexit"), runs("breakpoint"))
     assert found.claim == (
-        "calls of update_cfs_group, update_load_avg are not compared: "
-        "base: fentry/fexit, new: breakpoint"
+        "update_cfs_group, update_load_avg not compared: base: fentry/fexit, new: breakpoint"
     )
     assert len(found.evidence) == 2
 

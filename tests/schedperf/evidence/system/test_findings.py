@@ -59,8 +59,8 @@ def find() -> Find:
 def test_a_cgroup_that_is_throttled_more_names_both_shares_and_the_timer(find: Find) -> None:
     [found] = find(THROTTLED)
     assert found.claim == (
-        "cgroup /2cg/a: throttled in 41.0% -> 84.0% of its quota periods "
-        "(95% CI [+90%, +120%]): share of quota periods in which the cgroup used up its "
+        "cgroup /2cg/a: throttled in 41.0% -> 84.0% of its quota periods, "
+        "+105% (95% CI [+90%, +120%]): share of quota periods in which the cgroup used up its "
         "quota; look at sched_cfs_period_timer()"
     )
     assert (found.id, found.evidence) == ("system_changes#new-0", ("system_counters#new-0",))
@@ -70,21 +70,23 @@ def test_a_cgroup_that_is_throttled_more_names_both_shares_and_the_timer(find: F
 
 
 def test_states_interrupts_and_watts_have_sentences_of_their_own(find: Find) -> None:
-    claims = [one.claim.partition(" (")[0] for one in find(IDLE, INTERRUPT, POWER)]
+    found = find(IDLE, INTERRUPT, POWER)
+    claims = [f"{one.clause}{one.change}".partition(" (")[0] for one in found]
     assert claims == [
-        "package-0 power 90 W -> 104 W",
-        "entries into C6 per message 0.1 -> 0.31, +210.0%",
-        "interrupts RES per message 0.1 -> 0.31, +210.0%",
+        "package-0 power 90 W -> 104 W, +15.6%",
+        "entries into C6 per message 0.1 -> 0.31, +210%",
+        "interrupts RES per message 0.1 -> 0.31, +210%",
     ]
 
 
 def test_stalls_and_shares_of_idle_time_are_told_in_per_cent_of_the_time(find: Find) -> None:
     stall = replace(THROTTLED, group="pressure", subject="cpu some", field="total")
     share = replace(THROTTLED, group="idle", subject="C1", field="share")
-    claims = [one.claim.partition(" (")[0] for one in find(share, stall)]
+    found = find(share, stall)
+    claims = [f"{one.clause}{one.change}".partition(" (")[0] for one in found]
     assert claims == [
-        "pressure cpu some: 41.0% -> 84.0% of the time",
-        "share of CPU time in C1: 41.0% -> 84.0%",
+        "pressure cpu some: 41.0% -> 84.0% of the time, +105%",
+        "share of CPU time in C1: 41.0% -> 84.0%, +105%",
     ]
 
 
@@ -181,7 +183,7 @@ def test_what_comes_more_often_per_second_too_says_both_rates(find: Find) -> Non
     rate = replace(PER_SECOND, ratio=2.6, ci_low=2.5, ci_high=2.7)
     [found] = find(INTERRUPT, rate)
     assert found.claim.startswith(
-        "interrupts RES per message 0.1 -> 0.31, +210.0% "
+        "interrupts RES per message 0.1 -> 0.31, +210% "
         "(95% CI [+90%, +120%], per second +160% [+150%, +170%]): "
     )
     [back] = find(swap(INTERRUPT), swap(rate))
