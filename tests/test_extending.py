@@ -272,6 +272,7 @@ class TestRecipes:
 
 
 @pytest.mark.system
+@pytest.mark.slow
 class TestChecks:
     @pytest.mark.parametrize(
         "command",
@@ -301,12 +302,3 @@ class TestChecks:
         tree.run(*pytest_command, *TESTS_OF_ALL_PLUGINS, "-k", chosen)
         printed = tree.run(*pytest_command, "tests/test_golden.py", "-k", cases)
         assert f"{len(GOLDEN_CASES)} passed" in printed
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-def test_make_check_passes(make_copy: Callable[..., Copy]) -> None:
-    # It makes an environment of its own, as in a new clone.
-    copy = make_copy(*RECIPES)
-    done = subprocess.run(["make", "check"], cwd=copy.folder, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-5_000:]

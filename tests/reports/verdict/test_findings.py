@@ -138,7 +138,7 @@ def test_a_step_has_its_reason_and_its_commands(make_comparison: Make) -> None:
     [steps] = next_steps(make_comparison(next_steps=(long,)))
     assert isinstance(steps, Items)
     assert steps.items[0].detail == f"{'x' * LONGEST_DETAIL}; boot it first"
-    assert steps.items[0].short == replace(steps.items[0], detail="boot it first")
+    assert steps.items[0].short == replace(item, detail="boot it first")
 
 
 def element_of(text: str, name: str) -> str:

@@ -201,7 +201,11 @@ def test_a_bundle_without_a_layout_says_so(
         ),
         (b"0000000000000000 T _text\n", "all addresses are hidden"),
         (b"ffffffff81000000 T _text\n", "no per-CPU symbols .missing in kallsyms without"),
-        (MAP.encode() + b"ffffffff81000000 T x\n" * 2_000_000, "lines .expected at most 2000000."),
+        pytest.param(
+            MAP.encode() + b"ffffffff81000000 T x\n" * 2_000_000,
+            "lines .expected at most 2000000.",
+            id="too-many-lines",
+        ),
     ],
 )
 def test_what_tells_nothing_gets_one_clear_line(
