@@ -8,7 +8,7 @@ because perf records ``cpu-clock`` instead of ``cycles`` if there is no PMU::
      "blind": true, "blind_reason": "cpu-clock is driven by an hrtimer, …", …}
 
 *Blind* means that code that runs with interrupts off cannot be sampled. Its time is
-attributed to the instruction that enables them again.
+attributed to the instruction that re-enables them.
 """
 
 from __future__ import annotations
@@ -38,9 +38,7 @@ DEFAULT_FREQUENCY = "999"
 # The event that `perf record` uses by default.
 DEFAULT_EVENT = "cycles"
 
-CHARGED_ELSEWHERE = (
-    "time with interrupts off is attributed to the instruction that enables them again"
-)
+CHARGED_ELSEWHERE = "time with interrupts off is attributed to the instruction that re-enables them"
 TIMER_EVENTS = ("cpu-clock", "task-clock")
 # Printed once per PMU by drivers/perf/arm_pmu.c, with ", using NMIs" if it uses them (v5.10).
 ARM_PMU_LINE = re.compile(r"hw perfevents: enabled with .*")

@@ -70,7 +70,10 @@ def _parse_result(where: tuple[str, int, str]) -> Iterator[Measurement | BadLine
     label, line_number, line = where
     result = RESULT.fullmatch(line)
     if result is None:
-        yield BadLine(problem=f"{label}:{line_number}: dbench throughput: incomplete result line")
+        yield BadLine(
+            problem=f"{label}:{line_number}: incomplete line of the dbench throughput (expected "
+            "`Throughput NUMBER MB/sec …`); record again"
+        )
         return
     throughput = measure(THROUGHPUT, result[1], where=where, scale=MEGABYTE_B)
     if isinstance(throughput, BadLine):

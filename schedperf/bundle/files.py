@@ -9,23 +9,27 @@ from typing import BinaryIO
 from schedperf.model.errors import InputError
 
 
-def read_regular(path: Path, limit: int, advice: str) -> bytes:
+def read_regular(path: Path, limit: int, expected: str, too_large: str = "check the file") -> bytes:
     """Return all of a regular file.
 
     :param limit: most bytes
-    :param advice: what to give instead: "give a percpu.json"
+    :param expected: what the file should be: "a percpu.json"
+    :param too_large: what to do if the file is larger than the limit
     :raises InputError: it is not a regular file, cannot be read or is larger
     """
     try:
         with _open(path) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise InputError(f"{path}: not a regular file; {advice}")
+                raise InputError(f"{path}: not a regular file; pass {expected}")
             content = file.read(limit + 1)
     except OSError as error:
         problem = (error.strerror or str(error)).lower()
-        raise InputError(f"{path}: cannot be read: {problem}; {advice}") from None
+        raise InputError(
+            f"{path}: cannot be read: {problem} (expected {expected}); check the path and its "
+            "permissions"
+        ) from None
     if len(content) > limit:
-        raise InputError(f"{path}: larger than {limit} bytes; {advice}")
+        raise InputError(f"{path}: larger than {limit} bytes; {too_large}")
     return content
 
 

@@ -129,7 +129,7 @@ class _Walk:
                 self._extend(header)
             elif (member := self._read_member(header)) is not None:
                 yield member
-        raise self._refuse(f"too many members (expected at most {MAX_HEADERS})")
+        raise self._refuse(f"too many members (expected at most {MAX_HEADERS}); record fewer runs")
 
     def _refuse(self, problem: str) -> BundleError:
         return BundleError(f"{self._source.path}: {problem}")
@@ -156,7 +156,9 @@ class _Walk:
         try:
             return tarfile.TarInfo.frombuf(block, "utf-8", "strict")
         except UnicodeDecodeError:
-            raise self._refuse(f"invalid UTF-8 in the member name, {after}") from None
+            raise self._refuse(
+                f"invalid UTF-8 in the member name, {after}; copy or record it again"
+            ) from None
         except tarfile.HeaderError as error:
             if not self._last and self._offset == _BLOCK:
                 raise self._not_a_tar(block) from None
@@ -175,7 +177,9 @@ class _Walk:
     def _need(self, size: int, where: str) -> None:
         source = self._source
         if self._offset + size > MAX_TOTAL_BYTES:
-            raise self._refuse(f"total size exceeds {MAX_TOTAL_BYTES >> 30} GiB")
+            raise self._refuse(
+                f"total size exceeds {MAX_TOTAL_BYTES >> 30} GiB; record fewer or shorter runs"
+            )
         if not source.reaches(self._offset + size):
             if not source.size and source.is_plain:
                 raise self._refuse("empty file; record or copy it again")
@@ -188,7 +192,8 @@ class _Walk:
         """Read an extended header."""
         if not 0 <= header.size <= MAX_EXTENSION_BYTES:
             raise self._refuse(
-                f"extended header of {header.size} bytes (expected at most {MAX_EXTENSION_BYTES})"
+                f"extended header of {header.size} bytes (expected at most "
+                f"{MAX_EXTENSION_BYTES}); copy or record it again"
             )
         content = self._take_padded(header.size, "inside an extended header")
         try:
@@ -217,9 +222,14 @@ class _Walk:
         name = self._check_name(raw_name)
         if header.type not in _REGULAR:
             kind = _REFUSED.get(header.type, f"of type {header.type!r}")
-            raise self._refuse(f"{name} is {kind} (expected a regular file)")
+            raise self._refuse(
+                f"member {name} is {kind} (expected a regular file); pack it again without it"
+            )
         if not 0 <= size <= MAX_MEMBER_BYTES:
-            raise self._refuse(f"{name} has {size} bytes (expected at most {MAX_MEMBER_BYTES})")
+            raise self._refuse(
+                f"member {name} has {size} bytes (expected at most {MAX_MEMBER_BYTES}); record "
+                "shorter runs"
+            )
         self._last = name
         padded = -size % _BLOCK + size
         self._need(padded, f"inside {name}")

@@ -164,7 +164,12 @@ def _load(path: Path, number: int, options: Wanted) -> Memory:
 
 def _load_text(path: Path) -> Memory:
     # A mail may say a lot before the report begins.
-    content = read_regular(path, LARGEST_BYTES, "pass the report of a shorter recording")
+    content = read_regular(
+        path,
+        LARGEST_BYTES,
+        "a report of `perf c2c report --stdio`",
+        "pass the report of a shorter recording",
+    )
     text = content.decode(errors="replace")
     if not is_c2c_text(text):
         raise InputError(
@@ -208,11 +213,11 @@ def _load_bundle(path: Path, number: int, options: Wanted) -> Memory:
     points = memory.by_point()
     chosen = [key for key in points if options.point in (None, key[1])]
     if not chosen:
-        expected = ", ".join(sorted({point for _, point in points if point})) or "no parameters"
-        raise InputError(
-            f"{path}: no memory samples with parameters {options.point!r} "
-            f"(expected one of: {expected}); choose another --point"
-        )
+        expected = ", ".join(sorted({point for _, point in points if point}))
+        problem = f"--point {options.point}: no memory samples with these parameters in {path}"
+        if not expected:
+            raise InputError(f"{problem}, whose runs have no parameters; leave --point out")
+        raise InputError(f"{problem} (expected one of: {expected}); choose one of them")
     key = max(chosen, key=lambda point_key: sum(_samples(run) for run in points[point_key]))
     others = [] if len(chosen) == 1 else [_skipped(len(chosen) - 1)]
     return Source(

@@ -25,7 +25,8 @@ Examples:
 def command(ctx: click.Context, shell: str) -> None:
     """Print the completion script of a shell.
 
-    The script completes commands, options, their values and files. It needs bash 4.4, zsh or fish.
+    The script completes commands, options, their values and files. It needs bash 4.4 or
+    newer, zsh, or fish.
     """
     generator = get_completion_class(shell)
     assert generator is not None

@@ -16,7 +16,7 @@ Examples:
 @click.command(epilog=EPILOG)
 @click.argument("path", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path))
 def command(path: Path) -> None:
-    """Write the recorder as one file that needs only Python 3.9.
+    """Write the recorder as one file that needs only Python 3.9 or newer.
 
     Copy the file to the machine under test and run it there.
     """

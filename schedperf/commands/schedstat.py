@@ -67,10 +67,10 @@ def command(
 ) -> int:
     """Compare /proc/schedstat counters per CPU and topology level.
 
-    BASE and NEW are bundles, files of perf sched stats record or report, directories with copies of
-    /proc/schedstat named before and after, or two copies as BEFORE,AFTER. Counters of different
-    kernel versions are matched by name; unmatched ones are listed. Exit status: 0, or 2 for a usage
-    or input error.
+    BASE and NEW are bundles, files of perf sched stats record or report, directories with two
+    snapshots of /proc/schedstat (files before and after), or two snapshots as BEFORE,AFTER.
+    Counters of different kernel versions are matched by name; unmatched ones are listed.
+    Exit status: 0, or 2 for a usage or input error.
     """
     # Imported here so that --help of all commands stays fast.
     from schedperf.commands._schedstat_request import Wanted, describe, parse_cpus  # noqa: PLC0415

@@ -267,7 +267,8 @@ def _damaged_line(text: str, label: str) -> InputError:
     for number, line in enumerate(text.split("\n"), start=1):
         if not _LINE.fullmatch(line):
             return InputError(
-                f"{label}:{number}: invalid symbol {line[:60]!r}; copy the file again"
+                f"{label}:{number}: invalid line {line[:60]!r} (expected `ADDRESS TYPE NAME`, as "
+                "in /proc/kallsyms); copy the file again"
             )
     return InputError(
         f"{label}: invalid symbol table (expected the format of /proc/kallsyms); copy the "

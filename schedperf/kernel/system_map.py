@@ -286,7 +286,10 @@ def _rows_between(
 def _refuse_line(lines: bytes, label: str) -> None:
     for line in lines.decode("utf-8", "replace").split("\n"):
         if not _SYMBOL_LINE.fullmatch(line):
-            raise InputError(f"{label}: invalid symbol {line[:60]!r}; copy the file again")
+            raise InputError(
+                f"{label}: invalid line {line[:60]!r} (expected `ADDRESS TYPE NAME`, e.g. "
+                "`ffffffff82a00000 D jiffies_64`); copy the file again"
+            )
 
 
 def _without_absolute(rows: Sequence[SymbolRow]) -> Sequence[SymbolRow]:

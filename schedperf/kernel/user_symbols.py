@@ -78,7 +78,9 @@ def read_generated_symbols(path: Path) -> FileSymbols:
     """
     if path.stat().st_uid not in (0, os.geteuid()):
         raise InputError(f"{path}: not used, because it belongs to another user; copy it as root")
-    content = read_regular(path, MOST_FILE_BYTES, "end the process that writes it")
+    content = read_regular(
+        path, MOST_FILE_BYTES, "a symbol file of perf", "end the process that writes the file"
+    )
     functions: dict[int, Function] = {}
     for line in split_lines(content.decode("utf-8", "replace"), "\n", str(path)):
         match = _GENERATED.match(line)
@@ -141,5 +143,8 @@ def _parse_line(line: str, where: str) -> Function:
         function = Function(-1, -1, "")
     is_bounded = 0 <= function.offset < _LARGEST and 0 <= function.size < _LARGEST
     if not is_bounded or not 0 < len(name) <= LONGEST_NAME:
-        raise InputError(f"{where}: invalid function {line[:60]!r}; copy the file again")
+        raise InputError(
+            f"{where}: invalid line {line[:60]!r} (expected `OFFSET SIZE NAME`, e.g. "
+            "`1f40 9c main`); copy the file again"
+        )
     return function

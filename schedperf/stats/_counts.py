@@ -148,10 +148,10 @@ def _checked(counts: Floats, exposure: Floats) -> _Counts:
             "invalid shape (expected counts of shape (runs, lines), exposures of shape (runs,), "
             "and at least 1 run)"
         )
-    if not (np.isfinite(exposures).all() and (exposures > 0.0).all() and (numbers >= 0.0).all()):
-        raise ValueError(
-            "invalid count or exposure (expected counts >= 0, and finite exposures > 0)"
-        )
+    if not (np.isfinite(exposures).all() and (exposures > 0.0).all()):
+        raise ValueError("invalid exposure (expected a finite number above 0)")
+    if not (numbers >= 0.0).all():
+        raise ValueError("invalid count (expected a number of 0 or more)")
     return _Counts(counts=numbers, exposure=exposures)
 
 

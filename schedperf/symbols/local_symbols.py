@@ -60,7 +60,7 @@ def symbols_for_file(
 
 
 def _given(path: Path, kernel: KernelText | None, note: Callable[[str], None]) -> KernelSymbols:
-    content = read_regular(path, SYMBOLS_LIMIT_BYTES, "give a System.map or kallsyms")
+    content = read_regular(path, SYMBOLS_LIMIT_BYTES, "a System.map or kallsyms")
     text = content.decode("utf-8", "replace")
     slide = _slide(text, kernel)
     if slide is None:

@@ -106,7 +106,7 @@ def open_table(path: Path, workload: str | None = None) -> Table:
     :param workload: workload of a table without that column; None: the name of the file
     :raises InputError: as :func:`read_table`
     """
-    content = read_regular(path, LARGEST_BYTES, "give a table of numbers, or split a large table")
+    content = read_regular(path, LARGEST_BYTES, "a CSV file of results", "split the file")
     text = _decode(content, path)
     runs, places = _Reader(str(path), workload or path.stem).read(text)
     lines = text.split("\n")
@@ -246,7 +246,8 @@ class _Reader:
             if len(field) > LONGEST_FIELD:
                 raise self._error(
                     number,
-                    f"`{name}` has {len(field)} characters (expected at most {LONGEST_FIELD})",
+                    f"`{name}` has {len(field)} characters (expected at most {LONGEST_FIELD}); "
+                    "shorten it",
                 )
             try:
                 row[name] = _COLUMNS[name](field.strip())
@@ -275,7 +276,7 @@ class _Reader:
             )
         if mean is None and (row.get("cv") is not None or row.get("n") is not None):
             raise self._error(
-                number, "`cv` or `n` set without `mean`; add `mean`, or leave both empty"
+                number, "`cv` or `n` set without `mean`; add `mean`, or leave `cv` and `n` empty"
             )
         if value is None and mean is None and row["status"] == "ok":
             raise self._error(

@@ -182,7 +182,7 @@ def _check_drivers(kernel: Kernel, modules: Path) -> None:
         # A boot will show it.
         return
     text = read_regular(
-        kernel.files["config"], _CONFIG_LIMIT_BYTES, "give the kernel's configuration"
+        kernel.files["config"], _CONFIG_LIMIT_BYTES, "the kernel's configuration"
     ).decode("utf-8", "replace")
     values = dict(re.findall(r"^(CONFIG_\w+)=([ym])$", text, re.MULTILINE))
     missing = [option for option in _NEEDED if option not in values]

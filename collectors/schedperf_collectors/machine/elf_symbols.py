@@ -212,7 +212,7 @@ class _Elf:
         self._stream.seek(offset)
         content = self._stream.read(size)
         if len(content) != size:
-            raise BadElf("the file shrank while it was read")
+            raise BadElf("the file was truncated while it was read; record again")
         return content
 
     def build_id(self) -> str | None:

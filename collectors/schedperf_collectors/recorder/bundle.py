@@ -282,7 +282,7 @@ class BundleWriter:
         while left:
             chunk = source.read(min(left, _COPY_BYTES))
             if not chunk:
-                raise RecordError(f"{name}: the file shrank while it was copied")
+                raise RecordError(f"{name}: the file was truncated while it was copied")
             digest.update(chunk)
             self._write(chunk)
             left -= len(chunk)

@@ -22,7 +22,7 @@ def environment(comparison: Comparison) -> Iterator[Block]:
     values = [dict(fields_of(side.host)) for side in comparison.sides]
     paths = list(dict.fromkeys(path for fields in values for path in fields))
     if not paths:
-        yield Text(text="machine not recorded on any side", tone="warning")
+        yield Text(text="no side recorded its machine", tone="warning")
         return
     by_path = {each.path: each for each in comparison.comparability.differences}
     differing = sum(path in by_path for path in paths)

@@ -236,7 +236,7 @@ def _read_table(path: Path) -> str:
 
 
 def _read_units(path: Path) -> PercpuUnits:
-    content = read_regular(path, LARGEST_UNITS_BYTES, "give a percpu.json")
+    content = read_regular(path, LARGEST_UNITS_BYTES, "a percpu.json")
     if content.lstrip().startswith(b"{"):
         return parse_percpu_units(content, str(path))
     return parse_percpu_log(content.decode(errors="replace"), str(path))

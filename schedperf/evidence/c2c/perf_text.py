@@ -310,22 +310,25 @@ class _Reader:
     def damage(self) -> Iterator[str]:
         """Yield what was left out, one sentence each."""
         for table, width in self._widths.items():
-            yield f"the table of {table} may be truncated: its ruler ends at column {width}"
+            yield (
+                f"the table of {table} may be truncated: the line of dashes below "
+                f"its header ends at column {width}"
+            )
         if self._missing:
             yield (
-                f"rows of the table of lines left out: {self._lines_left_out}, which lack "
+                f"rows left out of the table of lines: {self._lines_left_out}, because they lack "
                 f"{', '.join(sorted(self._missing))} (cut or wrapped lines); save the report to a "
                 "file: perf c2c report --stdio > c2c.txt"
             )
         elif self._lines_left_out:
             yield (
-                f"rows of the table of lines left out: {self._lines_left_out}, whose values do not "
-                "fit the columns"
+                f"rows left out of the table of lines: {self._lines_left_out}, because their "
+                "values do not fit the columns"
             )
         if self._offsets_left_out:
             yield (
-                f"rows of the table of offsets left out: {self._offsets_left_out}, whose values do "
-                "not fit the columns"
+                f"rows left out of the table of offsets: {self._offsets_left_out}, because their "
+                "values do not fit the columns"
             )
 
     def read_lines(self, lines: Sequence[str]) -> dict[int, tuple[int, dict[str, int]]]:
@@ -529,25 +532,33 @@ def _observable(text: C2cText) -> Observable:
 
 
 def _notes(text: C2cText) -> Iterator[str]:
-    yield "from text: variables are not named, and copies of per-CPU lines are not merged"
-    yield "from text: reading and writing CPUs not recorded, so sharing is not classified"
-    yield "from text: commands not recorded"
+    yield (
+        "perf c2c report text: variables are not named, and copies of per-CPU lines are not merged"
+    )
+    yield (
+        "perf c2c report text: reading and writing CPUs not recorded, so sharing is not classified"
+    )
+    yield "perf c2c report text: names of the tasks not recorded"
     if any("loads" in line.counts for line in text.lines):
         yield (
-            "from text: on some machines, perf counts a remote HITM twice in its records and "
-            "loads; the text does not contain the number of these cases"
+            "perf c2c report text: on some machines, perf counts each remote HITM twice in the "
+            "totals of records and loads; the text does not show how many, so these totals may be "
+            "too high"
         )
     if text.lines and not any(row.records for line in text.lines for row in line.rows):
-        yield "from text: loads per offset not recorded, so reads per offset are unknown"
+        yield "perf c2c report text: loads per offset not recorded, so reads per offset are unknown"
     if text.sorted_on is not None:
-        yield "from text: perf omitted lines with less than 0.05% or 0.1% of all contended loads"
+        yield (
+            "perf c2c report text: perf omitted lines with less than 0.05% (newer versions: "
+            "0.1%) of all contended loads"
+        )
     if any(count >= _EXACT_COUNT for line in text.lines for count in line.counts.values()):
         yield (
-            "from text: counts per offset are computed from percentages with two decimals, so they "
-            f"are not exact for lines with {_EXACT_COUNT} or more"
+            "perf c2c report text: counts per offset are computed from percentages with two "
+            f"decimals, so they are not exact for lines with {_EXACT_COUNT} or more samples"
         )
     if not text.lines:
-        yield "from text: no table of lines; give the report without --stats"
+        yield "perf c2c report text: no table of cache lines; pass a report printed without --stats"
 
 
 def _line(line: C2cTextLine, observable: Observable) -> Line:

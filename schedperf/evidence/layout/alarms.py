@@ -357,8 +357,8 @@ def _spread(facts: Facts) -> Iterator[Found]:
                 pairs=tuple(pairs),
                 entries=names,
                 claim=(
-                    f"{list_some(kept, MOST_NAMED)} span {lines} lines of {facts.line_bytes} bytes "
-                    f"(base: {facts.lines_of(kept, 0)}, minimum: {fewest})"
+                    f"{list_some(kept, MOST_NAMED)} span {lines} cache lines of "
+                    f"{facts.line_bytes} bytes (base: {facts.lines_of(kept, 0)}, minimum: {fewest})"
                 ),
                 is_apart=bool(pairs),
                 effect=group.effect,

@@ -164,7 +164,10 @@ def check_comparable(base: Kernel, new: Kernel, unit_names: Iterable[str] | None
     if not any(name in base.units and name in new.units for name in asked):
         reasons = [reason for name in asked for reason in _why_not(name, base, new)]
         why = "; ".join(list(dict.fromkeys(reasons))[:MOST_REASONS]) or "nothing requested"
-        raise InputError(f"{base.label} and {new.label}: no common section or struct: {why}")
+        raise InputError(
+            f"{base.label} and {new.label}: no section or struct in common ({why}); give files "
+            "with the same contents, e.g. a System.map of each kernel"
+        )
 
 
 def choose_line_bytes(kernels: Sequence[Kernel], given: int | None) -> tuple[int, Origin]:

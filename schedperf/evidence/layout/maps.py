@@ -62,7 +62,10 @@ def map_kernel(
     )
     if not units:
         reasons = "; ".join(dict.fromkeys(absent.reason for absent in missing))
-        raise InputError(f"{kernel.label}: no requested section or struct found: {reasons}")
+        raise InputError(
+            f"{kernel.label}: none of the requested sections and structs found ({reasons}); "
+            "request others, or give a file that contains them"
+        )
     named = _find_hot(units, hot)
     lines = describe_lines([kernel], used, origin, [BASE])
     return LayoutMap(

@@ -85,15 +85,16 @@ def sees_all(unit: Unit) -> bool:
 def _in_order(unit: Unit) -> tuple[Entry, ...]:
     if len(unit.entries) > MOST_ENTRIES:
         raise InputError(
-            f"{unit.name}: {len(unit.entries)} entries, more than {MOST_ENTRIES}; "
+            f"{unit.name}: {len(unit.entries)} entries (expected at most {MOST_ENTRIES}); "
             "check that the kernel files are undamaged"
         )
     for entry in unit.entries:
-        if not (0 <= entry.offset <= MOST_BYTES and 0 <= (entry.size or 0) <= MOST_BYTES):
-            raise InputError(
-                f"{unit.name}: {entry.name} has the invalid offset {entry.offset} or size "
-                f"{entry.size}; copy the file again"
-            )
+        for what, number in (("offset", entry.offset), ("size", entry.size or 0)):
+            if not 0 <= number <= MOST_BYTES:
+                raise InputError(
+                    f"{unit.name}: {entry.name} has the {what} {number} (expected 0 to "
+                    f"{MOST_BYTES} bytes); copy the kernel's symbol table or BTF again"
+                )
     return tuple(_told_apart(sorted(unit.entries, key=_position)))
 
 

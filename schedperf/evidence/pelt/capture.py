@@ -84,7 +84,7 @@ class Durations:
     def __post_init__(self) -> None:
         """Refuse parts that contradict each other."""
         if self.timed.keys() != self.sum_ns.keys():
-            raise ValueError("timed and sum_ns have different CPUs (expected the same)")
+            raise ValueError("`timed` and `sum_ns` list different CPUs (expected the same CPUs)")
         for name, bins in (("log2_ns", self.log2_ns), ("linear_ns", self.linear_ns)):
             if len(set(map(len, bins.values()))) > 1:
                 raise ValueError(
@@ -125,7 +125,9 @@ class FunctionCalls:
     def __post_init__(self) -> None:
         """Refuse parts that contradict each other."""
         if (self.mechanism is None) != (self.calls is None):
-            raise ValueError("only one of mechanism and calls is null (expected both or neither)")
+            raise ValueError(
+                "only one of `mechanism` and `calls` is null (expected both or neither)"
+            )
         calls = sum((self.calls or {}).values())
         if self.contexts is not None:
             parts = sum(sum(counts.values()) for counts in self.contexts.values())
@@ -133,7 +135,9 @@ class FunctionCalls:
         # Which calls are timed is random, so no number is expected exactly.
         timed = 0 if self.durations is None else sum(self.durations.timed.values())
         if timed > calls * (1.0 + LARGEST_MISMATCH) + FEWEST_MISMATCHES:
-            raise ValueError(f"{timed} calls are timed (expected at most the {calls} counted)")
+            raise ValueError(
+                f"{timed} timed calls (expected at most {calls}, the number of counted calls)"
+            )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -89,18 +89,18 @@ FIELDS: Mapping[str, Mapping[str, Field]] = {
     "attempts": {
         "count": Field("", "load-balancing attempts", "", BALANCE),
         "pulled": Field(
-            "tasks pulled", "tasks pulled", "tasks pulled per balance attempt", BALANCE
+            "tasks pulled", "tasks pulled", "tasks pulled per load-balancing attempt", BALANCE
         ),
     },
     "pinned": {
         "some_pinned": Field(
-            "some pinned", "balance attempts that found a pinned task (LBF_SOME_PINNED)",
-            "share of balance attempts that found a pinned task (LBF_SOME_PINNED)",
+            "some pinned", "load-balancing attempts that found a pinned task (LBF_SOME_PINNED)",
+            "share of load-balancing attempts that found a pinned task (LBF_SOME_PINNED)",
             "can_migrate_task()",
         ),
         "all_pinned": Field(
-            "all pinned", "balance attempts that found only pinned tasks (LBF_ALL_PINNED)",
-            "share of balance attempts that found only pinned tasks (LBF_ALL_PINNED)",
+            "all pinned", "load-balancing attempts that found only pinned tasks (LBF_ALL_PINNED)",
+            "share of load-balancing attempts that found only pinned tasks (LBF_ALL_PINNED)",
             "can_migrate_task()",
         ),
     },
@@ -117,8 +117,8 @@ FIELDS: Mapping[str, Mapping[str, Field]] = {
     },
     "group_imbalance": {
         "count": Field(
-            "", "balance attempts that found or set sgc->imbalance",
-            "share of balance attempts that found or set sgc->imbalance", BALANCE,
+            "", "load-balancing attempts that found or set sgc->imbalance",
+            "share of load-balancing attempts that found or set sgc->imbalance", BALANCE,
         ),
     },
     "timers": {
@@ -150,8 +150,8 @@ _SUBJECTS: Mapping[str, str] = {
     "depth": "depth of task groups",
     "destination": "destinations",
     "source": "busiest groups",
-    "attempts": "balance attempts",
-    "pinned": "balance attempts",
+    "attempts": "load-balancing attempts",
+    "pinned": "load-balancing attempts",
     "migratable": "tasks considered",
     "group_imbalance": "imbalance of groups",
     "timers": "timers",

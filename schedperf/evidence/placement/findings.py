@@ -68,7 +68,9 @@ _RULES = (
     _Rule(
         part="group_imbalance", field="count", is_of_level=True,
         look_at="{function}: sgc->imbalance",
-        subject=lambda row: f"balance attempts at {row.level} that found or set sgc->imbalance:",
+        subject=lambda row: (
+            f"load-balancing attempts at {row.level} that found or set sgc->imbalance:"
+        ),
     ),
     _Rule(
         part="destination", field="imbalanced", is_of_level=True,
@@ -79,7 +81,9 @@ _RULES = (
     _Rule(
         part="pinned", field="some_pinned", is_of_level=True,
         look_at="can_migrate_task(): LBF_SOME_PINNED",
-        subject=lambda row: f"{row.idle} balance attempts at {row.level} that found pinned tasks:",
+        subject=lambda row: (
+            f"{row.idle} load-balancing attempts at {row.level} that found pinned tasks:"
+        ),
     ),
     _Rule(
         part="attempts", field="pulled", is_of_level=True,

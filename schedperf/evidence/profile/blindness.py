@@ -7,7 +7,7 @@ interrupts; perf_profile.json, written on the recording machine, does. On x86 th
 interrupts by NMI.
 
 An event is blind if its interrupt is delayed while interrupts are off. The sample is then
-attributed to the instruction that enables them again, e.g. in ``finish_task_switch`` or
+attributed to the instruction that re-enables them, e.g. in ``finish_task_switch`` or
 ``_raw_spin_unlock_irqrestore``, so the event does not measure ``update_load_avg``.
 """
 
@@ -50,9 +50,7 @@ _LEVELS: Mapping[Level, str] = {
 }
 ARM_MACHINES = ("aarch64", "arm64")
 
-CHARGED_ELSEWHERE = (
-    "time with interrupts off is attributed to the instruction that enables them again"
-)
+CHARGED_ELSEWHERE = "time with interrupts off is attributed to the instruction that re-enables them"
 
 # The functions of which that instruction is a part: kernel/sched/core.c and the kernel's locks.
 CHARGED_FUNCTIONS = (

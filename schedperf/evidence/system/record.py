@@ -29,7 +29,10 @@ LEAST_SHARE = 0.01
 # Fewer events in a run say little, whatever the interval of their rate is.
 LEAST_EVENTS_OF_CHANGE = 100.0
 # The same in words.
-LEAST = f"{LEAST_EVENTS_OF_CHANGE:g} events per run, or a share of {percent(LEAST_SHARE)}"
+LEAST = (
+    f"{LEAST_EVENTS_OF_CHANGE:g} events per run, or {percent(LEAST_SHARE)} of the time, of the "
+    "quota periods, or of the entries into idle states"
+)
 CPU_TIME: tuple[Group, ...] = ("cpu",)
 
 

@@ -139,7 +139,10 @@ def parse_sched(text: str, label: str) -> dict[str, TaskField]:
                 name = name.removeprefix(prefix)
             fields[name] = _field(match[2], match[3])
     if not fields:
-        raise InputError(f"{label}: no /proc/PID/sched fields in {text[:SHOWN]!r}; record again")
+        raise InputError(
+            f"{label}: no fields of /proc/PID/sched in {text[:SHOWN]!r} (expected lines such as "
+            "`se.nr_migrations : 12`); record again"
+        )
     return fields
 
 

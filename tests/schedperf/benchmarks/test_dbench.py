@@ -203,7 +203,7 @@ class TestTexts:
             (("207.726", "nan"), "stdout:2: dbench throughput: invalid number 'nan'"),
             (("207.726", "-1"), "stdout:2: dbench throughput is -1 (the run was too short)"),
             (("216.785", "x"), "stdout:2: dbench latency max: invalid number 'x'"),
-            (("clients", "clones"), "stdout:2: dbench throughput: incomplete result line"),
+            (("clients", "clones"), "stdout:2: incomplete line of the dbench throughput"),
         ],
     )
     def test_damage_is_a_value_that_says_where(

@@ -18,21 +18,24 @@ def test_a_file_is_read_whole_up_to_its_limit(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"12345678")
 
-    assert read_regular(path, 8, "shorten it") == b"12345678"
+    assert read_regular(path, 8, "a note", "shorten it") == b"12345678"
     with pytest.raises(InputError, match="file: larger than 7 bytes; shorten it"):
-        read_regular(path, 7, "shorten it")
+        read_regular(path, 7, "a note", "shorten it")
 
 
 def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cannot be read: no such file or directory; give one"):
-        read_regular(tmp_path / "absent", 8, "give one")
+    with pytest.raises(
+        InputError,
+        match=r"cannot be read: no such file or directory \(expected a note\); check the path",
+    ):
+        read_regular(tmp_path / "absent", 8, "a note")
 
 
 @pytest.mark.timeout(10)
 def test_neither_a_fifo_nor_an_endless_device_is_waited_for(fifo: Path) -> None:
     for path in (fifo, Path("/dev/zero")):
-        with pytest.raises(InputError, match="not a regular file; give one"):
-            read_regular(path, 8, "give one")
+        with pytest.raises(InputError, match="not a regular file; pass a note"):
+            read_regular(path, 8, "a note")
         assert read_head(path, 8) == b""
 
 
@@ -46,6 +49,8 @@ def test_the_head_of_what_cannot_be_read_is_empty(tmp_path: Path) -> None:
 
 def test_a_folder_is_said_and_leaves_nothing_open(tmp_path: Path) -> None:
     before = len(list(Path("/proc/self/fd").iterdir()))
-    with pytest.raises(InputError, match="cannot be read: is a directory; give one"):
-        read_regular(tmp_path, 8, "give one")
+    with pytest.raises(
+        InputError, match=r"cannot be read: is a directory \(expected a note\); check the path"
+    ):
+        read_regular(tmp_path, 8, "a note")
     assert len(list(Path("/proc/self/fd").iterdir())) == before

@@ -137,12 +137,12 @@ def test_modules_can_be_left_out() -> None:
         ("0000000000000000 T _text\n" * 2, "System.map: all addresses are hidden; capture as root"),
         (
             "ffffffff81000000 T a\nfoo\n",
-            "System.map:2: invalid symbol 'foo'; copy the file again",
+            "System.map:2: invalid line 'foo' (expected `ADDRESS TYPE NAME`, as in /proc/",
         ),
-        ("xyz T a\n", "System.map:1: invalid symbol 'xyz T a'"),
-        ("-1 T a\n", "System.map:1: invalid symbol '-1 T a'"),
-        ("1" * 99 + " T a\n", "System.map:1: invalid symbol '1111"),
-        ("ffffffff81000000 T " + "a" * 600 + "\n", "System.map:1: invalid symbol 'ffffffff810"),
+        ("xyz T a\n", "System.map:1: invalid line 'xyz T a'"),
+        ("-1 T a\n", "System.map:1: invalid line '-1 T a'"),
+        ("1" * 99 + " T a\n", "System.map:1: invalid line '1111"),
+        ("ffffffff81000000 T " + "a" * 600 + "\n", "System.map:1: invalid line 'ffffffff810"),
     ],
 )
 def test_what_is_no_symbol_table_is_one_clear_line(text: str, message: str) -> None:

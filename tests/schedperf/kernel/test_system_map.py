@@ -120,8 +120,8 @@ def test_32_bit_addresses_are_read() -> None:
             b"00000000 D __per_cpu_start\n0000000000000040 D __per_cpu_end\n",
             "copy the file again",
         ),
-        (ZERO_BASED + b"0000000000000100 sd_llc\n", "invalid symbol '0000000000000100 sd_llc'"),
-        (ZERO_BASED + b"0000000000000100 D " + b"x" * 10_000 + b"\n", "invalid symbol"),
+        (ZERO_BASED + b"0000000000000100 sd_llc\n", "invalid line '0000000000000100 sd_llc'"),
+        (ZERO_BASED + b"0000000000000100 D " + b"x" * 10_000 + b"\n", "invalid line"),
         (
             ZERO_BASED + b"".join(b"%016x d v%d\n" % (i, i) for i in range(1, 50_001)),
             "expected at most 50000",
@@ -252,7 +252,7 @@ def test_output_of_nm_with_sizes_is_read() -> None:
             b"ffffffffffffffff B The real System.map is in the linux-image-<version>-dbg package\n",
             "stub without symbols; install linux-image-<version>-dbg for",
         ),
-        (WITH_GLOBALS + b"ffffffff82e01050 garbage\n", "invalid symbol"),
+        (WITH_GLOBALS + b"ffffffff82e01050 garbage\n", "invalid line"),
         (WITH_GLOBALS.replace(b"82e02000 D", b"72e02000 D"), None),
     ],
 )

@@ -64,11 +64,11 @@ def test_what_the_collector_writes_is_read() -> None:
         (table(functions=4),
          "x: contains 3 functions (expected 4, as in its first line); copy the file again"),
         (table("1000 20 a\n1000 20 b\n1200 8 c\n"), "x: functions are not sorted"),
-        (table("1000 20 a\nx 20 b\n1200 8 c\n"), "x:3: invalid function 'x 20 b'"),
-        (table("1000 20\n1010 20 b\n1200 8 c\n"), "x:2: invalid function '1000 20'"),
-        (table("-5 20 a\n1010 20 b\n1200 8 c\n"), "x:2: invalid function '-5 20 a'"),
-        (table(f"{1 << 63:x} 20 a\n1010 20 b\n1200 8 c\n"), "x:2: invalid function '80000"),
-        (table("1000 20 " + "n" * 600 + "\n1010 20 b\n1200 8 c\n"), "x:2: invalid function '1000"),
+        (table("1000 20 a\nx 20 b\n1200 8 c\n"), "x:3: invalid line 'x 20 b'"),
+        (table("1000 20\n1010 20 b\n1200 8 c\n"), "x:2: invalid line '1000 20'"),
+        (table("-5 20 a\n1010 20 b\n1200 8 c\n"), "x:2: invalid line '-5 20 a'"),
+        (table(f"{1 << 63:x} 20 a\n1010 20 b\n1200 8 c\n"), "x:2: invalid line '80000"),
+        (table("1000 20 " + "n" * 600 + "\n1010 20 b\n1200 8 c\n"), "x:2: invalid line '1000"),
     ],
 )  # fmt: skip
 def test_what_is_no_table_is_one_clear_line(content: bytes, message: str) -> None:

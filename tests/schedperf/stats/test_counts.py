@@ -191,9 +191,9 @@ def test_exposures_make_rates_of_counts() -> None:
 @pytest.mark.parametrize(
     ("base", "exposure", "words"),
     [
-        ([[1.0], [2.0]], [1.0, 0.0], "invalid count or exposure"),
-        ([[1.0], [2.0]], [1.0, np.nan], "invalid count or exposure"),
-        ([[-1.0], [2.0]], [1.0, 1.0], "invalid count or exposure"),
+        ([[1.0], [2.0]], [1.0, 0.0], "invalid exposure"),
+        ([[1.0], [2.0]], [1.0, np.nan], "invalid exposure"),
+        ([[-1.0], [2.0]], [1.0, 1.0], "invalid count "),
         ([[1.0], [2.0]], [1.0], "shape"),
         (np.zeros((0, 1)), [], "at least 1 run"),
         ([[1.0, 2.0], [2.0, 2.0]], [1.0, 1.0], "different numbers of lines"),

@@ -104,7 +104,7 @@ def test_what_does_not_fit_is_noted(
 
     boot, notes = open_boot({"boots/0/layout/kallsyms": "no symbols\n"})
     assert boot.of(recording).kernel is None
-    assert notes[0].startswith("boot 0, kallsyms:1: invalid symbol")
+    assert notes[0].startswith("boot 0, kallsyms:1: invalid line")
 
 
 @pytest.mark.parametrize(

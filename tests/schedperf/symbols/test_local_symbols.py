@@ -183,7 +183,7 @@ def test_a_given_table_that_is_none_is_refused(recording: Recording, tmp_path: P
     with pytest.raises(InputError, match="no such file or directory; give a System.map"):
         symbols_for_file(recording, path, print)
     path.write_bytes(b"\x7fELF" + bytes(99))
-    with pytest.raises(InputError, match="invalid symbol"):
+    with pytest.raises(InputError, match="invalid line"):
         symbols_for_file(recording, path, print)
 
 

@@ -358,7 +358,7 @@ def test_a_line_number_counts_the_lines_of_the_file(write: Write) -> None:
 
 def test_what_cannot_be_opened_is_refused(tmp_path: Path) -> None:
     assert "cannot be read: no such file" in problem(tmp_path / "absent.csv")
-    assert "cannot be read: is a directory; give a table" in problem(tmp_path)
+    assert "cannot be read: is a directory (expected a CSV file" in problem(tmp_path)
     os.mkfifo(tmp_path / "fifo.csv")
     assert "not a regular file" in problem(tmp_path / "fifo.csv")
     assert "cannot be read: file name too long" in problem(tmp_path / ("x" * 500))
@@ -368,9 +368,7 @@ def test_an_enormous_file_is_refused_unread(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     with path.open("wb") as file:
         file.truncate(LARGEST_BYTES + 1)
-    assert problem(path) == (
-        f"a.csv: larger than {LARGEST_BYTES} bytes; give a table of numbers, or split a large table"
-    )
+    assert problem(path) == f"a.csv: larger than {LARGEST_BYTES} bytes; split the file"
 
 
 def test_rows_without_end_are_refused(put: Put) -> None:

@@ -151,7 +151,7 @@ def test_rows_that_do_not_fit_their_columns_are_counted(report: str) -> None:
     first = parse_c2c_text(report, "report").lines
     text = parse_c2c_text(changed, "report")
     assert text.damage == (
-        "rows of the table of lines left out: 1, whose values do not fit the columns",
+        "rows left out of the table of lines: 1, because their values do not fit the columns",
     )
     # The offsets of the other lines stay theirs.
     assert text.lines == first[1:]
@@ -185,7 +185,10 @@ def test_lines_that_are_cut_give_no_wrong_count(width: int, report: str) -> None
     assert len(cut.lines) in {0, len(whole.lines)}
     assert cut.damage or cut.lines == whole.lines
     if not cut.lines:
-        assert any(f"left out: {len(whole.lines)}, which lack" in each for each in cut.damage)
+        assert any(
+            f"left out of the table of lines: {len(whole.lines)}, because they lack" in each
+            for each in cut.damage
+        )
 
 
 @pytest.mark.parametrize("width", [72, 76, 80, 100])
@@ -197,7 +200,9 @@ def test_wrapped_lines_are_left_out_with_their_number(width: int, report: str) -
     )
     text = parse_c2c_text(wrapped, "mail")
     assert not text.lines
-    assert re.search("rows of the table of lines left out: [0-9]+, which lack ", str(text.damage))
+    assert re.search(
+        "rows left out of the table of lines: [0-9]+, because they lack ", str(text.damage)
+    )
 
 
 def test_a_report_that_ends_early_is_damaged_or_refused(report: str) -> None:

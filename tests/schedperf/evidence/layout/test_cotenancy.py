@@ -301,9 +301,16 @@ def test_an_absurd_number_of_pairs_is_refused() -> None:
         compare_units(crowd, crowd, 4096)
 
 
-@pytest.mark.parametrize("place", [("a", -1, 8), ("a", 0, -1), ("a", 2**60, 8)])
-def test_bytes_that_no_section_has_are_refused(place: Place) -> None:
-    with pytest.raises(InputError, match="percpu: a has the invalid offset"):
+@pytest.mark.parametrize(
+    ("place", "wrong"),
+    [
+        (("a", -1, 8), "offset -1"),
+        (("a", 0, -1), "size -1"),
+        (("a", 2**60, 8), f"offset {2**60}"),
+    ],
+)
+def test_bytes_that_no_section_has_are_refused(place: Place, wrong: str) -> None:
+    with pytest.raises(InputError, match=f"percpu: a has the {wrong} .expected 0 to"):
         compare_units(made(place), made(), LINE)
 
 

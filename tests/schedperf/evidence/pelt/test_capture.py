@@ -175,7 +175,7 @@ def test_what_cannot_be_is_one_line_that_names_the_place(
 def test_more_timed_calls_than_calls_are_refused(good: Json) -> None:
     good["functions"]["update_cfs_group"] |= {"contexts": None, "calls": {"0": 17}}
     with pytest.raises(
-        InputError, match=r"180 calls are timed \(expected at most the 17 counted\)"
+        InputError, match=r"180 timed calls \(expected at most 17, the number of counted calls\)"
     ):
         parse_bpf_pelt(encode(good), "pelt.json")
 

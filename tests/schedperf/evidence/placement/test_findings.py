@@ -131,7 +131,7 @@ def test_the_balancer_is_told_by_level_and_idle_type(find: Find) -> None:
     chosen: dict[str, Any] = {"nodes": (), "level": "MC", "idle": "newidle"}
     [pinned] = find({**chosen, "part": "pinned", "field": "some_pinned"})
     assert pinned.claim.startswith(
-        "newidle balance attempts at MC that found pinned tasks: 1.1% -> 12.0%"
+        "newidle load-balancing attempts at MC that found pinned tasks: 1.1% -> 12.0%"
     )
     assert pinned.claim.endswith("look at can_migrate_task(): LBF_SOME_PINNED")
 
