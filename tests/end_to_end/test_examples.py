@@ -114,7 +114,7 @@ def test_the_text_of_deep_cgroup_says_that_it_is_blind_and_what_to_do(
     _, _, rests = text.partition(" sampled events: ")
     assert (
         "(most of the scheduler): cpu-clock is driven by an hrtimer: time with interrupts off is "
-        "attributed to the instruction that enables them again"
+        "attributed to the instruction that re-enables them"
     ) in rests
     assert (
         "cpu-clock instead record cycles on a machine with a PMU: bare metal, or a guest with a "

@@ -52,7 +52,8 @@ def test_the_mark_of_a_change_has_its_rule_and_what_misses_it_says_why(describe:
     blocks = describe(ROW, tlb)
     assert (
         "*: significant: q < 0.05 and a change of 1% or more, and in base or new at least "
-        "100 events per run, or a share of 1%"
+        "100 events per run, or 1% of the time, of the quota periods, or of the entries into idle "
+        "states"
     ) in texts(blocks)
     _, chance, why, *_ = table_of(blocks).details[1]
     assert isinstance(chance, Text)

@@ -180,7 +180,7 @@ def test_a_given_symbol_table_is_moved_to_the_recorded_address(
 
 def test_a_given_table_that_is_none_is_refused(recording: Recording, tmp_path: Path) -> None:
     path = tmp_path / "System.map"
-    with pytest.raises(InputError, match="no such file or directory; give a System.map"):
+    with pytest.raises(InputError, match="no such file or directory .expected a System.map"):
         symbols_for_file(recording, path, print)
     path.write_bytes(b"\x7fELF" + bytes(99))
     with pytest.raises(InputError, match="invalid line"):

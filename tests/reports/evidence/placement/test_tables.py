@@ -83,9 +83,9 @@ def test_the_whole_machine_is_one_table_of_events_a_run(
          ci_low=1e-9, ci_high=1e9),
         replace(count, part="latency", field="p99", name="wait: p99", basis="share",
          unit="s", base=1e-4, new=2e-4),
-        replace(count, part="attempts", name="load-balancing attempts"),
+        replace(count, part="attempts", name="load balancing attempts"),
         replace(count, part="pinned", field="some_pinned",
-         name="load-balancing attempts: some pinned", basis="share", unit="", base=0.5, new=0.25),
+         name="load balancing attempts: some pinned", basis="share", unit="", base=0.5, new=0.25),
     )  # fmt: skip
     overview, moves = describe(*rows).tables()
     assert overview.limit is None
@@ -95,7 +95,7 @@ def test_the_whole_machine_is_one_table_of_events_a_run(
         ["migrations", "400", "500", "-", "[-10.0%, +70.0%]", *none],
         [" by wakeup", "400", "500", "+25.0%", "too wide", *none],
         ["wait: p99", "100 us", "200 us", "+25.0%", "[-10.0%, +70.0%]", *none],
-        ["load-balancing attempts", "400", "500", "+25.0%", "[-10.0%, +70.0%]", *none],
+        ["load balancing attempts", "400", "500", "+25.0%", "[-10.0%, +70.0%]", *none],
         [" some pinned", "50.0%", "25.0%", "+25.0%", "[-10.0%, +70.0%]", *none],
     ]
     # NUMA is between nodes, and the whole machine stands before levels.

@@ -345,5 +345,5 @@ def test_an_entry_without_bytes_has_no_line_of_a_section_either() -> None:
 def test_damaged_units_end_in_one_line() -> None:
     one = unit("percpu", BASE)
     beyond = replace(one, entries=(Entry(name="x", offset=1 << 50, size=8),))
-    with pytest.raises(InputError, match="copy the file again"):
+    with pytest.raises(InputError, match="percpu: x has the offset .*; copy the kernel's symbol"):
         analyse_kernels([kernel("a", one), kernel("b", beyond)])

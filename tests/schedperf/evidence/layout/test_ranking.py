@@ -295,7 +295,7 @@ def test_a_hot_set_on_more_lines_than_it_needs_is_an_alarm(make_unit: MakeUnit) 
 
     alarm = next(alarm for alarm in rank(base, new).alarms if alarm.rule == "spread")
 
-    assert "span 2 lines" in alarm.claim
+    assert "span 2 cache lines" in alarm.claim
     assert "minimum: 1" in alarm.claim
 
 

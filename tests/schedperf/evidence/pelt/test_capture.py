@@ -131,7 +131,7 @@ CFS = "functions/update_cfs_group"
             {"0": 999, "2": 0},
             "log2_ns sums to 180 .expected 999, the sum of timed",
         ),
-        (f"{CFS}/durations/sum_ns", {"0": 1}, "timed and sum_ns have different CPUs"),
+        (f"{CFS}/durations/sum_ns", {"0": 1}, "timed and sum_ns list different CPUs"),
         (f"{CFS}/durations/linear_step_ns", 0, "linear_step_ns is invalid .expected int >= 1"),
         (f"{CFS}/durations/log2_ns", {"0": [1] * 65}, "array of length <= 64"),
         (f"{CFS}/durations/log2_ns", {"0": []}, "array of length >= 1"),

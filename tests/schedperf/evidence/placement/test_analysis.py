@@ -87,9 +87,9 @@ def test_answers_of_the_balancer_become_shares(analyse_runs: Analyse, make_place
         "fork destinations at NUMA: sent to another node": 0.1,
         "fork destinations at NUMA from node 0: sent to another node": 0.1,
         "busiest groups at MC newidle: found": 0.2,
-        "load-balancing attempts at MC newidle: tasks pulled": 0.15,
-        "load-balancing attempts at MC newidle: some pinned": 0.1,
-        "load-balancing attempts at MC newidle: all pinned": 0.025,
+        "load balancing attempts at MC newidle: tasks pulled": 0.15,
+        "load balancing attempts at MC newidle: some pinned": 0.1,
+        "load balancing attempts at MC newidle: all pinned": 0.025,
         "tasks considered at MC newidle: refused": 0.75,
         "tasks considered at MC newidle: some pinned": 25 / 120,
         "imbalance of groups at MC": 0.05,
@@ -105,7 +105,7 @@ def test_pinned_tasks_are_unknown_where_nobody_saw_which_tasks_may_move(
     run = make_placement()
     run["balance"]["migratable"] = None
     names = names_of(analyse_runs([run]))
-    assert "load-balancing attempts at MC newidle: tasks pulled" in names
+    assert "load balancing attempts at MC newidle: tasks pulled" in names
     assert not any("pinned" in name for name in names)
 
 
@@ -145,7 +145,7 @@ def test_what_is_seen_in_other_ways_is_shown_and_not_compared(
     programs = make_placement()["programs"]
     programs["load_balance_exit"] = make_program("kretprobe", "load_balance")
     data = analyse_runs([make_placement()] * 3, [make_placement(programs=programs)] * 3)
-    row = row_of(data, "load-balancing attempts at MC newidle")
+    row = row_of(data, "load balancing attempts at MC newidle")
     assert (row.status, row.changed, row.ratio) == ("invalid", None, None)
     assert (row.base, row.new, row.n_base, row.n_new) == (100.0, 100.0, 3, 3)
     assert "record both sides" in row.reason
@@ -181,9 +181,9 @@ def test_the_balancers_attempts_are_added_up_for_the_whole_machine(
     [attempts] = content["balance"]["attempts"]
     content["balance"]["attempts"].append(attempts | {"level": "NUMA", "idle": "idle"})
     data = analyse_runs([content])
-    assert row_of(data, "load-balancing attempts", "time").base == 200.0
-    assert row_of(data, "load-balancing attempts: tasks pulled", "time").base == 30.0
-    assert row_of(data, "load-balancing attempts: some pinned", "share").base == 0.1
+    assert row_of(data, "load balancing attempts", "time").base == 200.0
+    assert row_of(data, "load balancing attempts: tasks pulled", "time").base == 30.0
+    assert row_of(data, "load balancing attempts: some pinned", "share").base == 0.1
     assert row_of(data, "imbalance of groups", "share").base == 10 / 400
 
 

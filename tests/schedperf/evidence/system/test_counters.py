@@ -107,7 +107,7 @@ def test_a_text_without_groups_is_fine() -> None:
         ("stat", "cpu0 1 2\ncpu0 1 2", "2: invalid `cpu0` line"),
         ("stat", "cpu0 1 b", "1: invalid count 'b'"),
         ("stat", "ctxt 5", "no `cpuN` lines"),
-        ("sched", "nothing here", "no /proc/PID/sched fields"),
+        ("sched", "nothing here", "no fields of /proc/PID/sched"),
     ],
 )
 def test_the_smallest_bad_inputs(name: str, text: str, message: str) -> None:
