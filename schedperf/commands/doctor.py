@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""``schedperf doctor``: try every collector on this machine; print failures, reasons and fixes."""
+"""``schedperf doctor``: try every collector here; print failures, reasons and fixes."""
 
 from schedperf.commands._recorder import RecorderCommand, run_doctor
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""``schedperf pack``: write the recorder as one file that needs only Python 3.9."""
+"""``schedperf pack``: write the recorder as one file that needs only Python 3.9+."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ Examples:
 @click.command(epilog=EPILOG)
 @click.argument("path", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path))
 def command(path: Path) -> None:
-    """Write the recorder as one file that needs only Python 3.9 or newer.
+    """Write the recorder as one file that needs only Python 3.9+.
 
     Copy the file to the machine under test and run it there.
     """

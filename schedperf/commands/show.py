@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""``schedperf show``: print the contents of a bundle, and which data are missing and why."""
+"""``schedperf show``: print the contents of a bundle, and what is missing and why."""
 
 import json
 import sys
@@ -29,7 +29,7 @@ Examples:
 def command(
     path: Path, *, list_runs: bool, verify: bool, as_json: bool, member: str | None
 ) -> None:
-    """Print the contents of a bundle, and which data are missing and why.
+    """Print the contents of a bundle, and what is missing and why.
 
     A damaged bundle is read as far as possible; the exit status is then 2.
     """

@@ -456,7 +456,7 @@ COMMANDS: Mapping[str, Command] = {
         _add_ab_options,
     ),
     "doctor": Command(
-        "Try every collector on this machine; print failures, reasons and fixes.",
+        "Try every collector here; print failures, reasons and fixes.",
         DOCTOR_EXAMPLES,
         _add_doctor_options,
         takes_command=False,
