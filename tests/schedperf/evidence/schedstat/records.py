@@ -22,7 +22,7 @@ _PULLS = SchedstatRow(
 )  # fmt: skip
 _READING = ReadingRow(
     rule="newidle-pulls", row="new-0", side="new", workload="hackbench", point="groups=4",
-    level="MC", text="newidle pulls at MC -91% per message: look at sched_balance_newidle()",
+    level="MC", text="newidle pulls at MC -91% per message",
     meaning="CPUs that run out of work take fewer tasks", look_at="sched_balance_newidle()",
 )  # fmt: skip
 _LEVEL = LevelRow(side="base", level="MC", cpus=2, domains=2, flags=("SD_SHARE_LLC", "X"))

@@ -186,9 +186,8 @@ def test_a_change_beyond_noise_is_read_with_its_rule_and_function(make_side: Mak
     assert row.ci_high is not None
     assert row.ci_low < 0.09 < row.ci_high < 0.1
     reading = next(one for one in data.readings if one.rule == "newidle-pulls")
-    assert reading.text.startswith(
-        "newidle pulls at MC -91% per message: look at sched_balance_newidle()"
-    )
+    assert reading.text == "newidle pulls at MC -91% per message"
+    assert reading.look_at.startswith("sched_balance_newidle()")
     assert "pull fewer tasks" in reading.meaning
     assert reading.row == row.row
 
