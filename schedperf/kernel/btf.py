@@ -268,8 +268,8 @@ class Btf:
     def endless(self, type_id: int) -> InputError:
         """Return the error for circular types."""
         return InputError(
-            f"{self.label}: type {type_id} is circular or nested deeper than {MOST_STEPS} "
-            "types; copy the file again"
+            f"{self.label}: type {type_id} is circular or nested more than {MOST_STEPS} "
+            "levels; copy the file again"
         )
 
     def size(self, type_id: int) -> int:

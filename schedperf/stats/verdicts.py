@@ -104,7 +104,7 @@ def decide(evidence: Evidence, *, side: str, margin: float) -> tuple[Verdict, Re
             return change
     if is_significant and is_coarse and not (is_within and _is_equal_at_worst(evidence, margin)):
         fix = "print more digits, or make the runs longer"
-        why = "the change is less than two rounding steps of the printed number"
+        why = "the change is less than twice the resolution of the printed values"
         return "inconclusive", reason_of(why, fix, numbers=numbers)
     if is_within:
         low, high = (_fraction(end, evidence) for end in evidence.equivalence_ci)

@@ -126,7 +126,7 @@ class TestResolution:
         row = compare_values([0.056] * 4, [0.056 + 0.001 * steps] * 4, resolution=0.001)
         assert row["q"] < 0.05
         assert row["verdict"] == verdict
-        assert ("less than two rounding steps" in row["reason"]) == (steps == 1)
+        assert ("less than twice the resolution" in row["reason"]) == (steps == 1)
 
     def test_the_floor_is_that_of_a_pair_as_well(self, compare_values: Compare) -> None:
         row = compare_values([0.5] * 4, [0.5] * 4, resolution=0.01, round=[0, 1, 2, 3])

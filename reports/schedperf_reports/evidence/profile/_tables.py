@@ -35,13 +35,13 @@ _OF_NODES = (
 )
 _NODE_COLUMNS = (
     Column(
-        title="base by node, % of busy",
+        title="base per node, min-max, % of non-idle",
         align="right",
         priority=REFERENCE_PRIORITY,
         explains=_OF_NODES,
     ),
     Column(
-        title="new by node, % of busy",
+        title="new per node, min-max, % of non-idle",
         align="right",
         priority=REFERENCE_PRIORITY,
         explains=_OF_NODES,

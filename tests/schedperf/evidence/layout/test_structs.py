@@ -215,7 +215,7 @@ def test_endless_nesting_is_refused(writer: Writer) -> None:
     inner = 1
     for number in range(MOST_NESTED + 2):
         inner = writer.struct(f"s{number}", 4, ("x", inner, 0))
-    with pytest.raises(InputError, match="nested deeper than 32 types"):
+    with pytest.raises(InputError, match="nested more than 32 levels"):
         struct_unit(writer.parse(), f"s{MOST_NESTED + 1}")
 
 
