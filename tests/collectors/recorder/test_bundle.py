@@ -159,7 +159,7 @@ def test_a_bundle_that_finds_no_room_to_be_compressed_stays_plain(
 def test_a_read_only_file_system_is_one_clear_line(small_disk: Path) -> None:
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     path = small_disk / "b.tar"
-    with pytest.raises(RecordError, match="b.tar: read-only file system; choose a path"):
+    with pytest.raises(RecordError, match="b.tar: read-only file system; choose a writable path"):
         BundleWriter(path)
     check_output(path, force=True)
 

@@ -90,4 +90,4 @@ def test_a_guest_keeps_the_options_of_the_program_that_booted_it(
     for text in ("[1]", "{}", "x"):
         done = recorder("record", "-o", "b.tar", *QUICK, "--guest", text, "--", "true")
         assert done.returncode == 2
-        assert "expected a list of texts" in done.stderr
+        assert "expected a list of strings" in done.stderr
