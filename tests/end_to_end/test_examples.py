@@ -189,7 +189,7 @@ def test_arm64_shows_pelt_as_the_class_that_grew_on_each_node_and_per_operation(
     ]
     assert len(claims) == 1
     for said in (
-        "PELT and group shares (",
+        "PELT and group shares uses ",
         "update_cfs_group +",
         "95% CI [+",
         "per node, idle excluded",
