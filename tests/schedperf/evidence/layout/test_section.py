@@ -243,7 +243,7 @@ def test_a_finding_says_what_why_and_how_well_it_is_known(compare: Compare) -> N
     assert first.claim.startswith("root_cpuacct_cpuusage and sd_llc_id shared a 64-byte line")
     assert first.claim.endswith("; cause: sd_cluster (inserted, at most 8 bytes)")
     assert first.evidence == ("layout#percpu/root_cpuacct_cpuusage+sd_llc_id",)
-    assert first.attribution.startswith("measured: ")
+    assert first.attribution.startswith("published measurement: ")
     assert first.attribution.endswith("correlated, causation not shown")
     assert (first.replication, first.n, first.value) == ("1 build per side", (1, 1), None)
 
