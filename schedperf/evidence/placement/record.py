@@ -201,7 +201,8 @@ class Placement(SectionData):
         "numbers of task moves by source node, destination node, event and cause",
     ]
     waits: Annotated[
-        tuple[BinsRow, ...], "histograms of run-queue wait times, in seconds: share of waits per bin"
+        tuple[BinsRow, ...],
+        "histograms of run-queue wait times, in seconds: share of waits per bin",
     ]
     phases: Annotated[
         tuple[PhasesRow, ...],

@@ -183,7 +183,9 @@ def test_a_text_without_its_table_is_not_none_seen(recorded: Path, capsys: Captu
     assert "no contended line sampled" not in out
     _, both, _ = run(capsys, path, path)
     assert "no contended line" not in both
-    assert "no table of cache lines; pass a report printed without --stats" in " ".join(both.split())
+    assert "no table of cache lines; pass a report printed without --stats" in " ".join(
+        both.split()
+    )
 
 
 def test_two_texts_without_numbers_of_contended_loads_are_not_none_seen(
