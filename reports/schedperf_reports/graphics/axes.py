@@ -27,11 +27,13 @@ class Tick:
     """One mark of an axis.
 
     :param place: in per cent of the axis
+    :param is_zero: whether it marks no change
     :param is_minor: whether a narrow window has no room for it
     """
 
     place: float
     text: str
+    is_zero: bool = False
     is_minor: bool = False
 
 

@@ -5,7 +5,7 @@ All is placed in per cent of a panel, so that a chart needs no script, follows t
 window and the colours of the page, and is printed as it is shown.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median, quantiles
 
@@ -39,7 +39,7 @@ class Series:
     """Points of a side.
 
     :param side: its name; "" for what is of no side
-    :param parts: points that a line joins; there is no line between two parts
+    :param parts: lines, each a sequence of points; different lines are not joined
     :param steps: "after" where a value holds until the next one, "around" where it holds from
         halfway to the one before, to halfway to the next one
     :param has_line: whether points are joined
@@ -146,6 +146,17 @@ class Panel:
             f"M{self.x.place(value):g} {top + height * LEVELS[number % len(LEVELS)]:g}h0"
             for number, value in enumerate(self.boxes[index].values)
         )
+
+
+def ends_of(series: Iterable[Series]) -> list[float]:
+    """Return all values of some series, with the ends of their intervals."""
+    return [
+        value
+        for one in series
+        for point in one.points
+        for value in (point.y, point.low, point.high)
+        if value is not None
+    ]
 
 
 def _join(places: Sequence[tuple[float, float]]) -> str:

@@ -12,7 +12,8 @@ from itertools import pairwise
 
 from schedperf.model.comparison import Better, Verdict
 from schedperf_reports.blocks import Graphic, Tone
-from schedperf_reports.graphics.ratio_axis import RatioAxis, bounded, fit_axis
+from schedperf_reports.graphics.axes import Axis, Tick
+from schedperf_reports.graphics.ratio_axis import bounded, fit_axis
 from schedperf_reports.words.anchors import anchor_id
 from schedperf_reports.words.rows import VERDICT_TONES
 from schedperf_reports.words.units import MISSING, format_change, format_interval
@@ -106,20 +107,6 @@ class Bar:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Tick:
-    """One mark of the axis.
-
-    :param place: in per cent of its width
-    :param is_minor: whether its text goes where there is little room
-    """
-
-    place: float
-    text: str
-    is_zero: bool
-    is_minor: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Intervals(Graphic):
     """The lines of one table, in its order.
 
@@ -130,7 +117,7 @@ class Intervals(Graphic):
     better: Better | None
 
     @property
-    def axis(self) -> RatioAxis:
+    def axis(self) -> Axis:
         """What all lines are drawn on."""
         ends = [end for line in self.lines for end in line.ends()]
         limit = max(FARTHEST_END, *(math.exp(abs(math.log(bounded(end)))) for end in ends))
@@ -155,10 +142,9 @@ class Intervals(Graphic):
         """Whether the lines scroll in a box."""
         return len(self.lines) > MOST_LINES_IN_VIEW
 
-    def ticks(self, axis: RatioAxis) -> tuple[Tick, ...]:
+    def ticks(self, axis: Axis) -> tuple[Tick, ...]:
         """Return the marks of the axis; no change, which always is one of them, is never minor."""
-        marks = axis.ticks()
-        zero = next(number for number, (ratio, _) in enumerate(marks) if ratio == 1.0)
+        zero = next(number for number, (ratio, _) in enumerate(axis.ticks) if ratio == 1.0)
         ticks = [
             Tick(
                 place=axis.place(ratio),
@@ -166,7 +152,7 @@ class Intervals(Graphic):
                 is_zero=number == zero,
                 is_minor=(number - zero) % 2 == 1,
             )
-            for number, (ratio, text) in enumerate(marks)
+            for number, (ratio, text) in enumerate(axis.ticks)
         ]
         # Steps of equal per cents become narrower to the right.
         is_crowded = any(
@@ -178,7 +164,7 @@ class Intervals(Graphic):
         """Return the id of a line's row."""
         return anchor_id(section, line.anchor)
 
-    def bar(self, axis: RatioAxis, line: IntervalLine) -> Bar | None:
+    def bar(self, axis: Axis, line: IntervalLine) -> Bar | None:
         """Return the interval of a line; None without one."""
         if line.ci_low is None or line.ci_high is None:
             return None
@@ -190,7 +176,7 @@ class Intervals(Graphic):
             is_cut_right=line.ci_high > axis.high,
         )
 
-    def band(self, axis: RatioAxis, line: IntervalLine) -> Bar | None:
+    def band(self, axis: Axis, line: IntervalLine) -> Bar | None:
         """Return the equivalence band of a line: symmetric on this scale, as the test is."""
         if line.margin is None:
             return None

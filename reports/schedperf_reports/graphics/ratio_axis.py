@@ -6,9 +6,9 @@ Twice and half are equally far from no change.
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from schedperf.model.units import format_number
+from schedperf_reports.graphics.axes import Axis
 
 # Room around the values, as a share of their range, and the smallest range shown (as a ratio):
 # a change of half a per cent must not fill the page.
@@ -30,35 +30,19 @@ COARSE_STEPS = (1.0, 2.0, 5.0)
 LARGEST_RATIO = 1e6
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RatioAxis:
-    """From one ratio to another.
-
-    :param low: at the left edge
-    :param high: at the right edge
-    """
-
-    low: float
-    high: float
-
-    def place(self, ratio: float) -> float:
-        """Return where a ratio is, in per cent of the width; one beyond an edge is at that edge."""
-        low, high = math.log(self.low), math.log(self.high)
-        share = (math.log(bounded(ratio)) - low) / (high - low)
-        return round(100.0 * min(max(share, 0.0), 1.0), 2)
-
-    def ticks(self) -> list[tuple[float, str]]:
-        """Return the ratios to mark, each with its text."""
-        return [(tick, tick_text(tick)) for tick in choose_ticks(self.low, self.high)]
-
-
-def fit_axis(ends: Iterable[float]) -> RatioAxis:
+def fit_axis(ends: Iterable[float]) -> Axis:
     """Return the axis that shows all of some ratios, and no change."""
     logs = [math.log(bounded(end)) for end in ends] + [0.0]
     low, high = min(logs), max(logs)
     lacking = math.log(SMALLEST_RANGE) - (high - low)
     room = ROOM * (high - low) + max(lacking, 0.0) / 2
-    return RatioAxis(low=math.exp(low - room), high=math.exp(high + room))
+    return ratio_axis(math.exp(low - room), math.exp(high + room))
+
+
+def ratio_axis(low: float, high: float) -> Axis:
+    """Return the logarithmic axis from one ratio to another, with ticks in per cent."""
+    ticks = tuple((tick, tick_text(tick)) for tick in choose_ticks(low, high))
+    return Axis(low=low, high=high, ticks=ticks, is_log=True)
 
 
 def bounded(ratio: float) -> float:

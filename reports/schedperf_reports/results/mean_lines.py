@@ -34,14 +34,3 @@ def _point(x: float, where: str, mean: SideMean, scale: Scale) -> Point:
         high=high,
         title=f"{where}: {scale.format(mean.mean)}{interval} {scale.unit}".rstrip(),
     )
-
-
-def ends_of(series: Iterable[Series]) -> list[float]:
-    """Return all values of some series, with the ends of their intervals."""
-    return [
-        value
-        for one in series
-        for point in one.points
-        for value in (point.y, point.low, point.high)
-        if value is not None
-    ]

@@ -8,15 +8,17 @@ from schedperf.model.comparison import Row, Sweep
 from schedperf.model.units import Scale, scale_for
 from schedperf_reports.blocks import Block, Cell, Column, Table
 from schedperf_reports.graphics.axes import Axis, linear_axis, log_axis, word_axis
-from schedperf_reports.graphics.chart import Chart, Panel, Point, Series
+from schedperf_reports.graphics.chart import Chart, Panel, Point, Series, ends_of
 from schedperf_reports.graphics.ratio_axis import bounded, fit_axis, value_marks
 from schedperf_reports.rates.side_means import SideMean, mean_of
-from schedperf_reports.results.mean_lines import draw_means, ends_of
+from schedperf_reports.results.mean_lines import draw_means
 from schedperf_reports.words.rows import VERDICT_TONES
 from schedperf_reports.words.units import MISSING, format_change, format_interval, format_p
 
 # Heights of the panel of both sides and of that of the change, in pixels.
 HEIGHT, CHANGE_HEIGHT = 190, 110
+# Parameters that are farther from 1 are words: "inf", "1e308".
+RANGE = (1e-100, 1e100)
 
 # Two points are a line between two results, which the interval plot shows better.
 FEWEST_POINTS = 3
@@ -99,7 +101,8 @@ def _numbers(values: Sequence[str]) -> list[float] | None:
         numbers = [float(value) for value in values]
     except ValueError:
         return None
-    return numbers if len(set(numbers)) == len(numbers) else None
+    are_drawable = all(number == 0.0 or RANGE[0] <= abs(number) <= RANGE[1] for number in numbers)
+    return numbers if are_drawable and len(set(numbers)) == len(numbers) else None
 
 
 def _caption(sweep: Sweep, swept: _Swept) -> str:
@@ -163,9 +166,7 @@ def _change_panel(swept: _Swept) -> Panel:
     return Panel(
         height=CHANGE_HEIGHT,
         x=_parameter_axis(swept, title=swept.parameter),
-        y=Axis(
-            low=axis.low, high=axis.high, ticks=tuple(axis.ticks()), title="change", is_log=True
-        ),
+        y=replace(axis, title="change"),
         series=(Series(side="", parts=(points,), has_line=False),),
         band=(1.0 / (1.0 + margin), 1.0 + margin),
     )

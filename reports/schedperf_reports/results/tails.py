@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from schedperf.model.comparison import Row
 from schedperf.model.units import Scale, scale_for
 from schedperf_reports.graphics.axes import Axis, log_axis
-from schedperf_reports.graphics.chart import Chart, Panel, Series
+from schedperf_reports.graphics.chart import Chart, Panel, Series, ends_of
 from schedperf_reports.graphics.ratio_axis import value_marks
 from schedperf_reports.rates.side_means import mean_of
-from schedperf_reports.results.mean_lines import draw_means, ends_of
+from schedperf_reports.results.mean_lines import draw_means
 from schedperf_reports.words.remarks import Line
 
 # One rule for all benchmarks. The parsers name what one request waited or took by the word

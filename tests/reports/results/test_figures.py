@@ -16,7 +16,7 @@ from schedperf_reports.blocks import Table
 from schedperf_reports.graphics.axes import Axis, linear_axis, word_axis
 from schedperf_reports.graphics.chart import Box, Chart, Panel, Point, Series
 from schedperf_reports.graphics.intervals import SHAPES, IntervalLine, Intervals
-from schedperf_reports.graphics.ratio_axis import RatioAxis, choose_ticks, fit_axis, value_ticks
+from schedperf_reports.graphics.ratio_axis import choose_ticks, fit_axis, ratio_axis, value_ticks
 from schedperf_reports.rates.side_means import mean_of
 from schedperf_reports.results.benchmarks import benchmarks
 from schedperf_reports.results.run_figures import draw_runs
@@ -90,7 +90,7 @@ def test_a_result_without_a_ratio_keeps_its_line(make_comparison: Make, make_row
 
 
 def test_places_are_logarithmic_and_the_band_is_symmetric_about_no_change() -> None:
-    axis = RatioAxis(low=0.25, high=4.0)
+    axis = ratio_axis(0.25, 4.0)
     assert [axis.place(ratio) for ratio in (0.25, 0.5, 1.0, 2.0, 4.0, 9.0)] == [
         0.0, 25.0, 50.0, 75.0, 100.0, 100.0,
     ]  # fmt: skip
@@ -117,9 +117,9 @@ def test_an_interval_that_says_nothing_does_not_press_the_others_together() -> N
 
 def test_ticks_keep_no_change_and_room_for_their_texts() -> None:
     plot = Intervals(caption="", lines=(), better="lower")
-    few = plot.ticks(RatioAxis(low=0.97, high=1.031))
+    few = plot.ticks(ratio_axis(0.97, 1.031))
     assert [tick.text for tick in few] == ["-3%", "-2%", "-1%", "0", "+1%", "+2%", "+3%"]
-    crowded = plot.ticks(RatioAxis(low=0.45, high=2.1))
+    crowded = plot.ticks(ratio_axis(0.45, 2.1))
     assert [tick.text for tick in crowded] == ["-50%", "0", "+50%", "+100%"]
     assert [tick.text for tick in (*few, *crowded) if tick.is_zero] == ["0", "0"]
 
@@ -150,7 +150,7 @@ def test_ticks_are_round_per_cents(low: float, high: float, percents: list[int])
 def test_any_ratio_gives_an_axis_with_few_ticks(ratio: float) -> None:
     axis = fit_axis([ratio, ratio / 1.5, ratio * 1.5])
     assert 0.0 < axis.low < axis.high < math.inf
-    assert 1 <= len(axis.ticks()) <= 8
+    assert 1 <= len(axis.ticks) <= 8
     assert 0.0 <= axis.place(ratio) <= 100.0
 
 

@@ -8,7 +8,7 @@ from schedperf.evidence.placement.record import MeanRow, MovesRow, SeriesRow
 from schedperf.model.units import MISSING, RATE_DIGITS, Scale, format_measure, format_number
 from schedperf_reports.blocks import Block, Cell, Column, Table
 from schedperf_reports.graphics.axes import Axis, linear_axis
-from schedperf_reports.graphics.chart import Chart, Panel, Point, Series
+from schedperf_reports.graphics.chart import Chart, Panel, Point, Series, ends_of
 from schedperf_reports.graphics.matrix import (
     DIFFERENCE,
     Band,
@@ -248,17 +248,10 @@ def _chart(event: str, series: Sequence[SeriesRow], where: str) -> Chart:
         "error bars: 95% CI of each time interval"
     )
     lines = tuple(map(_line_of, series))
-    ends = [
-        value
-        for line in lines
-        for point in line.points
-        for value in (point.y, point.low, point.high)
-        if value is not None
-    ]
     panel = Panel(
         height=_HEIGHT_PIXELS,
         x=_TIME_AXIS,
-        y=linear_axis(ends, "migrations per second", is_from_zero=True),
+        y=linear_axis(ends_of(lines), "migrations per second", is_from_zero=True),
         series=lines,
     )
     return Chart(

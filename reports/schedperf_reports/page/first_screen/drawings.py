@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from schedperf.model.comparison import Better, Row
-from schedperf.model.units import Scale, format_number
+from schedperf.model.units import Scale
 from schedperf_reports.blocks import Tone
-from schedperf_reports.graphics.axes import round_ticks
-from schedperf_reports.graphics.intervals import Bar, IntervalLine, Intervals, Tick
+from schedperf_reports.graphics.axes import Axis, Tick, linear_axis
+from schedperf_reports.graphics.intervals import Bar, IntervalLine, Intervals
 from schedperf_reports.page.first_screen.sentence import name_result
 from schedperf_reports.results.run_figures import RowRuns, scale_of, sides_of
 from schedperf_reports.words.rows import common_direction, count_of, side_place
@@ -23,13 +23,9 @@ MOST_LINES = 6
 # Dots nearer than this, in per cent of the width, stand above each other.
 DOT_WIDTH = 1.7
 MOST_LEVELS = 4
-# Room left and right of the outermost runs, as a share of their range.
-ROOM = 0.06
 # Per cent of the width between the ticks of one change, and of several, which have less room.
 SINGLE_GAP = 14.0
 SEVERAL_GAP = 24.0
-# Of runs that are all equal, the range is this share of their value.
-LEAST_RANGE = 0.02
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -117,9 +113,7 @@ def draw_strips(row: Row, labels: Sequence[str]) -> Strips | None:
     if not values:
         return None
     scale = scale_of(row)
-    low, high = min(values), max(values)
-    room = ROOM * (high - low) or LEAST_RANGE * abs(high) or 1.0
-    axis = (low - room, high + room)
+    axis = linear_axis(value / scale.factor for value in values)
     names = dict(zip(("base", row.side), labels, strict=True))
     means = {"base": row.base, row.side: row.new}
     strips = tuple(_strip(side, names[side.name], means[side.name], axis, scale) for side in sides)
@@ -132,35 +126,26 @@ def draw_strips(row: Row, labels: Sequence[str]) -> Strips | None:
     return Strips(strips=strips, ticks=_ticks(axis, scale), words=f"runs: {counted}")
 
 
-def _place(value: float, axis: tuple[float, float]) -> float:
-    return round(100.0 * (value - axis[0]) / (axis[1] - axis[0]), 2)
-
-
-def _strip(
-    side: RowRuns, label: str, mean: float | None, axis: tuple[float, float], scale: Scale
-) -> Strip:
+def _strip(side: RowRuns, label: str, mean: float | None, axis: Axis, scale: Scale) -> Strip:
     dots: list[Dot] = []
     ends = [-math.inf] * MOST_LEVELS
     for value in sorted(run.value for run in side.runs):
-        left = _place(value, axis)
+        left = axis.place(value / scale.factor)
         free = [level for level, end in enumerate(ends) if left - end >= DOT_WIDTH]
         level = free[0] if free else ends.index(min(ends))
         ends[level] = left
         dots.append(Dot(left=left, level=level, title=f"{scale.format(value)} {scale.unit}"))
-    at = None if mean is None or not axis[0] <= mean <= axis[1] else _place(mean, axis)
+    at = None
+    if mean is not None and axis.low <= mean / scale.factor <= axis.high:
+        at = axis.place(mean / scale.factor)
     return Strip(label=label, place=side_place(side.name), dots=tuple(dots), mean=at)
 
 
-def _ticks(axis: tuple[float, float], scale: Scale) -> tuple[tuple[float, str], ...]:
-    low, high = (end / scale.factor for end in axis)
-    values = round_ticks(low, high)
-    texts = [format_number(value) for value in values]
-    if texts and scale.unit:
-        texts[0] = f"{texts[0]} {scale.unit}"
-    return tuple(
-        (_place(value * scale.factor, axis), text)
-        for value, text in zip(values, texts, strict=True)
-    )
+def _ticks(axis: Axis, scale: Scale) -> tuple[tuple[float, str], ...]:
+    ticks = [(axis.place(value), text) for value, text in axis.ticks]
+    if ticks:
+        ticks[0] = (ticks[0][0], f"{ticks[0][1]} {scale.unit}".rstrip())
+    return tuple(ticks)
 
 
 def draw_changes(rows: Sequence[Row], labels: Sequence[str]) -> Changes | None:
