@@ -274,27 +274,6 @@ class TestRecipes:
 @pytest.mark.system
 @pytest.mark.slow
 class TestChecks:
-    @pytest.mark.parametrize(
-        "command",
-        [
-            ("ruff", "check", "--no-cache", "."),
-            ("ruff", "format", "--no-cache", "--check", "."),
-            ("lint-imports", "--no-cache"),
-            ("vermin", "--quiet", "--no-tips", "--violations", "--target=3.9-", "collectors"),
-            ("python", "scripts/licence.py"),
-        ],
-        ids=lambda command: " ".join(command[:2]),
-    )
-    def test_lint_passes(self, tree: Copy, command: tuple[str, ...]) -> None:
-        program, *arguments = command
-        tree.run(Path(sys.executable).parent / program, *arguments)
-
-    def test_types_are_right(self, tree: Copy) -> None:
-        # What was checked before needs no second check.
-        if (REPOSITORY / ".mypy_cache").exists():
-            shutil.copytree(REPOSITORY / ".mypy_cache", tree.folder / ".mypy_cache")
-        tree.run(Path(sys.executable).parent / "mypy")
-
     def test_tests_of_all_plugins_pass(self, tree: Copy) -> None:
         chosen = f"not ({NOT_OF_PLUGINS})"
         cases = " or ".join(f"prints_what_it_printed_before[{name}]" for name in GOLDEN_CASES)
@@ -302,3 +281,12 @@ class TestChecks:
         tree.run(*pytest_command, *TESTS_OF_ALL_PLUGINS, "-k", chosen)
         printed = tree.run(*pytest_command, "tests/test_golden.py", "-k", cases)
         assert f"{len(GOLDEN_CASES)} passed" in printed
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_make_check_passes(make_copy: Callable[..., Copy]) -> None:
+    # It makes an environment of its own, as in a new clone.
+    copy = make_copy(*RECIPES)
+    done = subprocess.run(["make", "check"], cwd=copy.folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-5_000:]

@@ -7,7 +7,7 @@ words and by a tone; a format may colour the tone, never replace the words.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Tone = Literal["plain", "good", "bad", "warning", "muted", "strong"]
@@ -59,6 +59,17 @@ class Item:
     evidence: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
     short: "Item | None" = None
+
+
+# Longest detail of an item in a text of one screen, in characters.
+LONGEST_DETAIL = 90
+
+
+def shorten_detail(item: Item, detail: str) -> Item:
+    """Return the item with a short form that has this detail, if its own is too long."""
+    if len(item.detail) <= LONGEST_DETAIL:
+        return item
+    return replace(item, short=replace(item, detail=detail))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -37,6 +37,9 @@ CHAPTERS: Mapping[str, str] = {
     "raw": "Raw data",
 }
 
+# Their names in a cell of the first screen, where these are shorter.
+SHORT_TITLES: Mapping[str, str] = {"memory": "Memory", "environment": "Environment"}
+
 # Behind all others of its chapter.
 ABSENT_ORDER = 1000
 

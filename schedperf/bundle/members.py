@@ -47,7 +47,7 @@ class Members:
         """Return a member's bytes.
 
         :param limit: refuse a larger member
-        :raises BundleError: there is no such member, or it does not match its checksum
+        :raises BundleError: the member is missing or does not match its checksum
         """
         content = self._archive.read(self._member(name, limit))
         if name not in self._actual:
@@ -103,7 +103,7 @@ class Members:
     def checked_sha256(self, name: str) -> str:
         """Return the SHA-256 of a member.
 
-        :raises BundleError: there is no such member, or it does not match its checksum
+        :raises BundleError: the member is missing or does not match its checksum
         """
         self._member(name, None)
         self._check(name)

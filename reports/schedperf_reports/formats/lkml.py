@@ -48,8 +48,8 @@ from schedperf_reports.verdict.comparable import describe_machines, has_machines
 from schedperf_reports.verdict.findings import (
     NOT_A_CAUSE,
     NOTHING_DECIDED,
+    absent_sections,
     in_short,
-    list_absent,
 )
 from schedperf_reports.words.rows import (
     count_values,
@@ -347,9 +347,10 @@ def _findings(comparison: Comparison) -> Iterator[Block]:
         yield Items(items=tuple(items), ordered=True)
         yield Text(text=NOT_A_CAUSE if has_changed(comparison) else NOTHING_DECIDED)
     unseen = (in_short(each) for each in comparison.findings if each.bearing == "unseen")
-    absent = (item.text for item in list_absent(comparison) if has_machines(comparison.sides))
-    for text in dict.fromkeys((*unseen, *absent)):
-        yield Text(text=f"not measured: {text.removeprefix('not recorded: ')}")
+    absent = absent_sections(comparison) if has_machines(comparison.sides) else []
+    titles = "; ".join(section.title for section in absent)
+    for text in dict.fromkeys(filter(None, (*unseen, titles))):
+        yield Text(text=f"not measured: {text}")
 
 
 def _recordings(comparison: Comparison) -> Iterator[Block]:

@@ -2,13 +2,12 @@
 """Reasons: findings that may explain the verdict, best supported first, each with its evidence."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 
 from schedperf.model.comparison import Bearing, Comparison, Finding
-from schedperf_reports.blocks import Block, Item, Items, Text
+from schedperf_reports.blocks import Block, Item, Items, Text, shorten_detail
 from schedperf_reports.graphics.panels import Fold
-from schedperf_reports.sections import all_report_sections, report_section
+from schedperf_reports.sections import ReportSection, all_report_sections, report_section
 from schedperf_reports.words.rows import count_of, has_changed
 
 # Reasons on the first screen of a page, and of a text.
@@ -16,8 +15,6 @@ MOST_REASONS = 5
 BRIEF_REASONS = 4
 # Longest reason on the first screen, in characters; the full claim follows below.
 LONGEST_REASON = 170
-# Longest support in a text of one screen, in characters.
-LONGEST_SUPPORT = 80
 
 NOT_A_CAUSE = "correlated with the change; causation not shown"
 NOTHING_DECIDED = "differences between the sides; their effect on the result is unknown"
@@ -85,21 +82,19 @@ def _by_bearing(entries: Sequence[Finding]) -> dict[Bearing, list[Finding]]:
 
 
 def _item(finding: Finding, *, with_side: bool) -> Item:
+    text = _with_side(in_short(finding), finding, with_side=with_side)
     evidence = finding.evidence[:1]
     if finding.bearing == "unseen":
-        short = Item(text=_with_side(finding.clause, finding, with_side=with_side), tone="warning")
-        text = _with_side(in_short(finding), finding, with_side=with_side)
+        clause = _with_side(finding.clause, finding, with_side=with_side)
         return Item(
-            text=text, detail=finding.attribution, tone="warning", evidence=evidence, short=short
+            text=text,
+            detail=finding.attribution,
+            tone="warning",
+            evidence=evidence,
+            short=Item(text=clause, tone="warning"),
         )
-    item = Item(
-        text=_with_side(in_short(finding), finding, with_side=with_side),
-        detail="; ".join(filter(None, (finding.support, finding.replication))),
-        evidence=evidence,
-    )
-    if len(finding.support) <= LONGEST_SUPPORT:
-        return item
-    return replace(item, short=replace(item, detail=finding.replication))
+    detail = "; ".join(filter(None, (finding.support, finding.replication)))
+    return shorten_detail(Item(text=text, detail=detail, evidence=evidence), finding.replication)
 
 
 def _whole(finding: Finding, *, with_side: bool) -> Item:
@@ -115,12 +110,19 @@ def _with_side(text: str, finding: Finding, *, with_side: bool) -> str:
 def list_absent(comparison: Comparison) -> Iterator[Item]:
     """Yield one item that names the analyses without data; nothing if all have some."""
     # Missing analyses rule nothing out; the end of each chapter gives the reasons.
-    missing: dict[str, list[str]] = {}
-    for section in all_report_sections():
-        outcome = comparison.sections.get(section.name)
-        if section.is_analysis and outcome is not None and outcome.status == "absent":
-            missing.setdefault(section.chapter, []).append(section.title)
-    if missing:
-        titles = "; ".join(title for names in missing.values() for title in names)
-        links = tuple(f"absent-{chapter}" for chapter in missing)
-        yield Item(text=f"not recorded: {titles}", tone="muted", evidence=links)
+    absent = absent_sections(comparison)
+    if absent:
+        titles = "; ".join(section.title for section in absent)
+        links = dict.fromkeys(f"absent-{section.chapter}" for section in absent)
+        yield Item(text=f"not recorded: {titles}", tone="muted", evidence=tuple(links))
+
+
+def absent_sections(comparison: Comparison) -> list[ReportSection]:
+    """Return the analyses without data."""
+    return [
+        section
+        for section in all_report_sections()
+        if section.is_analysis
+        and (outcome := comparison.sections.get(section.name)) is not None
+        and outcome.status == "absent"
+    ]

@@ -2,10 +2,9 @@
 """What to do next: exact commands, the most useful first."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from schedperf.model.comparison import Comparison, NextStep
-from schedperf_reports.blocks import Block, Item, Items, Text
+from schedperf_reports.blocks import Block, Item, Items, Text, shorten_detail
 from schedperf_reports.sections import report_section
 from schedperf_reports.words.rows import count_of
 
@@ -13,8 +12,6 @@ from schedperf_reports.words.rows import count_of
 MOST_STEPS = 5
 # Steps on the first screen; the first is the most useful one.
 BRIEF_STEPS = 2
-# Longest reason and conditions of a step in a text of one screen, in characters.
-LONGEST_DETAIL = 80
 
 
 @report_section("next_steps", title="What to do next", chapter="verdict", order=30, is_brief=True)
@@ -33,9 +30,6 @@ def next_steps(comparison: Comparison) -> Iterator[Block]:
 
 
 def _item(step: NextStep) -> Item:
-    item = Item(
-        text=step.what, detail="; ".join((step.why, *step.conditions)), commands=step.commands
-    )
-    if len(item.detail) <= LONGEST_DETAIL:
-        return item
-    return replace(item, short=replace(item, detail="; ".join(step.conditions)))
+    detail = "; ".join((step.why, *step.conditions))
+    item = Item(text=step.what, detail=detail, commands=step.commands)
+    return shorten_detail(item, "; ".join(step.conditions))

@@ -34,7 +34,7 @@ def _describe(side: str, alarm: LayoutAlarm) -> Finding:
     cause = alarm.cause
     why = "no single edit explains the change" if cause is None else f"cause: {cause.text}"
     samples = alarm.hitm
-    # What was measured, on what, and by whom; without an effect nobody measured it.
+    # The published effect, if there is one, then its source.
     basis = tuple(filter(None, (alarm.effect, alarm.reference)))
     support = f"{_GRADES[alarm.grade]}: {basis[0]}"
     return Finding(

@@ -9,7 +9,7 @@
 A rule raises an alarm if, by the table of hot variables, a change may affect performance. Alarms do
 not predict the cost: the same separation cost 27% on one CPU and nothing on two others. Entries
 that moved and are not in the table have an unknown access frequency and raise no alarm. Neither do
-entries that parted and that nobody writes.
+separated entries that no code writes at run time.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -40,6 +40,7 @@ from schedperf_reports.sections import shown_sections
 Make = Callable[..., Comparison]
 
 LARGEST_REPORT_BYTES = 900_000
+LARGEST_EXAMPLE_BYTES = 3_000_000
 # Of the processor: what others do on the machine meanwhile does not count.
 SLOWEST_RENDER_SECONDS = 1.0
 
@@ -328,3 +329,10 @@ def test_the_page_holds_the_text_for_a_mail_as_it_is(make_comparison: Make) -> N
     assert held is not None
     assert unescape(held[1]) == lkml(comparison, options)
     assert '<button type="button" id="copy-lkml">' in page
+
+
+@pytest.mark.parametrize("name", ["cluster-percpu", "deep-cgroup", "deep-cgroup-arm64"])
+def test_the_page_of_an_example_is_at_most_3_mb(
+    name: str, compared_example: Callable[[str], Comparison]
+) -> None:
+    assert len(draw(compared_example(name)).encode()) <= LARGEST_EXAMPLE_BYTES

@@ -346,3 +346,15 @@ def test_points_that_are_no_numbers_are_words_in_their_order(
 def test_two_points_are_no_sweep(make_comparison: Make, make_row: MakeRow) -> None:
     rows = sweep_rows(make_row, "groups=1", "groups=2")
     assert list(describe_sweep(make_comparison().sweeps[0], rows)) == []
+
+
+@pytest.mark.parametrize(
+    "values", [("inf", "nan", "3"), ("1e308", "-1e308", "5"), ("1e308", "1e-320", "5")]
+)
+def test_parameters_beyond_any_axis_are_words(
+    values: tuple[str, ...], make_comparison: Make, make_row: MakeRow
+) -> None:
+    rows = sweep_rows(make_row, *(f"groups={value}" for value in values))
+    figure, _ = draw(make_comparison, rows)
+    assert [text for _, text in figure.panels[1].x.ticks] == list(values)
+    assert [point.x for point in figure.panels[0].series[0].points] == [0.0, 1.0, 2.0]

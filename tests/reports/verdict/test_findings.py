@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from schedperf.model.comparison import Comparison, Finding, NextStep, Section, SideSummary
-from schedperf_reports.blocks import Block, Item, Items, Text
+from schedperf_reports.blocks import LONGEST_DETAIL, Block, Item, Items, Text
 from schedperf_reports.graphics.panels import Fold
 from schedperf_reports.sections import shown_sections
 from schedperf_reports.verdict.findings import (
@@ -19,7 +19,7 @@ from schedperf_reports.verdict.findings import (
     findings,
     in_short,
 )
-from schedperf_reports.verdict.next_steps import BRIEF_STEPS, LONGEST_DETAIL, MOST_STEPS, next_steps
+from schedperf_reports.verdict.next_steps import BRIEF_STEPS, MOST_STEPS, next_steps
 from tests.reports.comparison_records import overall_of
 
 Make = Callable[..., Comparison]

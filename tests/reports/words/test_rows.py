@@ -5,8 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
+from schedperf.model.caveats import caveat
 from schedperf.model.comparison import Row
-from schedperf_reports.words.rows import count_changes, describe_directions
+from schedperf_reports.words.rows import count_changes, describe_directions, merge_caveats
 from tests.counted_rows import NamedRow, named_row
 
 CHANGED = named_row(changed=True, p=1e-6)
@@ -57,3 +58,20 @@ def test_directions_name_the_fewer_metrics(
         *(make_row(metric=f"time {n}", point=point) for n in range(lower) for point in "ab"),
     ]
     assert describe_directions(rows) == words
+
+
+def test_caveats_that_differ_only_in_the_side_are_merged() -> None:
+    merged = merge_caveats(
+        [
+            caveat("bad-lines", count=4, label="base", problem="x"),
+            caveat("emulated", how="QEMU"),
+            caveat("bad-lines", count=4, label="new", problem="x"),
+            caveat("bad-lines", count=5, label="new2", problem="x"),
+        ]
+    )
+    assert [each.text for each in merged] == [
+        "4 lines of base and new could not be parsed; first: x",
+        "timings come from an emulator (QEMU) and do not predict real hardware",
+        "5 lines of new2 could not be parsed; first: x",
+    ]
+    assert merged[1].short == "timings come from an emulator and do not predict real hardware"

@@ -2,10 +2,11 @@
 """Texts of caveats: counts agree with their nouns."""
 
 import re
+from string import Formatter
 
 import pytest
 
-from schedperf.model.caveats import TEXTS, caveat
+from schedperf.model.caveats import SHORT_TEXTS, TEXTS, caveat
 
 COUNTED: dict[str, tuple[dict[str, object], str, str]] = {
     "failed-runs": ({"failed": 1, "side": "new"}, "total", "run"),
@@ -38,3 +39,14 @@ def test_all_counted_texts_are_tested() -> None:
 def test_format_specs_of_numbers_are_unchanged() -> None:
     text = caveat("coarse", step=0.001, unit="s", percent=12).text
     assert text == "the benchmark prints with a resolution of 0.001 s, 12.0% of the value"
+
+
+@pytest.mark.parametrize("code", SHORT_TEXTS)
+def test_a_short_text_states_a_part_of_the_text(code: str) -> None:
+    short, whole = SHORT_TEXTS[code], TEXTS[code]
+    assert len(short) < len(whole)
+    assert fields_of(short) <= fields_of(whole)
+
+
+def fields_of(text: str) -> set[str]:
+    return {name for _, name, _, _ in Formatter().parse(text) if name is not None}

@@ -24,8 +24,9 @@ from schedperf_reports.page.first_screen.sentence import (
 from schedperf_reports.page.first_screen.why import Why, explain
 from schedperf_reports.results.run_figures import scale_of
 from schedperf_reports.results.tails import find_distributions
-from schedperf_reports.sections import CHAPTERS, ReportSection, all_report_sections
+from schedperf_reports.sections import CHAPTERS, SHORT_TITLES, ReportSection
 from schedperf_reports.verdict.comparable import has_machines, shared_machine
+from schedperf_reports.verdict.findings import absent_sections
 from schedperf_reports.words.rows import (
     VERDICT_TONES,
     count_of,
@@ -258,15 +259,10 @@ def _limits(comparison: Comparison, rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _unseen(comparison: Comparison) -> str:
-    absent = [section.title for section in all_report_sections() if _is_absent(comparison, section)]
+    absent = [section.title for section in absent_sections(comparison)]
     clauses = [each.clause for each in comparison.findings if each.bearing == "unseen"]
     parts = [", ".join(absent)] if absent else []
     return "; ".join((*parts, *dict.fromkeys(clauses)))
-
-
-def _is_absent(comparison: Comparison, section: ReportSection) -> bool:
-    outcome = comparison.sections.get(section.name)
-    return section.is_analysis and outcome is not None and outcome.status == "absent"
 
 
 def _next(comparison: Comparison) -> Next | None:
@@ -284,7 +280,7 @@ def _cells(
         mine = [section for section in sections if section.chapter == chapter]
         if mine:
             text, note, tone = _glance(comparison, chapter, mine, states)
-            title = CHAPTERS[chapter].partition(" and ")[0]
+            title = SHORT_TITLES.get(chapter, CHAPTERS[chapter])
             yield Glance(title=title, text=text, note=note, tone=tone, href=mine[0].name)
 
 
