@@ -17,6 +17,8 @@ _MARK = "SCHEDPERF_TESTED_BY"
 _TEST = b"PYTEST_CURRENT_TEST="
 # A busy machine needs time to end what was killed a moment ago.
 _LONGEST_WAIT_S = 10.0
+# A process has no environment for a moment, when it begins to execute another program.
+_LOOKS_WITHOUT = 2
 
 
 class Program(subprocess.Popen[str]):
@@ -75,9 +77,11 @@ def no_process_left(longest_wait_s: float = _LONGEST_WAIT_S) -> Iterator[None]:
 
 def _await_end(running: Callable[[], dict[int, str]], longest_wait_s: float) -> dict[int, str]:
     deadline = time.monotonic() + longest_wait_s
-    while (left := running()) and time.monotonic() < deadline:
+    looks_without = 0
+    while looks_without < _LOOKS_WITHOUT and time.monotonic() < deadline:
+        looks_without = 0 if running() else looks_without + 1
         time.sleep(0.05)
-    return left
+    return running()
 
 
 def _started_with(mark: str) -> dict[int, str]:

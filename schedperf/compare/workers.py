@@ -42,7 +42,8 @@ def do_all(tasks: Sequence[Callable[[], Content]], workers: int) -> list[Content
     os.close(fill)
     children: list[_Worker] = []
     try:
-        children.extend(_start(tasks, queue) for _ in range(min(workers, len(tasks)) - 1))
+        with _interrupts_held_back():
+            children.extend(_start(tasks, queue) for _ in range(min(workers, len(tasks)) - 1))
         results = dict(_take(tasks, queue))
         while children:
             results |= _collect(children.pop())
@@ -51,6 +52,17 @@ def do_all(tasks: Sequence[Callable[[], Content]], workers: int) -> list[Content
         for child in children:
             _stop(child)
     return [results[index] if index in results else task() for index, task in enumerate(tasks)]
+
+
+@contextlib.contextmanager
+def _interrupts_held_back() -> Iterator[None]:
+    # Python drops a KeyboardInterrupt that is raised in a handler of os.fork. Workers keep the
+    # signal blocked: their parent ends them.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _take(tasks: Sequence[Callable[[], Content]], queue: int) -> Iterator[tuple[int, Content]]:

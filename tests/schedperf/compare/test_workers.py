@@ -3,6 +3,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from functools import partial
 from multiprocessing import Barrier
@@ -78,3 +80,21 @@ def test_a_comparison_does_not_depend_on_the_number_of_workers(
     alone = compare_bundles(bundles)
     assert sum(section.status == "ok" for section in alone.sections.values()) > 1
     assert compare_bundles(bundles, workers=workers) == alone
+
+
+INTERRUPTED_IN_FORK = """
+import os, signal
+from schedperf.compare.workers import do_all
+os.register_at_fork(before=lambda: os.kill(os.getpid(), signal.SIGINT))
+try:
+    do_all([os.getpid] * 3, 3)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_an_interrupt_during_a_fork_is_not_lost() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_IN_FORK], capture_output=True, text=True, check=True
+    )
+    assert (done.stdout, done.stderr) == ("interrupted\n", "")
