@@ -34,6 +34,9 @@ def total(counts: dict[str, int]) -> int:
     return sum(counts.values())
 
 
+# A call that is in progress when counting begins belongs to no context: a path of a few levels of
+# groups on each of four CPUs.
+MOST_IN_PROGRESS = 16
 # Breakpoints may count more than programs: they begin earlier and end later.
 MOST_UNSEEN_CALLS = 150
 
@@ -119,7 +122,7 @@ def test_calls_are_split_by_context(recorded: dict[str, Any]) -> None:
     # enqueued as a fork.
     assert groups["dequeue"] == pytest.approx(groups["enqueue"] + groups["fork"], abs=50)
     assert TASKS <= groups["fork"] < TASKS + 100
-    assert groups["other"] == groups["newidle"] == groups["switch"] == 0
+    assert groups["other"] + groups["newidle"] + groups["switch"] <= MOST_IN_PROGRESS, groups
 
 
 def test_each_call_is_timed_once(recorded: dict[str, Any]) -> None:
