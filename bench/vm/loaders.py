@@ -44,7 +44,7 @@ from schedperf_collectors.perf.breakpoints import BreakpointCounts, breakpoints_
 
 # How often each loads; bcc takes too long to do it twice.
 LOADS = {"libbpf": 3, "bcc": 1}
-COMMAND = ("hackbench", "-l", "100", "-g", "2")
+COMMAND = ("hackbench", "-l", "50", "-g", "2")
 
 
 class Attached:

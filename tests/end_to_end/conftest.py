@@ -73,7 +73,7 @@ PYTHON -I /mnt/fallback.py
 [ -z "$clang" ] || umount $clang
 tell fallback
 PYTHON -I recorder record --events 9 -o checked.tar -n 1 --instrumented 1 --warmup 0 \\
-    --with bpf_pelt --set bpf_pelt.cross_check=1 -- hackbench -l 100 -g 2
+    --with bpf_pelt --set bpf_pelt.cross_check=1 -- hackbench -l 50 -g 2
 tell checked
 PYTHON -I recorder ab --events 9 -o depth -n 1 --instrumented 2 --warmup 0 \\
     --base-setup './enter-cgroup 0 $$' --new-setup './enter-cgroup 8 $$' \\
@@ -136,7 +136,7 @@ with counting("fallback"):
 # Half of its time is sampled, and the other half is a bad day.
 DISTURBED = """\
 with counting("sampled", sampling="4"):
-    subprocess.run(["hackbench", "-l", "100", "-g", "2"], check=True)
+    subprocess.run(["hackbench", "-l", "50", "-g", "2"], check=True)
 # Without its types the kernel has no fentry.
 subprocess.run(["mount", "--bind", "/dev/null", "/sys/kernel/btf/vmlinux"], check=True)
 with counting("disturbed"):
