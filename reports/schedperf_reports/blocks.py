@@ -6,7 +6,7 @@ words and by a tone; a format may colour the tone, never replace the words.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -200,6 +200,18 @@ class Drawing:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Spot:
+    """Where in a graphic a row of its section is drawn.
+
+    :param part: a number behind the element id of the graphic; None: the graphic itself
+    :param state: the state in the address that shows it; "" where none does
+    """
+
+    part: int | None = None
+    state: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Graphic:
     """A drawing that a page has a template for; other formats show its plain blocks.
 
@@ -226,6 +238,14 @@ class Graphic:
     def shows_change(self) -> bool:
         """Return whether it marks a change itself; a page folds what shows none."""
         return False
+
+    def spots(self) -> Mapping[str, Spot]:
+        """Return where it draws which rows: those that stand after the # of evidence.
+
+        A page links such evidence to the drawing; its template then has the element id
+        ``KIND-SECTION-NUMBER``, and its script the state ``f.SECTION-NUMBER``.
+        """
+        return {}
 
     def cited(self) -> tuple[str, ...]:
         """Return the evidence that it links to: ``("layout#sd_llc_id",)``; its template has ids."""

@@ -49,10 +49,17 @@ const page = (() => {
     return new Response(stream).text();
   };
 
-  // The data of a graphic: in the element, as text or compressed.
-  const island = async (element) => {
+  // The data of a graphic: in the element, as text or compressed. It is read once.
+  const islands = new WeakMap();
+  const readIsland = async (element) => {
     const found = element.querySelector(":scope > script[type^='application/']");
     return JSON.parse(found.type === "application/gzip" ? await unpack(found.textContent) : found.textContent);
+  };
+  const island = (element) => {
+    if (!islands.has(element)) {
+      islands.set(element, readIsland(element));
+    }
+    return islands.get(element);
   };
 
   // Opens folded parts that contain the target of a link.
@@ -74,6 +81,7 @@ const page = (() => {
     target?.dispatchEvent(new CustomEvent("reveal", { bubbles: true }));
     markTarget(named);
     show(target);
+    target?.dispatchEvent(new CustomEvent("shown"));
     if (target && root.dataset.ready) {
       focus(target);
     }
@@ -93,7 +101,8 @@ const page = (() => {
 
   // Scrolls to an element at once: smooth scrolling over a long page takes seconds.
   const show = (element) => {
-    const isWhole = element?.matches("section") || element?.getBoundingClientRect().height > innerHeight;
+    // A flame graph grows when it is drawn.
+    const isWhole = element?.matches("section, figure.flames") || element?.getBoundingClientRect().height > innerHeight;
     element?.scrollIntoView({ block: isWhole ? "start" : "center", behavior: "instant" });
   };
 
@@ -124,9 +133,16 @@ const page = (() => {
     element.focus({ preventScroll: true });
   };
 
-  const go = (anchor) => {
-    const query = location.hash.split(/\?(.*)/s)[1];
-    const hash = `#${anchor}${query ? `?${query}` : ""}`;
+  // Goes to an anchor; "anchor?name=value" also changes the state.
+  const go = (address) => {
+    const [anchor, query] = address.split(/\?(.*)/s);
+    const { values } = read();
+    new URLSearchParams(query ?? "").forEach((value, name) => {
+      values.delete(name);
+      values.set(name, value);
+    });
+    const state = values.toString();
+    const hash = `#${anchor}${state ? `?${state}` : ""}`;
     // Opening an address twice changes nothing, but the reader may have scrolled away.
     if (hash === location.hash) {
       reveal();

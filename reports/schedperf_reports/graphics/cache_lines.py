@@ -18,12 +18,12 @@ style and script are `blocks/cachelines.*` of the templates.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Literal, NamedTuple
 
-from schedperf_reports.blocks import Block, Graphic, Tone
+from schedperf_reports.blocks import Block, Graphic, Spot, Tone
 from schedperf_reports.words.rows import side_place
 from schedperf_reports.words.units import format_share
 
@@ -253,6 +253,7 @@ class CacheLines(Graphic):
     :param sides: base first
     :param text: the same as blocks of text
     :param has_counts: occupants say how often they are read and written
+    :param drawn: the index of the group that shows each row of the section
     """
 
     line_bytes: int
@@ -262,6 +263,11 @@ class CacheLines(Graphic):
     moves: tuple[LineMove, ...] = ()
     text: tuple[Block, ...] = ()
     has_counts: bool = False
+    drawn: Mapping[str, int] = field(default_factory=dict)
+
+    def spots(self) -> Mapping[str, Spot]:
+        """Return the lines on which the rows are."""
+        return {row: Spot(part=group) for row, group in self.drawn.items()}
 
     def shows_change(self) -> bool:
         """Return True: only lines on which something changed, or the hottest, are drawn."""

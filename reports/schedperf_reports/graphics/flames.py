@@ -5,9 +5,10 @@ Without a script its largest frames are there all the same, at the places and in
 the script would give them. Tables say in words which frames changed.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import sqrt
+from urllib.parse import quote
 
 from schedperf.evidence.profile.record import (
     SPEEDSCOPE_SCHEMA,
@@ -17,7 +18,7 @@ from schedperf.evidence.profile.record import (
     HottestFrames,
 )
 from schedperf.model.schema import to_plain
-from schedperf_reports.blocks import Block, Cell, Column, Graphic, Table, Text
+from schedperf_reports.blocks import Block, Cell, Column, Graphic, Spot, Table, Text
 from schedperf_reports.words.rows import count_of, side_place
 from schedperf_reports.words.units import MISSING, format_percent, format_points
 
@@ -84,12 +85,14 @@ class Flames(Graphic):
 
     :param sides: names of what the trees compare: "base", "new2"
     :param limits: what the samples cannot show; the section ``basis`` has the whole text
+    :param rows: for rows of the section, the number of the tree and the functions that they are of
     """
 
     trees: Sequence[FlameTree]
     sides: tuple[str, ...]
     limits: tuple[str, ...] = ()
     basis: str = ""
+    rows: Mapping[str, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
 
     @property
     def has_new(self) -> bool:
@@ -102,6 +105,12 @@ class Flames(Graphic):
         return f"{100.0 * self.trees[0].least_share:g}"
 
     @property
+    def others(self) -> str:
+        """The commands other than the workload, which have no colours; "" for none."""
+        names = [_symbol_of(tree, frame) for tree in self.trees for frame in tree.others]
+        return ", ".join(dict.fromkeys(names))
+
+    @property
     def still(self) -> Still:
         """The largest frames of the first tree."""
         frames = place_frames(self.trees[0])
@@ -110,12 +119,26 @@ class Flames(Graphic):
 
     def shows_change(self) -> bool:
         """Return whether a frame of any tree has the colour of a change."""
-        return any(_is_coloured(frame) for tree in self.trees for frame in place_frames(tree))
+        return any(tree.measures[0].changed for tree in self.trees)
+
+    def spots(self) -> Mapping[str, Spot]:
+        """Return the states that search for the functions of rows, see ``flames_state.js``."""
+        return {
+            row: Spot(state=_write_state(tree, functions))
+            for row, (tree, functions) in self.rows.items()
+            if functions
+        }
 
     def data(self) -> object:
         """Return the trees, the names of the sides, and the schema of a speedscope file."""
         sides = [{"name": side, "place": side_place(side)} for side in self.sides]
         return {"events": to_plain(self.trees), "sides": sides, "speedscope": SPEEDSCOPE_SCHEMA}
+
+
+def _write_state(tree: int, functions: Sequence[str]) -> str:
+    # A * separates the fields of the state, a | the names.
+    event = [f"e{tree}"] if tree else []
+    return "*".join([*event, f"q{quote('|'.join(functions), safe='')}"])
 
 
 def caption_of(tree: FlameTree) -> str:
@@ -127,7 +150,14 @@ def caption_of(tree: FlameTree) -> str:
     sides = f"{new} vs {base}, n = {_runs_of_tree(tree)}"
     if min(tree.counts) == 1:
         return f"{sides}; one run per side: significance unknown, frames are not coloured"
-    return f"{sides}; coloured frames {_say_significant(tree)}"
+    coloured = " (coloured)" if tree.measures[0].changed else ""
+    return f"{sides}; {count_changed(tree)} {_say_significant(tree)}{coloured}"
+
+
+def count_changed(tree: FlameTree) -> str:
+    """Return how many frames changed, as the graph colours and the table lists them."""
+    changed = len(tree.measures[0].changed)
+    return count_of(changed, "frame") if changed else "no frame"
 
 
 def place_frames(tree: FlameTree) -> tuple[StillFrame, ...]:
@@ -185,22 +215,21 @@ class _Drawn:
 def _shown_changes(tree: FlameTree, changes: Sequence[float | None]) -> list[float | None]:
     # What gives a frame its colour: its change with what it calls, or, where its function changed
     # on all paths together, its own part of that.
-    measure = tree.measures[0]
-    changed, changed_names = set(measure.inclusive.changed), set(measure.functions.changed)
-    shown: list[float | None] = []
-    for frame, name in enumerate(tree.name):
-        part = None
-        if name in changed_names:
-            part, whole = measure.self_.change(frame), measure.functions.change(name)
-            if part is None or whole is None or part * whole <= 0.0:
-                part = None
-        shown.append(changes[frame] if frame in changed else part)
+    shown: list[float | None] = [None] * len(changes)
+    for frame in tree.measures[0].changed:
+        shown[frame] = _times_of(tree, frame).change(frame)
     return shown
+
+
+def _times_of(tree: FlameTree, frame: int) -> FlameChanges:
+    """Return the times whose change makes a frame a changed one."""
+    measure = tree.measures[0]
+    return measure.inclusive if frame in measure.inclusive.changed else measure.self_
 
 
 def _walk(drawn: _Drawn) -> Iterator[StillFrame]:
     whole = drawn.widths[0]
-    largest = max((abs(change) for change in drawn.changes if change is not None), default=0.0)
+    largest = max((abs(change) for change in drawn.shown if change is not None), default=0.0)
     changed = _with_callers(drawn)
     pending = [(0, 0, 0.0)]
     while pending and whole > 0.0:
@@ -311,8 +340,8 @@ def _describe_changes(tree: FlameTree, lists: FlameLists) -> Iterator[Block]:
         yield _table_of_changes(tree, lists)
     elif min(tree.counts) > 1:
         yield Text(
-            text=f"{tree.event}: self time changed significantly in no frame (a frame is a "
-            "function on one call path)"
+            text=f"{tree.event}: no frame changed significantly (a frame is a function on one "
+            "call path)"
         )
     if lists.vanished:
         yield _table_of_vanished(tree, lists)
@@ -321,16 +350,21 @@ def _describe_changes(tree: FlameTree, lists: FlameLists) -> Iterator[Block]:
 
 
 def _table_of_changes(tree: FlameTree, lists: FlameLists) -> Table:
-    own = tree.measures[0].self_
     return Table(
         caption=(
-            f"{tree.event}: self time {_say_significant(tree)} in "
-            f"{count_of(lists.counts.changed, 'frame')}, in % of total time"
-            f"{_left_out(lists.counts.changed, lists.changed)}; a frame is a function on one "
-            "call path"
+            f"{tree.event}: {count_of(lists.counts.changed, 'frame')} {_say_significant(tree)}, "
+            f"in % of total time{_left_out(lists.counts.changed, lists.changed)}; a frame is a "
+            "function on one call path"
         ),
         columns=(
             _FRAME,
+            Column(
+                title="time",
+                priority=1,
+                explains="with callees: the time of the frame and its callees changed; self: the "
+                "self time of the function changed over all call paths together, and that of this "
+                "frame in the same direction",
+            ),
             Column(title="base %", align="right"),
             Column(title="new %", align="right"),
             Column(title="change, pp", align="right"),
@@ -339,19 +373,22 @@ def _table_of_changes(tree: FlameTree, lists: FlameLists) -> Table:
             _CALLERS,
             _OBJECT,
         ),
-        rows=tuple(
-            (
-                Cell(text=_symbol_of(tree, frame), tone="strong"),
-                Cell(text=format_percent(own.base[frame])),
-                Cell(text=format_percent(own.new[frame])),
-                Cell(text=_write(own.change(frame), "+.2f"), tone="strong"),
-                Cell(text=format_points(own.low[frame], own.high[frame])),
-                Cell(text=_write(own.q[frame], ".2g")),
-                *_where(tree, frame),
-            )
-            for frame in lists.changed
-        ),
+        rows=tuple(_row_of_change(tree, frame) for frame in lists.changed),
         limit=_MOST_ROWS,
+    )
+
+
+def _row_of_change(tree: FlameTree, frame: int) -> tuple[Cell, ...]:
+    times = _times_of(tree, frame)
+    return (
+        Cell(text=_symbol_of(tree, frame), tone="strong"),
+        Cell(text="with callees" if times is tree.measures[0].inclusive else "self"),
+        Cell(text=format_percent(times.base[frame])),
+        Cell(text=format_percent(times.new[frame])),
+        Cell(text=_write(times.change(frame), "+.2f"), tone="strong"),
+        Cell(text=format_points(times.low[frame], times.high[frame])),
+        Cell(text=_write(times.q[frame], ".2g")),
+        *_where(tree, frame),
     )
 
 

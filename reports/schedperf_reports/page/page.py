@@ -28,6 +28,7 @@ from schedperf_reports.page.views import (
     kind_of,
     own_files,
     read_template,
+    shorten,
 )
 from schedperf_reports.sections import CHAPTERS
 from schedperf_reports.words.rows import side_place
@@ -117,8 +118,10 @@ def render_sections(head: Head, sections: Sequence[Described]) -> str:
     used = [block for section in sections for block in all_blocks(section.blocks)]
     kinds = set(map(kind_of, used))
     names = (*FRAME_SCRIPTS, *own_files(kinds, ".js"), "start.js")
-    scripts = [read_template(name) for name in names]
-    style = "".join(map(read_template, ("page.css", *own_files(kinds, ".css"))))
+    scripts = [shorten(read_template(name)) for name in names]
+    style = "".join(
+        shorten(read_template(name)) for name in ("page.css", *own_files(kinds, ".css"))
+    )
     # The file says what it is without a charset of the network: browsers then read it as UTF-8.
     return (
         environment()

@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -108,6 +109,17 @@ def read_template(name: str) -> str:
     return files(TEMPLATES).joinpath(name).read_text(encoding="utf-8")
 
 
+_NOT_SHIPPED = re.compile(r"^\s*(?://.*|/\*.*\*/)?\n|^[ \t]+", re.MULTILINE)
+
+
+def shorten(text: str) -> str:
+    """Return a script or a style sheet without comments that have lines of their own and indents.
+
+    They are a fifth of the text; the sources have them.
+    """
+    return _NOT_SHIPPED.sub("", text)
+
+
 def kind_of(block: Block) -> str:
     """Return the name of the templates that draw a block."""
     return type(block).__name__.lower()
@@ -208,6 +220,7 @@ class Anchors:
     def __init__(self, sections: Mapping[str, str], blocks: Mapping[str, Sequence[Block]]) -> None:
         self._sections = dict(sections)
         self._rows = dict(_named_rows(blocks))
+        self._drawn = dict(_drawn_rows(blocks))
         self._unused = set(self._rows)
 
     def take(self, section: str, anchor: str) -> str:
@@ -219,7 +232,7 @@ class Anchors:
         return row_id
 
     def link(self, evidence: str) -> tuple[str, str]:
-        """Return (href, text) for evidence: to its row, else to its section, else nowhere."""
+        """Return (href, text) for evidence: to its drawing, else to its row or section."""
         section, _, row = evidence.partition("#")
         if section not in self._sections:
             return "", evidence
@@ -227,7 +240,8 @@ class Anchors:
         target = row_id if row and row_id in self._rows else section
         title = self._sections[section]
         name = self._rows.get(row_id, "") if row else ""
-        return f"#{quote(target)}", f"{title}: {name}" if name else title
+        address = self._drawn.get((section, row), quote(target))
+        return f"#{address}", f"{title}: {name}" if name else title
 
 
 def _named_rows(blocks: Mapping[str, Sequence[Block]]) -> Iterator[tuple[str, str]]:
@@ -237,6 +251,30 @@ def _named_rows(blocks: Mapping[str, Sequence[Block]]) -> Iterator[tuple[str, st
             if isinstance(block, Table):
                 for anchor, row in zip(block.anchors, block.rows, strict=False):
                     yield anchor_id(section, anchor), row[0].text
+
+
+def _drawn_rows(
+    blocks: Mapping[str, Sequence[Block]],
+) -> Iterator[tuple[tuple[str, str], str]]:
+    # The section and the row that a drawing shows, and the address of the drawing; what is drawn
+    # first comes last, so that it is kept.
+    for section, some in blocks.items():
+        numbered = list(_numbered_graphics(some, ""))
+        for number, graphic in reversed(numbered):
+            own = f"{section}-{number}"
+            for row, spot in graphic.spots().items():
+                part = "" if spot.part is None else f"-{spot.part}"
+                state = f"?f.{quote(own)}={quote(spot.state, safe='')}" if spot.state else ""
+                yield (section, row), f"{kind_of(graphic)}-{quote(own)}{part}{state}"
+
+
+def _numbered_graphics(blocks: Sequence[Block], prefix: str) -> Iterator[tuple[str, Graphic]]:
+    # With the numbers that draw_blocks gives them.
+    for index, block in enumerate(blocks):
+        if isinstance(block, Graphic):
+            number = f"{prefix}{index}"
+            yield number, block
+            yield from _numbered_graphics(block.inner(), f"{number}-plain-")
 
 
 def draw_island(graphic: Graphic) -> Markup:

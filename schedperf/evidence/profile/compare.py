@@ -22,6 +22,8 @@ import numpy.typing as npt
 from scipy import special
 
 from schedperf.evidence.profile.family import (
+    USER,
+    class_name,
     is_changed,
     is_hot,
     is_kernel_code,
@@ -39,13 +41,11 @@ from schedperf.evidence.profile.shares import (
 from schedperf.model.run import Captured
 from schedperf.model.verdict import CONFIDENCE, FALSE_DISCOVERY_RATE, FEWEST_RUNS, MARGIN
 from schedperf.stats import Columns, Difference, compare_columns, welch_difference
-from schedperf.symbols.functions import IDLE, class_of
+from schedperf.symbols.functions import IDLE
 from schedperf.symbols.place import Place
 
 # Functions that a sentence about the whole change names.
 MOST_EXPLAINING = 3
-# What functions of no class are.
-OTHER_KERNEL, USER = "other kernel code", "user code"
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.intp]
 Flags = npt.NDArray[np.bool_]
@@ -190,7 +190,7 @@ def _compare_costs(
 def _classes_of(table: _Table, shares: Sequence[Floats]) -> tuple[tuple[str, ...], Integers]:
     # Every place but idle time is in one class; the hottest class comes first.
     names = [
-        IDLE if is_idle else _class_name(location)
+        IDLE if is_idle else class_name(location)
         for location, is_idle in zip(table.places, table.is_idle, strict=True)
     ]
     means = shares[0].mean(axis=0) + shares[1].mean(axis=0)
@@ -201,12 +201,6 @@ def _classes_of(table: _Table, shares: Sequence[Floats]) -> tuple[tuple[str, ...
     ranked = tuple(sorted(heat, key=lambda name: (-heat[name], name)))
     number: Mapping[str, int] = {name: index for index, name in enumerate(ranked)}
     return ranked, np.array([number.get(name, -1) for name in names], dtype=np.intp)
-
-
-def _class_name(location: Place) -> str:
-    if not is_kernel_code(location):
-        return USER
-    return class_of(location) or OTHER_KERNEL
 
 
 def _compare_classes(

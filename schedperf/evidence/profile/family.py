@@ -12,11 +12,18 @@ from numpy.typing import NDArray
 
 from schedperf.evidence.profile.record import SMALLEST_CHANGE_PP
 from schedperf.model.verdict import FALSE_DISCOVERY_RATE
-from schedperf.symbols.functions import is_idle_routine
+from schedperf.symbols.functions import class_of, is_idle_routine
 from schedperf.symbols.place import Place, is_kernel_dso
 
 if TYPE_CHECKING:
     from schedperf.stats import Columns
+
+# What functions of no class are.
+OTHER_KERNEL, USER = "other kernel code", "user code"
+# Functions that are named for each class.
+MOST_FUNCTIONS = 4
+# Places with a row of their own, besides those that changed and the scheduler's functions.
+MOST_PLACES = 40
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -30,6 +37,18 @@ def is_kernel_code(location: Place) -> bool:
 def is_idle_time(location: Place) -> bool:
     """Return whether this is an idle routine of the idle task or of idle injection."""
     return is_kernel_dso(location.dso) and is_idle_routine(location)
+
+
+def class_name(location: Place) -> str:
+    """Return the function class of a place that is not idle time."""
+    if not is_kernel_code(location):
+        return USER
+    return class_of(location) or OTHER_KERNEL
+
+
+def interest_of(base: Floats, new: Floats) -> Floats:
+    """Return how much a share is worth a row: hot, or moved much; shape (columns,)."""
+    return np.asarray(np.maximum(base, new) + np.abs(new - base))
 
 
 def is_hot(base: Floats, new: Floats) -> Flags:

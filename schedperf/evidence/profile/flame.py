@@ -4,7 +4,8 @@
 Each frame has an inclusive time and a self time on each side.
 :func:`schedperf.stats.compare_columns` tests all frames together against the run-to-run variance.
 Frames that are too small to be drawn are merged into one remainder per caller, so that the callees
-of a frame always add up.
+of a frame always add up. What changed and what is named elsewhere in the report is kept, however
+small it is.
 
 A frame that only one side has is in the tree, with time 0 on the other side.
 """
@@ -14,9 +15,9 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from schedperf.evidence.profile.family import is_kernel_code
+from schedperf.evidence.profile.family import is_idle_time, is_kernel_code
 from schedperf.evidence.profile.independent import column_means
-from schedperf.evidence.profile.record import Measure
+from schedperf.evidence.profile.record import SMALLEST_CHANGE_PP, Measure
 from schedperf.evidence.profile.samples import PER_CENT, Flags, Floats, Runs
 from schedperf.evidence.profile.stacks import Stacks
 from schedperf.model.verdict import FALSE_DISCOVERY_RATE
@@ -53,6 +54,7 @@ class Flame:
     :param parent: index of the caller, -1 for the root; shape (frames,)
     :param place: index into ``places``, ``ROOT`` or ``REMAINDER``; shape (frames,)
     :param is_kernel: which places are the kernel's code, shape (places,)
+    :param others: places of commands other than the workload, which are outermost frames
     :param hidden: how many frames a remainder stands for, not counting those that they called;
         0 for any other; shape (frames,)
     :param inclusive: sums of periods with everything that was called, shape (runs, frames)
@@ -68,6 +70,7 @@ class Flame:
     least_share: float
     places: tuple[Place, ...]
     is_kernel: Flags
+    others: frozenset[Place] = frozenset()
     parent: Integers
     place: Integers
     hidden: Integers
@@ -86,27 +89,40 @@ class FrameChanges:
 
     :param base: mean over the runs: per cent of all time, or units of the event per operation
     :param new: the same of the other side; None of one side alone, as all that follows
+    :param smallest: the smallest change that counts, in the unit of ``base``
     """
 
     base: Floats
     new: Floats | None
     columns: "Columns | None"
+    smallest: float = 0.0
 
     @property
     def changed(self) -> Flags:
         """Which of them changed significantly, shape (frames,)."""
         if self.columns is None:
             return np.zeros(len(self.base), dtype=np.bool_)
-        return np.asarray(self.columns.q < FALSE_DISCOVERY_RATE)
+        is_large = np.abs(self.columns.difference) >= self.smallest
+        return np.asarray((self.columns.q < FALSE_DISCOVERY_RATE) & is_large)
 
 
-def build_flame(stacks: Stacks, *, least_share: float = LEAST_SHARE) -> Flame:
+def build_flame(
+    stacks: Stacks,
+    *,
+    least_share: float = LEAST_SHARE,
+    others: frozenset[Place] = frozenset(),
+    kept: Integers | None = None,
+) -> Flame:
     """Build the tree level by level without expanding frames that are too small to be drawn.
 
     The memory is bounded by the number of stacks and by depth / ``least_share`` frames,
     however many distinct frames there are.
+
+    :param others: places of commands other than the workload
+    :param kept: of each stack, how many of its frames are kept however small they are, outermost
+        first, shape (stacks,); None: none
     """
-    growth = _Growth(stacks, least_share)
+    growth = _Growth(stacks, least_share, np.zeros(len(stacks), np.int64) if kept is None else kept)
     growth.grow()
     inclusive = np.concatenate(growth.inclusive, axis=1)
     parent = np.concatenate(growth.parent)
@@ -120,6 +136,7 @@ def build_flame(stacks: Stacks, *, least_share: float = LEAST_SHARE) -> Flame:
         is_kernel=np.array(
             [is_kernel_code(location) for location in stacks.places], dtype=np.bool_
         ),
+        others=others,
         parent=parent,
         place=np.concatenate(growth.place),
         hidden=np.concatenate(growth.hidden),
@@ -149,7 +166,8 @@ def measure_frames(flame: Flame, measure: Measure, extent: Extent) -> FrameChang
     """Return the times of the frames on each side, and their changes."""
     weights = flame.inclusive if extent == "inclusive" else flame.own
     kernel = (flame.place >= 0) & flame.is_kernel[np.maximum(flame.place, 0)]
-    return _measure(flame, weights, measure, kernel)
+    # Idle time is a frame as any other: who reads a graph sees that it is the rest.
+    return _measure(flame, weights, measure, kernel, np.zeros(len(flame), dtype=np.bool_))
 
 
 def measure_places(flame: Flame, measure: Measure) -> FrameChanges:
@@ -157,34 +175,81 @@ def measure_places(flame: Flame, measure: Measure) -> FrameChanges:
 
     A function with many callers may change significantly although none of its frames does.
     """
-    return _measure(flame, flame.by_place, measure, flame.is_kernel)
+    # The family of the table of functions, so that a function has one q in both.
+    idle = np.array([is_idle_time(location) for location in flame.places], dtype=np.bool_)
+    return _measure(flame, flame.by_place, measure, flame.is_kernel, idle)
 
 
-def average_frames(flame: Flame, measure: Measure) -> FrameChanges:
-    """Return the self times of the frames on each side, without tests."""
-    base, *new = map(column_means, flame.runs.scale(flame.own, measure))
-    return FrameChanges(base=base, new=new[0] if new else None, columns=None)
+def changed_frames(
+    flame: Flame, inclusive: FrameChanges, own: FrameChanges, functions: FrameChanges
+) -> Flags:
+    """Return which frames count as changed wherever frames are counted, listed or coloured.
+
+    The time of the frame with its callees changed, or its function changed over all call paths and
+    the frame moved in the same direction, with and without its callees. Merged frames, the root,
+    and frames of commands other than the workload do not count.
+
+    :return: shape (frames,)
+    """
+    is_named = flame.place >= 0
+    if inclusive.columns is None or own.columns is None or functions.columns is None:
+        return np.zeros(len(flame), dtype=np.bool_)
+    place = np.maximum(flame.place, 0)
+    of_function = functions.columns.difference[place]
+    is_part = functions.changed[place]
+    for columns in (inclusive.columns, own.columns):
+        is_part &= columns.difference * of_function > 0.0
+    return np.asarray(is_named & (inclusive.changed | is_part) & ~of_others(flame))
 
 
-def _measure(flame: Flame, weights: Floats, measure: Measure, kernel: Flags) -> FrameChanges:
+def of_others(flame: Flame) -> Flags:
+    """Return which frames are of commands other than the workload, shape (frames,)."""
+    is_other = np.array([location in flame.others for location in flame.places], dtype=np.bool_)
+    flags = np.zeros(len(flame), dtype=np.bool_)
+    outermost = np.flatnonzero((flame.parent == 0) & (flame.place >= 0))
+    flags[outermost] = is_other[flame.place[outermost]]
+    # A frame comes after its caller.
+    for frame in np.flatnonzero(flame.parent > 0).tolist():
+        flags[frame] = flags[flame.parent[frame]]
+    return flags
+
+
+def depths_of(flame: Flame, chosen: Flags) -> Integers:
+    """Return of each frame how deep the innermost chosen frame on its path is; 0: there is none.
+
+    :param chosen: shape (frames,)
+    """
+    depth = np.zeros(len(flame), np.int64)
+    deepest = np.zeros(len(flame), np.int64)
+    for frame in range(1, len(flame)):
+        parent = flame.parent[frame]
+        depth[frame] = depth[parent] + 1
+        deepest[frame] = depth[frame] if chosen[frame] else deepest[parent]
+    return deepest
+
+
+def _measure(
+    flame: Flame, weights: Floats, measure: Measure, kernel: Flags, idle: Flags
+) -> FrameChanges:
     if len(flame.runs.labels) == 1:
         (base,) = flame.runs.scale(weights, measure)
         return FrameChanges(base=column_means(base), new=None, columns=None)
-    # Idle time is a frame as any other: who reads a graph sees that it is the rest.
-    idle = np.zeros(weights.shape[1], dtype=np.bool_)
     columns = flame.runs.compare(weights, measure, is_idle=idle, is_kernel=kernel)
-    return FrameChanges(base=columns.base, new=columns.new, columns=columns)
+    smallest = SMALLEST_CHANGE_PP if measure == "share" else 0.0
+    return FrameChanges(base=columns.base, new=columns.new, columns=columns, smallest=smallest)
 
 
 def one_sided_frames(flame: Flame) -> tuple[list[int], list[int]]:
     """Return the frames that only base has, and those that only new has, largest first.
 
-    Of a call path that one side lacks, only the outermost frame is returned.
+    Frames below the size limit and those of commands other than the workload are left out. Of a
+    call path that one side lacks, only the outermost frame is returned.
     """
     base, new = map(column_means, flame.runs.scale(flame.inclusive, "share"))
     lists = []
     for here, there in ((base, new), (new, base)):
-        only = (here > 0.0) & (there == 0.0) & (flame.place >= 0)
+        is_large = here >= PER_CENT * flame.least_share
+        only = is_large & (there == 0.0) & (flame.place >= 0) & ~of_others(flame)
         outermost = only & ~only[np.maximum(flame.parent, 0)]
         lists.append(largest_first(outermost, here))
     return lists[0], lists[1]
@@ -222,6 +287,7 @@ class _Growth:
     # The levels of the tree so far, and the entries of the stacks that go on.
     stacks: Stacks
     least_share: float
+    kept: Integers
     parent: list[Integers] = field(default_factory=lambda: [np.array([-1])])
     place: list[Integers] = field(default_factory=lambda: [np.array([ROOT])])
     hidden: list[Integers] = field(default_factory=lambda: [np.array([0])])
@@ -243,27 +309,38 @@ class _Growth:
             if not len(run):
                 return
             location = stacks.frames[stacks.starts[stack] + depth].astype(np.int64)
-            node = self._add_level(run, weight, node, location, is_last=depth == DEEPEST - 1)
+            is_kept = (self.kept[stack] > depth) & (depth < DEEPEST - 1)
+            node = self._add_level(
+                run, weight, node, location, is_kept=is_kept, is_last=depth == DEEPEST - 1
+            )
             self.end[stack] = np.where(node >= 0, node, _STOPPED - node)
 
     def _add_level(
-        self, run: Integers, weight: Floats, node: Integers, location: Integers, *, is_last: bool
+        self,
+        run: Integers,
+        weight: Floats,
+        node: Integers,
+        location: Integers,
+        *,
+        is_kept: Flags,
+        is_last: bool,
     ) -> Integers:
         # Return the frame of each entry; where it is too small to go on, _STOPPED minus the
         # remainder that it is in.
         keys, child = np.unique(node * len(self.stacks.places) + location, return_inverse=True)
         parent, called = np.divmod(keys, len(self.stacks.places))
         inclusive = self._sum(run, child, weight, len(keys))
-        is_kept = self._largest_share(inclusive) >= self.least_share
+        is_drawn = self._largest_share(inclusive) >= self.least_share
+        is_drawn[child[is_kept]] = True
         if is_last:
-            is_kept[:] = False
+            is_drawn[:] = False
         numbers = np.empty(len(keys), np.int64)
-        numbers[is_kept] = self.frames + np.arange(np.count_nonzero(is_kept))
-        self._append(parent[is_kept], called[is_kept], 0, inclusive[:, is_kept])
-        left, group, hidden = np.unique(parent[~is_kept], return_inverse=True, return_counts=True)
-        numbers[~is_kept] = _STOPPED - (self.frames + group)
+        numbers[is_drawn] = self.frames + np.arange(np.count_nonzero(is_drawn))
+        self._append(parent[is_drawn], called[is_drawn], 0, inclusive[:, is_drawn])
+        left, group, hidden = np.unique(parent[~is_drawn], return_inverse=True, return_counts=True)
+        numbers[~is_drawn] = _STOPPED - (self.frames + group)
         rest = np.zeros((len(inclusive), len(left)))
-        for row, small in enumerate(inclusive[:, ~is_kept]):
+        for row, small in enumerate(inclusive[:, ~is_drawn]):
             rest[row] = np.bincount(group, small, len(left))
         self._append(left, REMAINDER, hidden, rest)
         return numbers[child]

@@ -10,20 +10,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from schedperf.evidence.profile.calls import describe_calls
 from schedperf.evidence.profile.family import is_kernel_code
 from schedperf.evidence.profile.flame import (
     LEAST_SHARE,
     Flame,
     FrameChanges,
-    average_frames,
     build_flame,
+    changed_frames,
     count_sampled,
+    depths_of,
     largest_first,
     measure_frames,
     measure_places,
     narrow_flame,
+    of_others,
     one_sided_frames,
 )
+from schedperf.evidence.profile.named import find_named, stacks_of_places
+from schedperf.evidence.profile.others import other_commands
 from schedperf.evidence.profile.record import (
     FlameChanges,
     FlameCounts,
@@ -37,6 +42,7 @@ from schedperf.evidence.profile.record import (
     FlamePartMeasure,
     FlameSampled,
     FlameTree,
+    FunctionCalls,
     HottestFrames,
     Measure,
     Numbers,
@@ -49,7 +55,7 @@ from schedperf.evidence.profile.samples import (
     Floats,
     ProfileSamples,
 )
-from schedperf.evidence.profile.stacks import StackedSamples, command_of
+from schedperf.evidence.profile.stacks import COMMAND, StackedSamples, command_of
 from schedperf.model.text import clean_line
 from schedperf.perf_data.recording import Integers
 from schedperf.symbols.functions import class_of
@@ -101,6 +107,7 @@ def describe_flame(
     parts: Sequence[tuple[Part, Flame]] = (),
     took_turns: bool = True,
     place: str = "",
+    calls: Sequence[FunctionCalls] = (),
 ) -> FlameTree:
     """Return the data of one drawing.
 
@@ -108,11 +115,11 @@ def describe_flame(
     :param parts: the same tree with the weights of parts of the samples
     :param took_turns: false if drift may confound the comparison
     :param place: event, workload and point; "" if there is only one tree
+    :param calls: callers and callees of functions
     """
     used, numbers = _number_names(flame)
-    measures: list[Measure] = ["share"]
-    if operation is not None and flame.runs.has_operations:
-        measures.append("operation")
+    measures = _measures_of(flame, operation)
+    is_other = of_others(flame)
     return FlameTree(
         event=clean_line(flame.runs.event),
         place=clean_line(place),
@@ -127,6 +134,7 @@ def describe_flame(
         parent=tuple(flame.parent.tolist()),
         name=tuple(numbers),
         hidden=tuple(flame.hidden.tolist()),
+        others=tuple(np.flatnonzero(is_other & (flame.parent == 0)).tolist()),
         measures=tuple(_describe_measure(flame, measure, operation, used) for measure in measures),
         parts=tuple(
             FlamePart(
@@ -138,8 +146,15 @@ def describe_flame(
             )
             for part, of_part in parts
         ),
-        lists=_describe_lists(flame, measure_frames(flame, "share", "self")),
+        lists=_describe_lists(flame),
+        calls=tuple(calls),
     )
+
+
+def _measures_of(flame: Flame, operation: str | None) -> tuple[Measure, ...]:
+    if operation is not None and flame.runs.has_operations:
+        return ("share", "operation")
+    return ("share",)
 
 
 def describe_stacks(
@@ -151,8 +166,25 @@ def describe_stacks(
     place: str = "",
     has_parts: bool = True,
 ) -> FlameTree:
-    """Return the data of one drawing of stacks and their parts; see :func:`describe_flame`."""
-    flame = build_flame(stacked.stacks, least_share=least_share)
+    """Return the data of one drawing of stacks and their parts; see :func:`describe_flame`.
+
+    What changed in a tree with the smallest frames, and what findings and class rows name, has
+    frames of its own in this one.
+    """
+    stacks, others = stacked.stacks, _others_of(stacked)
+    flame = build_flame(stacks, others=others)
+    calls: tuple[FunctionCalls, ...] = ()
+    if len(stacks.runs.labels) > 1:
+        measures = _measures_of(flame, operation)
+        named = find_named(flame, measures)
+        kept = np.maximum(
+            depths_of(flame, _changed_in_any(flame, measures))[flame.end],
+            stacks_of_places(stacks, named),
+        )
+        calls = describe_calls(stacks, flame, named)
+        flame = build_flame(stacks, least_share=least_share, others=others, kept=kept)
+    elif least_share != flame.least_share:
+        flame = build_flame(stacks, least_share=least_share, others=others)
     parts = _find_parts(stacked) if has_parts else ()
     return describe_flame(
         flame,
@@ -160,6 +192,29 @@ def describe_stacks(
         parts=[(part, narrow_flame(flame, stacked.narrow(part.rows))) for part in parts],
         took_turns=took_turns,
         place=place,
+        calls=calls,
+    )
+
+
+def _others_of(stacked: StackedSamples) -> frozenset[Place]:
+    names = other_commands([(run.recording, run.command) for run in stacked.samples])
+    places = stacked.stacks.places
+    return frozenset(each for each in places if each.dso == COMMAND and each.symbol in names)
+
+
+def _changed_in_any(flame: Flame, measures: Sequence[Measure]) -> Flags:
+    flags = np.zeros(len(flame), dtype=np.bool_)
+    for measure in measures:
+        flags |= _find_changed(flame, measure)
+    return flags
+
+
+def _find_changed(flame: Flame, measure: Measure) -> Flags:
+    return changed_frames(
+        flame,
+        measure_frames(flame, measure, "inclusive"),
+        measure_frames(flame, measure, "self"),
+        measure_places(flame, measure),
     )
 
 
@@ -191,13 +246,17 @@ def _describe_measure(
     flame: Flame, measure: Measure, operation: str | None, used: Integers
 ) -> FlameMeasure:
     frames = np.arange(len(flame))
+    inclusive = measure_frames(flame, measure, "inclusive")
+    own = measure_frames(flame, measure, "self")
+    functions = measure_places(flame, measure)
     return FlameMeasure(
         measure=measure,
         operation=operation if measure == "operation" else None,
-        inclusive=_describe_changes(measure_frames(flame, measure, "inclusive"), frames),
-        self_=_describe_changes(measure_frames(flame, measure, "self"), frames),
+        inclusive=_describe_changes(inclusive, frames),
+        self_=_describe_changes(own, frames),
         # Of each name, on all paths together.
-        functions=_describe_changes(measure_places(flame, measure), used),
+        functions=_describe_changes(functions, used),
+        changed=_indices(changed_frames(flame, inclusive, own, functions)),
     )
 
 
@@ -208,7 +267,7 @@ def _describe_part(
     # called is the sum of the own times, and an interval is the change and as much either way.
     frames = np.arange(len(flame))
     inclusive = measure_frames(flame, measure, "inclusive")
-    own = average_frames(flame, measure)
+    own = measure_frames(flame, measure, "self")
     functions = measure_places(flame, measure)
     return FlamePartMeasure(
         measure=measure,
@@ -226,6 +285,7 @@ def _describe_part(
             margin=_margins(functions, used),
             changed=_changed(functions, used),
         ),
+        changed=_indices(changed_frames(flame, inclusive, own, functions)),
     )
 
 
@@ -253,7 +313,11 @@ def _margins(changes: FrameChanges, chosen: Integers) -> Numbers:
 
 
 def _changed(changes: FrameChanges, chosen: Integers) -> tuple[int, ...]:
-    return tuple(np.flatnonzero(changes.changed[chosen]).tolist())
+    return _indices(changes.changed[chosen])
+
+
+def _indices(flags: Flags) -> tuple[int, ...]:
+    return tuple(np.flatnonzero(flags).tolist())
 
 
 def _numbers(values: Floats, digits: int = DIGITS) -> Numbers:
@@ -270,13 +334,17 @@ def _number(value: float, digits: int = DIGITS) -> float | None:
     return int(short) if short.is_integer() else short
 
 
-def _describe_lists(flame: Flame, own: FrameChanges) -> FlameLists | HottestFrames:
-    is_named = flame.place >= 0
-    if own.columns is None:
-        hottest = largest_first(is_named & (own.base > 0.0), own.base)
+def _describe_lists(flame: Flame) -> FlameLists | HottestFrames:
+    own = measure_frames(flame, "share", "self")
+    inclusive = measure_frames(flame, "share", "inclusive")
+    if own.columns is None or inclusive.columns is None:
+        hottest = largest_first((flame.place >= 0) & (own.base > 0.0), own.base)
         return HottestFrames(hottest=tuple(hottest[:MOST_LISTED]))
     vanished, appeared = one_sided_frames(flame)
-    changed = largest_first(is_named & own.changed, np.abs(own.columns.difference))
+    is_changed = changed_frames(flame, inclusive, own, measure_places(flame, "share"))
+    # The change that colours a frame.
+    shown = np.where(inclusive.changed, inclusive.columns.difference, own.columns.difference)
+    changed = largest_first(is_changed, np.abs(shown))
     return FlameLists(
         vanished=tuple(vanished[:MOST_LISTED]),
         appeared=tuple(appeared[:MOST_LISTED]),

@@ -15,7 +15,12 @@ import numpy as np
 from schedperf.evidence import Absent, section
 from schedperf.evidence.profile.flame_data import describe_stacks
 from schedperf.evidence.profile.independent import took_turns
-from schedperf.evidence.profile.record import FlameComparison, FlameTree, FlameTrees
+from schedperf.evidence.profile.record import (
+    FlameComparison,
+    FlameTree,
+    FlameTrees,
+    place_of_tree,
+)
 from schedperf.evidence.profile.samples import (
     Profiles,
     align_samples,
@@ -55,8 +60,7 @@ class _Wanted:
     samples: int
 
     def __str__(self) -> str:
-        workload, point = self.at
-        return f"{self.event.label}, {workload}{f' at {point}' if point else ''}"
+        return place_of_tree(self.event.label, *self.at)
 
 
 @section(FlameTrees, is_drawing=True)

@@ -102,6 +102,27 @@ def find_bystanders(
     return Bystanders(busy=busy, commands=dict(commands))
 
 
+def other_commands(runs: Sequence[tuple[Recording, Sequence[str]]]) -> frozenset[str]:
+    """Return the names of commands of which no process is the workload's or a kernel thread.
+
+    :param runs: recordings with the workload's command and its arguments
+    :return: empty if the workload cannot be identified in a run
+    """
+    others: set[str] = set()
+    own: set[str] = set()
+    for recording, command in runs:
+        family = _Family(recording, command)
+        if not family.roots:
+            return frozenset()
+        used = np.unique(recording.samples.task)
+        for task in used[used != NO_TASK].tolist():
+            sampled = recording.tasks[task]
+            # Process 0 is the idle task as well.
+            is_other = sampled.pid != FOREIGN_PID and family.is_stranger(sampled)
+            (others if is_other else own).add(command_of(recording, task))
+    return frozenset(others - own)
+
+
 def describe_others(runs: Sequence[Bystanders | None]) -> OtherCommands | None:
     """Return the share of the busy time in other commands, mean of the runs.
 

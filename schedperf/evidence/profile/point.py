@@ -17,6 +17,7 @@ from schedperf.evidence.profile.compare import (
     explain_change,
     is_busy_equal,
 )
+from schedperf.evidence.profile.family import MOST_FUNCTIONS, MOST_PLACES, interest_of
 from schedperf.evidence.profile.independent import ONE_AFTER_THE_OTHER
 from schedperf.evidence.profile.others import caution_of, describe_others
 from schedperf.evidence.profile.record import (
@@ -44,17 +45,13 @@ from schedperf.evidence.profile.shares import (
 from schedperf.evidence.profile.sources import EventProfile
 from schedperf.model.comparison import BaseNew
 from schedperf.model.run import Captured, Operations
-from schedperf.model.verdict import MARGIN
+from schedperf.model.verdict import FALSE_DISCOVERY_RATE, MARGIN
 from schedperf.stats import Columns, Difference
 from schedperf.symbols.functions import SharedNames, is_scheduler_function
 from schedperf.symbols.place import KERNEL
 
 Runs = Sequence[Captured[EventProfile]]
 Weights = BaseNew[list[PlaceWeights]]
-# Places that are shown of each point, besides the scheduler's functions, which are all shown.
-MOST_PLACES = 40
-# Functions that are named for each class.
-_MOST_FUNCTIONS = 4
 
 
 def compare_runs(
@@ -338,10 +335,12 @@ def _busy_reason(clock: str | None, *, is_equal: bool | None) -> str:
 def _choose_places(comparison: PointComparison) -> list[int]:
     """Return the places to show: what changed, largest first, then what is hot or moved most.
 
-    Everything that changed is among them, and every function of the scheduler.
+    Everything that changed is among them, every function of the scheduler, and what class rows and
+    findings name.
     """
+    named = set(_named_places(comparison))
     base, new = comparison.share.base, comparison.share.new
-    interest = np.maximum(base, new) + np.abs(new - base)
+    interest = interest_of(base, new)
     ranked = sorted(
         range(len(comparison.places)),
         key=lambda index: (-interest[index], comparison.places[index]),
@@ -352,9 +351,17 @@ def _choose_places(comparison: PointComparison) -> list[int]:
         if rank < MOST_PLACES
         or comparison.is_changed[index]
         or is_scheduler_function(comparison.places[index])
+        or index in named
     ]
     change = np.where(comparison.is_changed, -np.abs(comparison.share.difference), 0.0)
     return sorted(chosen, key=lambda index: float(change[index]))
+
+
+def _named_places(comparison: PointComparison) -> Iterator[int]:
+    for number in range(len(comparison.classes)):
+        yield from _moving_places(comparison, number)
+    if comparison.costs is not None:
+        yield from np.flatnonzero(comparison.costs.by_place.q < FALSE_DISCOVERY_RATE).tolist()
 
 
 def _moving_places(comparison: PointComparison, number: int) -> list[int]:
@@ -366,5 +373,5 @@ def _moving_places(comparison: PointComparison, number: int) -> list[int]:
     along = comparison.share.difference[members] * np.sign(
         comparison.class_share.difference[number]
     )
-    order = np.argsort(-along, kind="stable")[:_MOST_FUNCTIONS]
+    order = np.argsort(-along, kind="stable")[:MOST_FUNCTIONS]
     return [int(members[index]) for index in order if along[index] > 0.0]

@@ -337,7 +337,15 @@ class Profile(SectionData):
 Numbers = tuple[float | None, ...]
 Frames = tuple[int, ...]
 Changed = Annotated[
-    Frames, "indices of the frames or functions with a significant change (q < 0.05)"
+    Frames,
+    "indices of the frames or functions with a significant change (q < 0.05; of a share by 0.1 pp "
+    "or more)",
+]
+ChangedFrames = Annotated[
+    Frames,
+    "indices of the changed frames, which a flame graph colours: the time with callees changed "
+    "significantly, or the function did over all call paths and the frame moved in the same "
+    "direction; never merged frames or frames of `others`",
 ]
 Margins = Annotated[
     Numbers,
@@ -385,6 +393,7 @@ class FlameMeasure:
     functions: Annotated[
         FlameChanges, "time of each function, excluding its callees, summed over all call paths"
     ]
+    changed: ChangedFrames
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -419,6 +428,7 @@ class FlamePartMeasure:
         FlamePartFunctions,
         "time of each function, excluding its callees, summed over all call paths",
     ]
+    changed: ChangedFrames
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -453,9 +463,7 @@ class FlameLists:
 
     vanished: Annotated[Frames, "outermost frames sampled only in base, largest first"]
     appeared: Annotated[Frames, "outermost frames sampled only in new, largest first"]
-    changed: Annotated[
-        Frames, "frames with a significant change of self time, largest change first"
-    ]
+    changed: Annotated[Frames, "changed frames of the first measure, largest change first"]
     counts: FlameCounts
     sampled: FlameSampled
 
@@ -480,6 +488,30 @@ class FlameName:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class FunctionCall:
+    """A caller or callee of a function, and the time of the calls, including their callees."""
+
+    symbol: str
+    base: Annotated[float, "mean over the runs of base, in percent of total CPU time"]
+    new: Annotated[float, "mean over the runs of new, in percent of total CPU time"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FunctionCalls:
+    """The callers and callees of a function over all call paths, largest first.
+
+    Calls of a function by itself are left out.
+    """
+
+    symbol: str
+    dso: str
+    callers: Annotated[tuple[FunctionCall, ...], "at most 8 callers"]
+    more_callers: Annotated[int, "number of smaller callers that are not listed"]
+    callees: Annotated[tuple[FunctionCall, ...], "at most 8 callees"]
+    more_callees: Annotated[int, "number of smaller callees that are not listed"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class FlameTree:
     """The tree of call stacks of one event; a frame comes after its caller, frame 0 is the root."""
 
@@ -497,7 +529,8 @@ class FlameTree:
     ]
     least_share: Annotated[
         float,
-        "frames with a smaller fraction of total CPU time are merged into one frame per caller",
+        "frames with a smaller fraction of total CPU time are merged into one frame per caller, "
+        "except changed frames and the functions that findings and class rows name",
     ]
     names: tuple[FlameName, ...]
     parent: Annotated[tuple[int, ...], "index of the calling frame; -1 for the root"]
@@ -505,9 +538,24 @@ class FlameTree:
     hidden: Annotated[
         tuple[int, ...], "number of frames merged into this frame; 0 if none were merged"
     ]
+    others: Annotated[
+        Frames,
+        "outermost frames of commands other than the workload, e.g. the setup and the recorder; "
+        "they and their callees are in no list of changes",
+    ]
     measures: tuple[FlameMeasure, ...]
     parts: tuple[FlamePart, ...]
     lists: FlameLists | HottestFrames
+    calls: Annotated[
+        tuple[FunctionCalls, ...],
+        "callers and callees of the functions with the largest shares and changes and of the "
+        "scheduler's functions; empty if only one side was given",
+    ]
+
+
+def place_of_tree(event: str, workload: str, point: str) -> str:
+    """Return what a tree among several is of: ``cycles, hackbench at -g 2``."""
+    return f"{event}, {workload}{f' at {point}' if point else ''}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

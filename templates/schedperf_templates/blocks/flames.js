@@ -14,10 +14,17 @@
   // Elements of all graphs of a figure together: what Chromium lays out in about 50 ms.
   const MOST_ELEMENTS = 2400;
 
+  // Where the pointer rests: a frame that comes below it without its moving is not pointed at.
+  let rests = "";
+  document.addEventListener("pointermove", (event) => { rests = pixelOf(event); }, { passive: true });
+
   // A click has whole pixels, other events of a pointer have parts of them.
   const pixelOf = ({ clientX, clientY }) => `${Math.floor(clientX)} ${Math.floor(clientY)}`;
 
   // Drops fields that only a comparison has, if there is one side.
+  // Frames are told by their names from here on: smaller trees have other numbers.
+  const withNamedOthers = (event) => ({ ...event, others: event.others.map((frame) => event.name[frame]) });
+
   const withoutEmpty = (event) => {
     const keepFilled = (extent) => Object.fromEntries(Object.entries(extent).filter(([, values]) => values.length));
     const keep = (measure) => ({
@@ -33,7 +40,7 @@
   class Graph {
     constructor(figure, data) {
       this.figure = figure;
-      this.events = data.events.map(withoutEmpty);
+      this.events = data.events.map(withNamedOthers).map(withoutEmpty);
       this.sides = data.sides;
       this.speedscope = data.speedscope;
       const find = (name) => figure.querySelector(`.flame-${name}`);
@@ -47,6 +54,9 @@
       ["role", "tabindex", "aria-label"].forEach((name) => this.graphs.removeAttribute(name));
       this.listen();
       this.open(page.state.get(figure.dataset.state));
+      if (figure.matches("[data-target]")) {
+        this.land();
+      }
       new ResizeObserver(() => this.graphs.clientWidth !== this.drawnWidth && this.draw()).observe(this.graphs);
       figure.dataset.drawn = "done";
     }
@@ -56,6 +66,8 @@
       this.graphs.addEventListener("pointerover", (event) => this.onPointer(event));
       this.graphs.addEventListener("pointerleave", () => this.point(null));
       this.graphs.addEventListener("keydown", (event) => this.onKey(event));
+      this.figure.addEventListener("find", ({ detail }) => this.findFunction(detail));
+      this.figure.addEventListener("shown", () => this.land());
     }
 
     // Shows the state in an address.
@@ -100,6 +112,32 @@
       this.changedPaths = this.tree.withCallers(this.changes);
       this.drawnAnyway = this.tree.withCallers([...(this.matches ?? []), ...this.changes]);
       this.draw();
+    }
+
+    // Shows where a function is called, and goes there.
+    findFunction({ event, find }) {
+      this.choose({ ...(this.wish.event === event ? {} : { event }), find, path: [], part: "", kernel: false, busy: false, only: false });
+      this.figure.scrollIntoView({ block: "start", behavior: "instant" });
+      this.graphs.querySelector(".flame-graph").focus({ preventScroll: true });
+      this.land();
+    }
+
+    // Shows the largest frame that was searched for, in the window and in the box above the graph.
+    land() {
+      const found = [...this.matches ?? []].filter((frame) => this.graphs.querySelector(`[data-frame="${frame}"]`));
+      if (!found.length || this.focus !== 0) {
+        return;
+      }
+      this.resting = rests;
+      this.current = found.reduce((best, one) => (this.tree.order[one] > this.tree.order[best] ? one : best));
+      this.describe(this.current);
+      const frame = this.graphs.querySelector(`[data-frame="${this.current}"]`);
+      const within = frame.getBoundingClientRect().top - this.graphs.getBoundingClientRect().top;
+      this.graphs.scrollTop += within - this.graphs.clientHeight / 2;
+      const { bottom } = frame.getBoundingClientRect();
+      if (bottom > innerHeight) {
+        frame.scrollIntoView({ block: "center", behavior: "instant" });
+      }
     }
 
     zoom(frame) {
@@ -221,7 +259,8 @@
 
     drawFrame({ frame, level, left, width }, view, levels) {
       const { tree } = this;
-      const change = tree.shownChange(frame, this.wish.all && !tree.hasIntervals);
+      const shownAll = this.wish.all && !tree.hasIntervals;
+      const change = tree.shownChange(frame, shownAll);
       const tone = change ? (change > 0 ? "more" : "less") : "";
       const top = this.wish.up ? levels - 1 - level : level;
       const element = page.make("div", {
@@ -231,7 +270,7 @@
       element.className = ["frame", tone, this.kindOf(frame), level < tree.depth[this.focus] ? "caller" : ""].join(" ");
       Object.assign(element.style, { left: `${left * 100}%`, width: `${width * 100}%`, top: `${top * ROW_PIXELS}px` });
       if (change) {
-        element.style.setProperty("--heat", `${tree.heat(change)}%`);
+        element.style.setProperty("--heat", `${tree.heat(change, shownAll)}%`);
       }
       const mark = { more: "\u25b2 ", less: "\u25bc " }[tone] ?? "";
       const hasLabel = width * this.drawnWidth >= LABEL_PIXELS;
@@ -260,6 +299,9 @@
         : [this.tree.says(frame, "inclusive"), `self: ${this.tree.says(frame, "self")}`];
       if (this.tree.changedNames.has(data.name[frame])) {
         parts.push(`self, on all call paths: ${this.tree.says(data.name[frame], "functions")}`);
+      }
+      if (this.tree.sides > 1 && this.tree.isOther(frame)) {
+        parts.push("not a command of the workload: its changes are not coloured");
       }
       const kind = data.names[data.name[frame]]?.class;
       const { make } = page;

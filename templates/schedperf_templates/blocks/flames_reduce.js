@@ -78,11 +78,19 @@ const FlameReduce = (() => {
   };
 
   // Of several call paths in one frame it takes one that changed in the direction of the sum.
-  const keepChanged = (tree, extent, sums) => {
-    const changed = new Set(extent.changed);
+  const keepChanged = (tree, changed, extent, sums) => {
     const along = (frame, place) => (extent.new[frame] - extent.base[frame]) * (sums.new[place] - sums.base[place]) > 0;
-    return [...tree.parent.keys()].filter((place) => !tree.partial.has(place)
-      && tree.members[place].some((frame) => changed.has(frame) && along(frame, place)));
+    return [...tree.parent.keys()].filter((place) => tree.members[place].some((frame) => changed.has(frame) && along(frame, place)));
+  };
+
+  // Frames that changed with their callees, and those that did as a part of their function.
+  const keepAllChanged = (tree, measure, inclusive, own) => {
+    const counted = new Set(measure.changed);
+    const withCallees = new Set(measure.inclusive.changed.filter((frame) => counted.has(frame)));
+    const asPart = new Set(measure.changed.filter((frame) => !withCallees.has(frame)));
+    const whole = keepChanged(tree, withCallees, measure.inclusive, inclusive).filter((place) => !tree.partial.has(place));
+    const part = keepChanged(tree, asPart, measure.self, own);
+    return { whole, changed: [...new Set([...whole, ...part])].sort((a, b) => a - b) };
   };
 
   const reduceMeasure = (data, tree, wish, measure) => {
@@ -92,10 +100,11 @@ const FlameReduce = (() => {
       own[side] = sumOwn(data, tree, wish, measure.self[side]);
       inclusive[side] = FlameParts.sumCalled(tree.parent, own[side]);
     }
-    const changed = measure.inclusive.changed ? { changed: keepChanged(tree, measure.inclusive, inclusive) } : {};
+    const { whole, changed } = measure.inclusive.changed ? keepAllChanged(tree, measure, inclusive, own) : { changed: [] };
     return {
       ...measure,
-      inclusive: { ...inclusive, ...keepDecided(tree, measure.inclusive), ...changed },
+      changed,
+      inclusive: { ...inclusive, ...keepDecided(tree, measure.inclusive), ...(whole ? { changed: whole } : {}) },
       self: { ...own, ...keepDecided(tree, measure.self) },
     };
   };

@@ -31,6 +31,7 @@ const FlameTree = (() => {
       this.children = data.parent.map(() => []);
       data.parent.forEach((parent, frame) => parent >= 0 && this.children[parent].push(frame));
       this.keys = this.makeKeys();
+      this.otherNames = new Set(data.others);
       this.depth = [];
       data.parent.forEach((parent, frame) => { this.depth[frame] = parent < 0 ? 0 : this.depth[parent] + 1; });
       this.use(measure);
@@ -54,7 +55,8 @@ const FlameTree = (() => {
       }
       this.order = this.widths.diff ?? this.widths.base;
       this.children.forEach((some) => some.sort((a, b) => this.isRemainder(a) - this.isRemainder(b) || this.order[b] - this.order[a]));
-      this.changed = new Set(measure.inclusive.changed ?? []);
+      this.changed = new Set(measure.changed);
+      this.changedWithCallees = new Set(measure.inclusive.changed ?? []);
       this.changedNames = new Set(measure.functions.changed ?? []);
       this.hasIntervals = (measure.inclusive.low ?? []).some((low) => low !== null);
     }
@@ -102,31 +104,35 @@ const FlameTree = (() => {
       return other && base[frame] !== null && other[frame] !== null ? other[frame] - base[frame] : null;
     }
 
-    // The change that colours a frame, null if not significant: that of the frame with its callees,
-    // or, if its function changed on all paths together, the frame's part of that change.
+    // The change that colours a frame, null if the report does not count the frame as changed: that of
+    // the frame with its callees, or the frame's part of the change of its function.
     shownChange(frame, shownAll) {
-      if (shownAll || this.changed.has(frame)) {
+      if (shownAll) {
         return this.change(frame);
       }
-      const name = this.data.name[frame];
-      const own = this.change(frame, "self");
-      return this.changedNames.has(name) && own * this.change(name, "functions") > 0 ? own : null;
+      return this.changed.has(frame) ? this.change(frame, this.changedWithCallees.has(frame) ? "inclusive" : "self") : null;
     }
 
     // The frames that changed significantly.
     coloured() {
-      return [...this.data.parent.keys()].filter((frame) => this.shownChange(frame, false));
+      return [...this.changed];
     }
 
-    // The strength of the colour of a change, in percent; the largest change has the most.
-    heat(change) {
-      const size = (one) => Math.abs(this.change(one) ?? 0);
-      this.largest ??= this.data.parent.reduce((most, _, one) => Math.max(most, size(one)), 0) || 1;
+    // The strength of the colour of a change, in percent; the largest one that is shown has the most.
+    heat(change, shownAll) {
+      const shown = shownAll ? [...this.data.parent.keys()] : this.coloured();
+      this.largest ??= shown.reduce((most, one) => Math.max(most, Math.abs(this.shownChange(one, shownAll) ?? 0)), 0) || 1;
       return FAINTEST + (STRONGEST - FAINTEST) * Math.sqrt(Math.min(1, Math.abs(change) / this.largest));
     }
 
     isRemainder(frame) {
       return this.data.name[frame] === REMAINDER;
+    }
+
+    // Whether a frame is of a command other than the workload.
+    isOther(frame) {
+      const [outermost] = this.callersOf(frame);
+      return outermost !== undefined && this.otherNames.has(this.data.name[outermost]);
     }
 
     isKernel(frame) {

@@ -120,6 +120,9 @@ const Tables = (() => {
       rows.draw();
       table.classList.toggle("sorted", rows.sorted !== null);
       rows.all.forEach((item) => item.opener?.setAttribute("aria-expanded", String(item.isOpen)));
+      rows.all.filter(({ opened }) => opened && !opened.hidden).forEach(({ opened }) => {
+        opened.dispatchEvent(new CustomEvent("opened", { bubbles: true }));
+      });
       this.tools?.update();
       this.titles?.update(rows.sorted);
       this.drawNothing();

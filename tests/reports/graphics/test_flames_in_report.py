@@ -46,11 +46,13 @@ def test_the_graph_comes_first_and_its_tables_say_what_changed(
     drawing, *rest = describe()
     assert isinstance(drawing, Flames)
     assert drawing.caption == (
-        "Call stacks: patched vs tip, n = 4 + 4 runs; coloured frames changed significantly: "
-        "5 frames"
+        "Call stacks: patched vs tip, n = 4 + 4 runs; 4 frames changed significantly (coloured)"
     )
-    captions = [block.caption for block in rest if isinstance(block, Table)]
-    assert any("self time changed significantly in" in caption for caption in captions)
+    tables = [block for block in rest if isinstance(block, Table)]
+    captions = [table.caption for table in tables]
+    (changed,) = (table for table in tables if "frames changed significantly" in table.caption)
+    assert len(changed.rows) == 4
+    assert changed.caption.startswith("cycles: 4 frames changed")
     assert any("1 call path only in base" in caption for caption in captions)
 
 

@@ -276,7 +276,7 @@ def test_changed_paths_alone_are_shown_and_in_the_address(
     measure = replace(
         measure,
         inclusive=replace(measure.inclusive, changed=(lock,)),
-        functions=replace(measure.functions, changed=()),
+        changed=(lock,),
     )
     opened = visit_flames([replace(tree, measures=(measure, *tree.measures[1:]))])
     assert len(opened.frames()) > 4

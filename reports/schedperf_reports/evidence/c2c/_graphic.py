@@ -64,6 +64,7 @@ def draw_lines(point: C2cPoint, lines: Sequence[C2cLineRow], side: str) -> Cache
         sides=(Badge(name="base", label="base"), Badge(name=side, label=side)),
         groups=tuple(LineGroup(title=called(line), rows=_rows(point, line)) for line in shown),
         has_counts=True,
+        drawn={line.row: number for number, line in enumerate(shown)},
     )
 
 

@@ -105,15 +105,28 @@ def draw_lines(window: LayoutWindow, line_bytes: int, alarms: Sequence[LayoutAla
     ]
     pairs = list(_pairs(here, columns, line_bytes))
     moves = tuple(_moves(columns, shifts, line_bytes))
+    groups = tuple(_groups(columns, shifts, line_bytes, uses))
     return CacheLines(
         caption=_caption(window, drawing.caption, moves, pairs),
         line_bytes=line_bytes,
         sides=tuple(Badge(name=column.side, label=column.label) for column in window.columns),
-        groups=tuple(_groups(columns, shifts, line_bytes, uses)),
+        groups=groups,
         pairs=tuple(pairs[:MOST_PAIRS]),
         moves=moves,
         text=(drawing,),
+        drawn={
+            alarm.row: group for alarm in here if (group := _find_group(alarm, groups)) is not None
+        },
     )
+
+
+def _find_group(alarm: LayoutAlarm, groups: Sequence[LineGroup]) -> int | None:
+    """Return the first line that has a variable of an alarm; None if none is drawn."""
+    for number, group in enumerate(groups):
+        occupants = (occupant for row in group.rows for occupant in row.occupants)
+        if any(occupant.name in alarm.names for occupant in occupants):
+            return number
+    return None
 
 
 def draw_rows(

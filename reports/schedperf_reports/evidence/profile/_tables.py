@@ -3,7 +3,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from schedperf.evidence.profile.record import (
     SMALLEST_CHANGE_PP,
@@ -18,6 +18,7 @@ from schedperf.evidence.profile.record import (
 from schedperf.model.units import MISSING, RATE_DIGITS, Scale, cost_scale, scale_for
 from schedperf.model.verdict import FALSE_DISCOVERY_RATE
 from schedperf_reports.blocks import REFERENCE_PRIORITY, Block, Cell, Column, Item, Items, Table
+from schedperf_reports.graphics.calls import Calls
 from schedperf_reports.rates.cells import CHANGED
 from schedperf_reports.words.rows import count_of
 from schedperf_reports.words.units import format_p, format_points
@@ -80,8 +81,13 @@ _CLASS_COLUMN = Column(
 AnyRow = ProfileRow | ProfileClassRow
 
 
-def shares_table(event: str, point: ProfilePoint) -> Table:
-    """Return each symbol's share of all CPUs and its change; rows open to details."""
+def shares_table(
+    event: str, point: ProfilePoint, calls: Mapping[tuple[str, str], Calls] | None = None
+) -> Table:
+    """Return each symbol's share of all CPUs and its change; rows open to details.
+
+    :param calls: callers and callees by symbol and file; None without call stacks
+    """
     hidden = point.symbols - len(point.rows)
     more = f"; {hidden} symbols with smaller shares omitted" if hidden else ""
     with_nodes = _has_nodes(point)
@@ -103,12 +109,12 @@ def shares_table(event: str, point: ProfilePoint) -> Table:
             has_changed and not row.changed and index >= MOST_ROWS for index, row in enumerate(rows)
         ),
         quiet_word="colder, unchanged",
-        details=tuple(_describe_place(row) for row in rows),
+        details=tuple(_describe_place(row, calls or {}) for row in rows),
     )
 
 
-def _describe_place(row: ProfileRow) -> tuple[Block, ...]:
-    # Details of a symbol: its file, why it has no q, and its spread over CPUs and nodes.
+def _describe_place(row: ProfileRow, calls: Mapping[tuple[str, str], Calls]) -> tuple[Block, ...]:
+    # Details of a symbol: its file, why it has no q, its spread over CPUs and nodes, and its calls.
     kind = f", class: {row.class_}" if row.class_ else ""
     facts = [f"binary: {row.dso}{kind}"]
     facts += [f"not tested: {_why_untested(row)}"] if row.share.q is None else []
@@ -121,7 +127,9 @@ def _describe_place(row: ProfileRow) -> tuple[Block, ...]:
         if len(shares) > 1:
             each = ", ".join(f"node {node} {share:.2f}%" for node, share in shares.items())
             facts.append(f"{side} share by node: {each}")
-    return (Items(items=tuple(Item(text=fact) for fact in facts)),)
+    of_row = calls.get((row.symbol, row.dso))
+    items = Items(items=tuple(Item(text=fact) for fact in facts))
+    return (items,) if of_row is None else (items, of_row)
 
 
 def describe_point(event: str, point: ProfilePoint) -> str:

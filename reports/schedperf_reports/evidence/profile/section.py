@@ -2,18 +2,21 @@
 """Hot symbols: CPU share of each function in base and new, in total and by node."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from schedperf.evidence.profile.record import (
     ExplainedChange,
     FlameComparison,
-    FlameLists,
+    FlameTree,
     FlameTrees,
     Profile,
     ProfileComparison,
     ProfileEvent,
     ProfilePoint,
+    place_of_tree,
 )
 from schedperf.model.comparison import BASE, Comparison, data_of
+from schedperf.model.text import clean_line
 from schedperf_reports.blocks import Block, Cell, Column, Item, Items, Table, Text, Tone
 from schedperf_reports.evidence.profile._tables import (
     changed_nodes_table,
@@ -22,7 +25,13 @@ from schedperf_reports.evidence.profile._tables import (
     format_cost,
     shares_table,
 )
-from schedperf_reports.graphics.flames import Flames, caption_of, describe_flames
+from schedperf_reports.graphics.calls import Calls, index_calls
+from schedperf_reports.graphics.flames import (
+    Flames,
+    caption_of,
+    count_changed,
+    describe_flames,
+)
 from schedperf_reports.sections import record_of, report_section
 from schedperf_reports.words.rows import count_of, merge_sides
 from schedperf_reports.words.states import State
@@ -76,26 +85,54 @@ def profile(comparison: Comparison) -> Iterator[Block]:
         yield data
         return
     is_first = True
+    figures = 0
     for compared in data.comparisons:
         if len(comparison.sides) > MOST_UNNAMED_SIDES:
             yield Text(text=f"{compared.side} vs base", tone="strong")
-        yield from _describe_comparison(comparison, compared, has_anchor=is_first)
+        trees = _stacks_of(comparison, compared.side)
+        yield from _describe_comparison(
+            comparison, compared, _Drawn(trees=trees, figure=figures), has_anchor=is_first
+        )
+        figures += trees is not None
         is_first = False
     for missing in data.missing:
         yield Text(text=missing.reason, tone="muted")
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Drawn:
+    # The call trees of a side, and the number of their flame graph in the section.
+    trees: FlameComparison | None
+    figure: int
+
+    def calls_of(self, event: str, point: ProfilePoint) -> Mapping[tuple[str, str], Calls]:
+        """Return the callers and callees of each function at a point."""
+        number = self.tree_of(event, point)
+        if self.trees is None or number is None:
+            return {}
+        return index_calls(self.figure, number, self.trees.events[number])
+
+    def tree_of(self, event: str, point: ProfilePoint) -> int | None:
+        """Return the number of the tree of a point; None if it has none."""
+        place = clean_line(place_of_tree(event, point.workload, point.point))
+        trees = () if self.trees is None else self.trees.events
+        for number, tree in enumerate(trees):
+            if tree.event == clean_line(event) and tree.place in ("", place):
+                return number
+        return None
+
+
 def _describe_comparison(
-    comparison: Comparison, compared: ProfileComparison, *, has_anchor: bool
+    comparison: Comparison, compared: ProfileComparison, drawn: _Drawn, *, has_anchor: bool
 ) -> Iterator[Block]:
     yield from _describe_sights(compared.events)
     cautions = (text for event in compared.events for text in _cautions_of(event))
     yield from (Text(text=text, tone="warning") for text in dict.fromkeys(cautions))
-    trees = _stacks_of(comparison, compared.side)
+    trees = drawn.trees
     if trees is not None:
-        yield from _draw_stacks(trees, compared.side)
+        yield from _draw_stacks(trees, compared, drawn)
     for event in compared.events:
-        yield from _describe_event(event)
+        yield from _describe_event(event, drawn)
     if trees is None:
         yield Text(text=f"no flame graph: {_why_no_stacks(comparison)}", tone="muted")
     else:
@@ -122,12 +159,12 @@ def _cautions_of(event: ProfileEvent) -> Iterator[str]:
         yield from point.cautions
 
 
-def _describe_event(event: ProfileEvent) -> Iterator[Block]:
+def _describe_event(event: ProfileEvent, drawn: _Drawn) -> Iterator[Block]:
     for point in event.points:
         if point.explained is not None:
             yield Text(text=describe_explained(point.explained, point), tone="strong")
         tables = (
-            shares_table(event.event, point),
+            shares_table(event.event, point, drawn.calls_of(event.event, point)),
             changed_nodes_table(point),
             classes_table(point),
             costs_table(point),
@@ -223,23 +260,35 @@ def _why_no_stacks(comparison: Comparison) -> str:
     return section.reason or "not analysed"
 
 
-def _draw_stacks(trees: FlameComparison, side: str) -> Iterator[Block]:
+def _draw_stacks(
+    trees: FlameComparison, compared: ProfileComparison, drawn: _Drawn
+) -> Iterator[Block]:
     """Yield the flame graph."""
     yield Flames(
-        caption=f"Call stacks: {caption_of(trees.events[0])}{_state_changes(trees)}",
+        caption=f"Call stacks: {_caption_of(trees.events)}",
         trees=trees.events,
-        sides=(BASE, side),
+        sides=(BASE, compared.side),
+        rows={
+            row: (tree, functions)
+            for event in compared.events
+            for point in event.points
+            if (tree := drawn.tree_of(event.event, point)) is not None
+            for row, functions in _functions_of_rows(point)
+        },
     )
 
 
-def _state_changes(trees: FlameComparison) -> str:
-    # With one run per side the significance is unknown, which the caption states.
-    changed = [
-        tree.lists.counts.changed
-        for tree in trees.events
-        if min(tree.counts) > 1 and isinstance(tree.lists, FlameLists)
-    ]
-    return f": {count_of(sum(changed), 'frame')}" if changed else ""
+def _functions_of_rows(point: ProfilePoint) -> Iterator[tuple[str, tuple[str, ...]]]:
+    for function in point.rows:
+        yield function.row, (function.symbol,)
+    for row in point.classes:
+        yield row.row, tuple(function.symbol for function in row.functions)
+
+
+def _caption_of(trees: Sequence[FlameTree]) -> str:
+    # The first graph is the one that is drawn; the other ones can be chosen.
+    more = "; ".join(f"{tree.place}: {count_changed(tree)}" for tree in trees[1:])
+    return f"{caption_of(trees[0])}{f'; {more}' if more else ''}"
 
 
 def _describe_stacks(trees: FlameComparison) -> Iterator[Block]:

@@ -9,13 +9,12 @@ import pytest
 from scipy import sparse
 
 from schedperf.evidence.profile.compare import (
-    OTHER_KERNEL,
-    USER,
     compare_point,
     explain_change,
     is_busy_equal,
     part_of_change,
 )
+from schedperf.evidence.profile.family import OTHER_KERNEL, USER
 from schedperf.evidence.profile.shares import PlaceWeights, one_node_only, spread_of
 from schedperf.model.run import Captured, Operations, RunKey
 from schedperf.symbols.place import Place

@@ -14,6 +14,8 @@ from schedperf.evidence.profile.flame import (
     ROOT,
     Flame,
     build_flame,
+    changed_frames,
+    depths_of,
     measure_frames,
     measure_places,
     narrow_flame,
@@ -166,6 +168,66 @@ def test_small_frames_are_one_remainder_under_their_caller(make_stacks: MakeStac
     assert flame.hidden.tolist() == [0, 0, 0, 50]
     assert flame.inclusive[0, 3] == pytest.approx(50e-5)
     assert flame.own.sum() == pytest.approx(flame.inclusive[0, 0])
+
+
+def test_a_small_frame_is_kept_where_its_stack_says_so(make_stacks: MakeStacks) -> None:
+    small = {f"main;tiny{number};leaf": 1e-5 for number in range(50)}
+    stacks = make_stacks([{"main;big": 1.0} | small])
+    kept = np.zeros(len(stacks), np.int64)
+    kept[[1, 2]] = 2, 3
+    flame = build_flame(stacks, least_share=0.001, kept=kept)
+    assert names(flame) == [
+        "", "main", "main;big", "main;tiny0", "main;tiny1", "main;(rest)", "main;tiny1;leaf",
+        "main;tiny0;(rest)",
+    ]  # fmt: skip
+    # All that was sampled is in the tree.
+    assert flame.own.sum() == pytest.approx(flame.inclusive[:, 0].sum())
+
+
+def count_changed(flame: Flame) -> set[str]:
+    changed = changed_frames(
+        flame,
+        measure_frames(flame, "share", "inclusive"),
+        measure_frames(flame, "share", "self"),
+        measure_places(flame, "share"),
+    )
+    return {names(flame)[frame] for frame in np.flatnonzero(changed)}
+
+
+def test_a_frame_counts_as_changed_for_itself_or_for_its_function(
+    make_stacks: MakeStacks,
+) -> None:
+    base = {"work": 1e4, "a;hot": 20.0, "b;hot": 20.0, "c;hot": 20.0, "d;hot": 40.0, "same": 99.0}
+    new = base | {"a;hot": 60.0, "b;hot": 50.0, "c;hot": 40.0, "d;hot": 39.0}
+    flame = build_flame(make_stacks(jittered(base, 5, seed=4), jittered(new, 5, seed=5)))
+    counted = count_changed(flame)
+    assert {"a", "a;hot", "b;hot"} <= counted
+    # It moved against its function, or nothing of it moved.
+    assert not {"d;hot", "same"} & counted
+    assert not any("rest" in name for name in counted)
+
+
+def test_frames_of_other_commands_do_not_count_as_changed(make_stacks: MakeStacks) -> None:
+    base = {"work": 1e3, "mkdir;hot": 1.0, "bench;hot": 20.0}
+    new = base | {"mkdir;hot": 90.0, "bench;hot": 90.0}
+    runs = jittered(base, 5, seed=4), jittered(new, 5, seed=5)
+    everything = count_changed(build_flame(make_stacks(*runs)))
+    assert everything >= {"mkdir", "mkdir;hot", "bench", "bench;hot"}
+    others = frozenset({Place("mkdir", "[kernel]")})
+    counted = count_changed(build_flame(make_stacks(*runs), others=others))
+    assert counted == everything - {"mkdir", "mkdir;hot"}
+
+
+def test_the_depth_of_the_innermost_chosen_frame_is_known_of_each_frame(
+    make_stacks: MakeStacks,
+) -> None:
+    flame = build_flame(make_stacks([{"a;b;c": 1.0, "a;d": 1.0}]))
+    at = by_name(flame)
+    chosen = np.zeros(len(flame), dtype=np.bool_)
+    chosen[at["a;b"]] = True
+    depths = depths_of(flame, chosen)
+    found = {name: int(depths[frame]) for name, frame in at.items()}
+    assert found == {"": 0, "a": 0, "a;b": 2, "a;d": 0, "a;b;c": 2}
 
 
 def test_a_frame_that_is_large_on_one_side_alone_is_kept(make_stacks: MakeStacks) -> None:

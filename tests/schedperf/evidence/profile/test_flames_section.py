@@ -74,6 +74,49 @@ def numbers_by_path(tree: Any) -> dict[str, tuple[Any, ...]]:
     return found
 
 
+def test_what_rows_and_classes_name_has_frames_and_callers(tree: Any) -> None:
+    profile_data = compare_symbols(name_sides([open_bundle(path) for path in paths_of(ARM64)]))
+    (point,) = profile_data.comparisons[0].events[0].points
+    drawn = {tree.names[name].symbol for name in tree.name if name >= 0}
+    classes = {function.symbol for row in point.classes for function in row.functions}
+    changed = {row.symbol for row in point.rows if row.changed}
+    assert len(classes) > 30
+    assert {"cpuacct_charge", "update_tg_load_avg"} <= classes
+    assert classes | changed <= drawn
+    # What counts as changed is the same in the table of functions and in the graph.
+    functions = tree.measures[0].functions.changed
+    assert {tree.names[name].symbol for name in functions} == changed != set()
+    sampled = {row.symbol for row in point.rows if row.share.base + row.share.new > 0.0}
+    assert sampled <= {calls.symbol for calls in tree.calls}
+
+
+def test_the_frames_that_count_as_changed_are_those_of_the_list(tree: Any) -> None:
+    changed = tree.measures[0].changed
+    assert set(tree.lists.changed) == set(changed)
+    assert tree.lists.counts.changed == len(changed) > 5
+
+
+def test_setup_and_recorder_are_not_in_the_lists_of_changes(tree: Any) -> None:
+    others = {tree.names[tree.name[frame]].symbol for frame in tree.others}
+    assert others == {"perf", "sh", "enter-cgroup", "mkdir"}
+    for frame in (*tree.measures[0].changed, *tree.lists.appeared, *tree.lists.vanished):
+        outermost = frame
+        while tree.parent[outermost]:
+            outermost = tree.parent[outermost]
+        assert outermost not in tree.others
+
+
+def test_callers_and_callees_are_summed_over_all_paths(tree: Any) -> None:
+    (calls,) = (one for one in tree.calls if one.symbol == "update_load_avg")
+    callers = {call.symbol: (call.base, call.new) for call in calls.callers}
+    assert callers["enqueue_task_fair"] == pytest.approx((0.003, 0.18), abs=0.01)
+    assert {call.symbol for call in calls.callees} >= {"__update_load_avg_se", "decay_load"}
+    shares = [call.base + call.new for call in calls.callers]
+    assert shares == sorted(shares, reverse=True)
+    assert len(calls.callers) == 8
+    assert calls.more_callers > 0
+
+
 def test_nodes_cpus_and_busy_commands_have_numbers_of_their_own(tree: Any) -> None:
     named = [(part.kind, part.name) for part in tree.parts]
     assert named == [

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from schedperf.evidence.profile.point import MOST_PLACES
+from schedperf.evidence.profile.family import MOST_PLACES
 from schedperf.evidence.profile.record import CpuShares
 from schedperf.model.comparison import BaseNew
 

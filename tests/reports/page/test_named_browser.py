@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a report names can be seen: functions as rows and frames, findings as drawings."""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from schedperf.evidence.profile.record import FlameTrees, Profile
+from schedperf.model.comparison import Comparison, data_of
+from tests.reports.visits import Visit
+
+pytestmark = pytest.mark.browser
+
+Example = Callable[[str], Comparison]
+
+EXAMPLES = ["deep-cgroup", "deep-cgroup-arm64", "cluster-percpu"]
+each_example = pytest.mark.parametrize("name", EXAMPLES)
+WORD = re.compile(r"[\w.+:-]+")
+FLAMES_ARE_DRAWN = """document.querySelector('figure.flames') !== null
+  && document.querySelector('figure.flames:not([data-drawn])') === null"""
+# What the field in the head finds: the number of rows as it says it, and whether a row of the name
+# is among those that are listed.
+SEARCH = """async (names) => {
+  const field = document.getElementById("find");
+  const pause = () => new Promise((resolve) => { setTimeout(resolve, 200); });
+  const found = {};
+  for (const name of names) {
+    field.value = name;
+    field.dispatchEvent(new Event("input"));
+    await pause();
+    const rows = [...document.querySelectorAll("#found button b")].map((one) => one.textContent);
+    const isRow = rows.some((row) => row === name || row.startsWith(`${name} (`));
+    found[name] = [document.querySelector("#found [role=status]").textContent, isRow];
+  }
+  return found;
+}"""
+# The frames that Find of a flame graph finds, by name.
+FIND = """(names) => {
+  const figure = document.querySelector("figure.flames");
+  const field = figure.querySelector("input[type=search]");
+  return Object.fromEntries(names.map((name) => {
+    field.value = name;
+    field.dispatchEvent(new Event("input"));
+    const frames = [...figure.querySelectorAll(".frame.found")];
+    const drawn = frames.filter((one) => one.getAttribute("aria-label").startsWith(`${name}, `));
+    return [name, drawn.filter((one) => one.getBoundingClientRect().width >= 1).length];
+  }));
+}"""
+
+
+@pytest.fixture
+def open_example(visit: Any, compared_example: Example) -> Callable[..., Any]:
+    """Open the page of an example: ``open_example("deep-cgroup", width=400)``."""
+    return lambda name, **settings: visit(compared_example(name), is_folded=True, **settings)
+
+
+def functions_of_findings(comparison: Comparison) -> set[str]:
+    """Return the sampled functions whose names stand in a finding."""
+    data = data_of(comparison.sections, FlameTrees)
+    assert data is not None
+    trees = [tree for compared in data.comparisons for tree in compared.events]
+    sampled = {name.symbol for tree in trees for name in tree.names if name.kernel}
+    texts = [f"{finding.claim} {finding.attribution}" for finding in comparison.findings]
+    return sampled & {word for text in texts for word in WORD.findall(text)}
+
+
+def functions_of_classes(comparison: Comparison, number: int = 0) -> set[str]:
+    """Return the functions that the class table of a point names."""
+    data = data_of(comparison.sections, Profile)
+    assert data is not None
+    points = [point for event in data.comparisons[0].events for point in event.points]
+    rows = points[number].classes
+    return {function.symbol for row in rows for function in row.functions}
+
+
+@each_example
+def test_each_named_function_is_a_row_that_search_finds(
+    open_example: Any, compared_example: Example, name: str
+) -> None:
+    comparison = compared_example(name)
+    named = functions_of_classes(comparison) | functions_of_findings(comparison)
+    assert len(named) > 20
+    opened = open_example(name)
+    for function, (count, is_row) in opened.ask(SEARCH, sorted(named)).items():
+        assert re.match(r"\d+ rows?\b", count), (function, count)
+        assert is_row, (function, count)
+
+
+@each_example
+def test_each_named_function_is_a_frame_that_find_finds(
+    open_example: Any, compared_example: Example, name: str
+) -> None:
+    comparison = compared_example(name)
+    named = functions_of_classes(comparison) | functions_of_findings(comparison)
+    opened = open_example(name)
+    opened.ask("page.go('profile')")
+    opened.wait_for(FLAMES_ARE_DRAWN)
+    found = opened.ask(FIND, sorted(named))
+    assert [function for function, frames in found.items() if not frames] == []
+
+
+def test_coloured_frames_are_counted_in_the_caption_and_listed(open_example: Any) -> None:
+    opened = open_example("deep-cgroup-arm64")
+    opened.wait_for(FLAMES_ARE_DRAWN)
+    coloured = opened.page.locator(".flame-graph .frame:is(.more, .less)").count()
+    assert coloured > 5
+    caption = opened.page.locator("figure.flames > figcaption").inner_text()
+    assert caption.endswith(f"; {coloured} frames changed significantly (coloured)")
+    table = opened.page.locator(".table", has_text="frames changed significantly")
+    assert table.locator("tbody > tr[data-row]").count() == coloured
+    opened.page.get_by_role("button", name="Next change").click()
+    steps = opened.page.locator(".flame-controls output").inner_text()
+    assert steps.startswith(f"change 1 of {coloured}: ")
+    assert opened.complaints == []
+
+
+def test_frames_of_the_setup_have_no_colour(open_example: Any) -> None:
+    opened = open_example("deep-cgroup-arm64")
+    opened.wait_for(FLAMES_ARE_DRAWN)
+    opened.page.locator("figure.flames input[type=search]").fill("mkdir|enter-cgroup")
+    commands = '.frame:is([aria-label^="mkdir,"], [aria-label^="enter-cgroup,"])'
+    assert opened.page.locator(commands).count() == 2
+    assert opened.page.locator(".frame.found:is(.more, .less)").count() == 0
+    key = opened.page.locator(".flame-key").inner_text()
+    assert "not coloured: commands other than the workload (perf, sh, enter-cgroup, mkdir)" in key
+    opened.page.locator(commands).first.hover()
+    assert "not a command of the workload" in opened.page.locator(".flame-detail").inner_text()
+
+
+def test_a_larger_change_has_a_stronger_colour(open_example: Any) -> None:
+    opened = open_example("deep-cgroup-arm64")
+    opened.wait_for(FLAMES_ARE_DRAWN)
+    script = """[...document.querySelectorAll(".flame-graph .frame.more")].map((one) => [
+      one.getAttribute("aria-label").split(",")[0],
+      parseFloat(one.style.getPropertyValue("--heat")),
+    ])"""
+    heats = dict(opened.ask(script))
+    assert heats["dequeue_task"] == max(heats.values()) == pytest.approx(48.0)
+    assert min(heats.values()) < 0.75 * max(heats.values())
+
+
+# Which elements are on top in the box above the graph, on a grid of points.
+ON_TOP = """() => {
+  const box = document.querySelector(".flame-detail");
+  const { left, right, top, bottom } = box.getBoundingClientRect();
+  const points = [];
+  for (let x = left + 2; x < right - 2; x += 3) {
+    for (let y = top + 2; y < bottom - 2; y += 5) {
+      points.push(document.elementFromPoint(x, y));
+    }
+  }
+  const others = points.filter((one) => one && !box.contains(one));
+  return [points.length, [...new Set(others.map((one) => one.className))]];
+}"""
+
+
+@pytest.mark.parametrize("width", [1400, 400])
+def test_no_frame_is_painted_over_the_box_above_the_graph(open_example: Any, width: int) -> None:
+    opened = open_example("deep-cgroup-arm64", width=width)
+    opened.ask("page.go('profile')")
+    opened.wait_for(FLAMES_ARE_DRAWN)
+    # Found and changed frames are those that are above other frames.
+    opened.page.locator("figure.flames input[type=search]").fill("e")
+    for part in (0.2, 0.4, 0.6, 0.8):
+        opened.ask(
+            "(part) => { const graphs = document.querySelector('.flame-graphs');"
+            " const { top, height } = graphs.getBoundingClientRect();"
+            " scrollBy({ top: top + part * height - 200, behavior: 'instant' }); }",
+            part,
+        )
+        count, others = opened.ask(ON_TOP)
+        assert count > 100
+        assert others == []
+
+
+def row_of(function: str) -> str:
+    return f"#profile tr[data-row]:has(> th > span.clip:text-is('{function}'))"
+
+
+def test_an_opened_row_shows_callers_and_callees(open_example: Any) -> None:
+    opened = open_example("deep-cgroup-arm64")
+    opened.press("s")
+    opened.page.keyboard.type("update_load_avg")
+    opened.page.locator("#found [role=status]").wait_for()
+    opened.press("Enter", "Enter")
+    line = opened.page.locator(row_of("update_load_avg")).first
+    calls = line.locator("+ tr.opened .calls")
+    calls.locator("table").first.wait_for()
+    callers, callees = (calls.locator("table").nth(number).inner_text() for number in (0, 1))
+    assert "Callers of update_load_avg" in callers
+    assert re.search(r"enqueue_task_fair\s+0\.00\d\s+0\.1\d\s+\+0\.1\d", callers)
+    assert re.search(r"__update_load_avg_se\s+0\.08\s+0\.1\d\s+\+0\.0\d", callees)
+    # The address opens it again.
+    opened.wait_for("location.hash.includes('t.profile')")
+    address = opened.ask("location.href")
+    opened.page.goto("about:blank")
+    opened.go_to(address)
+    calls.locator("table").first.wait_for()
+    # A caller leads to its own row, by keyboard as well.
+    calls.get_by_role("button", name="enqueue_task_fair", exact=True).focus()
+    opened.press("Enter")
+    other = opened.page.locator(row_of("enqueue_task_fair")).first
+    other.locator("+ tr.opened .calls table").first.wait_for()
+    assert opened.ask("document.activeElement.textContent.includes('enqueue_task_fair')")
+    assert opened.complaints == []
+
+
+def test_an_opened_row_leads_to_its_function_in_the_flame_graph(open_example: Any) -> None:
+    opened = open_example("deep-cgroup-arm64")
+    opened.press("s")
+    opened.page.keyboard.type("cpuacct_charge")
+    opened.page.locator("#found [role=status]").wait_for()
+    opened.press("Enter", "Enter")
+    row = opened.page.locator(row_of("cpuacct_charge")).first
+    row.locator("+ tr.opened").get_by_role("button", name="Find it in the flame graph").click()
+    assert opened.page.locator("figure.flames input[type=search]").input_value() == "cpuacct_charge"
+    assert "cpuacct_charge" in opened.page.locator(".flame-detail").inner_text()
+    assert opened.ask(IN_WINDOW, ".frame.current")
+    assert "qcpuacct_charge" in opened.ask("location.hash")
+
+
+# Whether an element is in the window, and below the sticky head.
+IN_WINDOW = """(selector) => {
+  const { top, bottom, height } = document.querySelector(selector).getBoundingClientRect();
+  const middle = height > innerHeight ? top + 10 : (top + bottom) / 2;
+  return 48 <= middle && middle <= innerHeight;
+}"""
+
+
+def links_of(opened: Visit) -> Iterator[str]:
+    """Yield the addresses of the reasons on the first screen and of all findings."""
+    opened.ask("page.later.fillAll()")
+    links = opened.page.locator(".why .reason a, #findings .evidence a")
+    yield from dict.fromkeys(link.get_attribute("href") for link in links.all())
+
+
+def test_a_finding_on_functions_leads_to_its_frames(
+    open_example: Any, open_tab: Callable[..., Any]
+) -> None:
+    opened = open_example("deep-cgroup-arm64")
+    link = opened.page.locator(".why .reason a").first
+    assert "PELT" in link.inner_text()
+    link.click()
+    opened.wait_for("document.querySelector('.frame.found') !== null")
+    opened.wait_for(f"({IN_WINDOW})('.frame.found.current')")
+    found = opened.page.locator(".frame.found").evaluate_all(
+        "(some) => some.map((one) => one.getAttribute('aria-label').split(',')[0])"
+    )
+    assert {"update_load_avg", "update_cfs_group", "reweight_entity", "update_tg_load_avg"} <= {
+        *found
+    }
+    address = opened.ask("location.href")
+    visited = Visit(open_tab())
+    visited.go_to(address)
+    visited.wait_for("document.querySelector('.frame.found.current') !== null")
+    visited.wait_for(f"({IN_WINDOW})('.frame.found.current')")
+    assert visited.complaints == []
+
+
+def test_a_finding_on_a_layout_leads_to_its_line(
+    open_example: Any, open_tab: Callable[..., Any]
+) -> None:
+    opened = open_example("cluster-percpu")
+    link = opened.page.locator(".why .reason a").first
+    assert "sd_llc_id" in link.inner_text()
+    link.click()
+    line = ".line-group[data-target]"
+    opened.wait_for(f"document.querySelector('{line}') !== null && ({IN_WINDOW})('{line}')")
+    assert "sd_llc_id" in opened.page.locator(line).inner_html()
+    visited = Visit(open_tab())
+    visited.go_to(opened.ask("location.href"))
+    visited.wait_for(f"document.querySelector('{line}') !== null && ({IN_WINDOW})('{line}')")
+    assert visited.complaints == []
+
+
+@each_example
+def test_each_link_of_a_finding_lands_in_the_window_of_a_new_tab(
+    open_example: Any, open_tab: Callable[..., Any], name: str
+) -> None:
+    opened = open_example(name)
+    place = opened.ask("location.href.split('#')[0]")
+    targets = list(links_of(opened))
+    assert targets
+    tab = Visit(open_tab())
+    for href in targets:
+        tab.page.goto("about:blank")
+        tab.go_to(f"{place}{href}")
+        tab.wait_for(f"document.querySelector('[data-target]') && ({IN_WINDOW})('[data-target]')")
+    assert tab.complaints == []
