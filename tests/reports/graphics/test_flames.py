@@ -337,9 +337,8 @@ def test_a_still_frame_that_changed_is_there_however_narrow_it_is(make_trees: Ma
     tree = with_narrow_frame(tree, LEAST_PCT / 10)
     drawn = place_frames(tree)
     assert [frame for frame in drawn if frame.title.startswith("old_lock: ")] == []
-    # A function that changed on all paths gives its frames their colour.
     inclusive = tree.measures[0].inclusive
     inclusive = replace(inclusive, changed=(5,), new=with_number(inclusive.new, 5, 0))
-    tree = with_measure(tree, inclusive=inclusive)
+    tree = with_measure(tree, inclusive=inclusive, changed=(5,))
     (narrow,) = (frame for frame in place_frames(tree) if frame.title.startswith("old_lock: "))
     assert (narrow.kind, narrow.label) == ("less kernel", "\u25bc")
