@@ -15,6 +15,8 @@ Align = Literal["left", "right"]
 
 # Columns that only a reader who checks the numbers asks for.
 REFERENCE_PRIORITY = 8
+# Such columns say little alone, as the shares on each node, so a narrow terminal has all or none.
+SET_PRIORITY = REFERENCE_PRIORITY + 2
 
 _RULE = re.compile(r"-{3,} *(.*?) *-*$")
 

@@ -23,6 +23,7 @@ from schedperf.compare.comparability import compare_hosts
 from schedperf.compare.kernel_config import option_differences
 from schedperf.compare.side_by_side import compare_side_by_side
 from schedperf.compare.why.find import all_rules, find_all
+from schedperf.compare.why.load_avg import name_load_avg
 from schedperf.compare.workers import do_all
 from schedperf.evidence import Absent, SectionPlugin, all_sections
 from schedperf.evidence.c2c.sources import measure_heat
@@ -130,7 +131,12 @@ def compare_bundles(
         sweeps=tuple(sweep for _, sweep in numbers.result.sweeps),
         families=tuple(to_families(rows)),
         side_by_side=numbers.beside,
-        findings=findings,
+        findings=name_load_avg(
+            findings,
+            sections,
+            facts.comparability.differences,
+            {side.name: str(side.bundle.path) for side in sides},
+        ),
         sections=sections,
         caveats=_unique(
             (

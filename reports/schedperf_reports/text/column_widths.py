@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from rich.cells import cell_len
 
-from schedperf_reports.blocks import Cell, Column
+from schedperf_reports.blocks import SET_PRIORITY, Cell, Column
 
 # Blanks between two columns.
 GAP = 2
@@ -21,9 +21,10 @@ def choose_columns(
 ) -> dict[int, int]:
     """Choose which columns are shown and how wide each is, by index.
 
-    Columns of the highest priority number go until the others fit. Where a word would be cut all
-    the same, as that of a verdict, numbers go from the right, save the first of them. Columns of
-    text then share what is left, be it less than their longest words take.
+    Columns of the highest priority number go until the others fit, those of a set together. Where
+    a word would be cut all the same, as that of a verdict, numbers go from the right, save the
+    first of them. Columns of text then share what is left, be it less than their longest words
+    take.
     """
     texts = [
         [column.title, *(row[index].text for row in rows)] for index, column in enumerate(columns)
@@ -39,7 +40,13 @@ def choose_columns(
         droppable = [index for index in kept if columns[index].priority > 0] or numbers[1:]
         if not droppable:
             break
-        kept.remove(max(droppable, key=lambda index: (columns[index].priority, index)))
+        last = max(droppable, key=lambda index: (columns[index].priority, index))
+        is_set = columns[last].priority == SET_PRIORITY
+        kept = [
+            index
+            for index in kept
+            if index != last and not (is_set and columns[index].priority == SET_PRIORITY)
+        ]
     texts_kept = [index for index in kept if columns[index].align == "left"]
     while _total(floors, kept) > width and any(floors[index] > 1 for index in texts_kept):
         floors[max(texts_kept, key=lambda index: floors[index])] -= 1

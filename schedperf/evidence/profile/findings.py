@@ -11,14 +11,17 @@ from schedperf.evidence import finding
 from schedperf.evidence.profile.blindness import CHARGED_FUNCTIONS, EMULATED_COUNTER
 from schedperf.evidence.profile.independent import ONE_AFTER_THE_OTHER
 from schedperf.evidence.profile.record import (
+    MOST_NODES,
     Profile,
     ProfileChange,
     ProfileClassRow,
     ProfileEvent,
     ProfilePoint,
     ProfileRow,
+    Shares,
+    ends_of_nodes,
 )
-from schedperf.model.comparison import FIRST_NEW, Finding
+from schedperf.model.comparison import FIRST_NEW, BaseNew, Finding
 from schedperf.model.units import cost_scale
 from schedperf.symbols.functions import function_name
 
@@ -102,15 +105,25 @@ def _by_function(row: ProfileRow | ProfileClassRow) -> str:
 
 
 def _by_node(row: ProfileRow | ProfileClassRow) -> str:
-    base, new = row.ranges
-    if base is None or new is None:
-        return ""
     if isinstance(row, ProfileRow) and row.one_node is not None:
         return f"; on node {row.one_node} only"
-    if base[0] == base[1] and new[0] == new[1]:
+    both = row.nodes
+    common = sorted(both.base.keys() & both.new.keys())
+    if len(common) < 2:  # noqa: PLR2004 # one node is the whole machine
         return ""
-    was, now = (f"{low:.2f}% - {high:.2f}%" for low, high in (base, new))
-    return f"; per node, idle excluded, min - max: {was} -> {now}"
+    if len(common) <= MOST_NODES:
+        listed = [_on_node(both, node) for node in common]
+    else:
+        ends = ends_of_nodes(both) or ()
+        listed = [
+            f"{word} on {_on_node(both, node)}"
+            for word, node in zip(("most", "least"), ends, strict=False)
+        ]
+    return f"; idle excluded, {', '.join(listed)}"
+
+
+def _on_node(shares: BaseNew[Shares], node: int) -> str:
+    return f"node {node} {shares.base[node]:.2f}% -> {shares.new[node]:.2f}%"
 
 
 def _per_operation(row: ProfileRow | ProfileClassRow, point: ProfilePoint) -> str:

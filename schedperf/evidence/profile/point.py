@@ -2,7 +2,7 @@
 """Compare the runs of one point of the profile section and build its record."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import fmean
@@ -223,10 +223,11 @@ def _rows(
     chosen = _choose_places(comparison)
     places = [comparison.places[number] for number in chosen]
     spreads = weights.map(lambda runs: spread_of(runs, places))
+    by_node = spreads.map(lambda spread: spread.nodes)
     only = one_node_only(weights.base, weights.new, places)
     for column, number in enumerate(chosen):
         location = comparison.places[number]
-        nodes = spreads.map(partial(_shares_of_nodes, column=column))
+        nodes = by_node.map(partial(_shares_of_nodes, column=column))
         cpus = spreads.map(partial(_shares_of_cpus, column=column))
         yield ProfileRow(
             row=f"{prefix}{location.symbol}"
@@ -255,8 +256,8 @@ def _class_of(comparison: PointComparison, number: int) -> str | None:
     return None if own < 0 else comparison.classes[own]
 
 
-def _shares_of_nodes(spread: Spread, column: int) -> Shares:
-    return {node: float(shares[column]) for node, shares in spread.nodes.items()}
+def _shares_of_nodes(nodes: Mapping[int, Floats], column: int) -> Shares:
+    return {node: float(shares[column]) for node, shares in nodes.items()}
 
 
 def _shares_of_cpus(spread: Spread, column: int) -> CpuShares | None:
@@ -270,29 +271,25 @@ def _range(shares: Sequence[float]) -> tuple[float, float] | None:
     return (min(shares), max(shares)) if shares else None
 
 
-def _range_of_column(nodes: Iterable[Floats], column: int) -> tuple[float, float] | None:
-    return _range([float(shares[column]) for shares in nodes])
-
-
 def _classes(
     comparison: PointComparison, weights: Weights, prefix: str
 ) -> Iterator[ProfileClassRow]:
     count = len(comparison.classes)
-    nodes = weights.map(
-        lambda runs: class_spread(
-            runs, comparison.places, comparison.class_of_place, count
-        ).values()
+    spreads = weights.map(
+        lambda runs: class_spread(runs, comparison.places, comparison.class_of_place, count)
     )
     for number, name in enumerate(comparison.classes):
-        ranges = nodes.map(partial(_range_of_column, column=number))
+        nodes = spreads.map(partial(_shares_of_nodes, column=number))
         yield ProfileClassRow(
             row=f"{prefix}class:{name}",
             class_=name,
             share=_tested(comparison.class_share, number),
             changed=bool(comparison.is_class_changed[number]),
             cost=None if comparison.costs is None else _tested(comparison.costs.by_class, number),
-            base_range=ranges.base,
-            new_range=ranges.new,
+            base_nodes=nodes.base,
+            new_nodes=nodes.new,
+            base_range=_range(list(nodes.base.values())),
+            new_range=_range(list(nodes.new.values())),
             functions=tuple(
                 MovedFunction(
                     symbol=comparison.places[moving].symbol,

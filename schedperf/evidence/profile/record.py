@@ -6,6 +6,7 @@ Shares are in per cent, changes of them in percentage points (pp).
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Annotated, ClassVar, Literal
 
 from schedperf.model.comparison import BaseNew, MissingSide, SectionData
@@ -32,6 +33,8 @@ PartKind = Literal["node", "cpu", "comm"]
 Share = Annotated[float, "per cent"]
 Shares = Mapping[int, Share]
 ShareRange = tuple[Share, Share]
+# Shares of more nodes than this are reduced to the node with the most and the node with the least.
+MOST_NODES = 4
 NodeShares = Annotated[Shares, "share of non-idle CPU time per NUMA node, in percent"]
 NodeRange = Annotated[
     ShareRange | None,
@@ -124,14 +127,27 @@ class ProfileRow:
         return BaseNew(base=self.base_nodes, new=self.new_nodes)
 
     @property
-    def ranges(self) -> BaseNew[ShareRange | None]:
-        """The smallest and the largest share of a node, on both sides."""
-        return BaseNew(base=self.base_range, new=self.new_range)
-
-    @property
     def cpus(self) -> BaseNew[CpuShares | None]:
         """The range of shares over CPUs on both sides."""
         return BaseNew(base=self.base_cpus, new=self.new_cpus)
+
+
+def ends_of_nodes(shares: BaseNew[Shares]) -> tuple[int, int] | None:
+    """Return the nodes with the largest and the smallest share, by the mean of base and new.
+
+    None if no node is known on both sides.
+
+    >>> ends_of_nodes(BaseNew(base={0: 13.0, 1: 20.0, 2: 2.0}, new={0: 8.0, 1: 12.0, 2: 3.0}))
+    (1, 2)
+    """
+    means = {
+        node: fmean((shares.base[node], shares.new[node]))
+        for node in shares.base.keys() & shares.new.keys()
+    }
+    if not means:
+        return None
+    ranked = sorted(means, key=lambda node: (-means[node], node))
+    return ranked[0], ranked[-1]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -156,7 +172,9 @@ class ProfileClassRow:
         ProfileTest | None,
         "cost per operation, in `cost_unit`; null if a run did not report the number of operations",
     ]
+    base_nodes: NodeShares
     base_range: NodeRange
+    new_nodes: NodeShares
     new_range: NodeRange
     functions: Annotated[
         tuple[MovedFunction, ...],
@@ -164,9 +182,9 @@ class ProfileClassRow:
     ]
 
     @property
-    def ranges(self) -> BaseNew[ShareRange | None]:
-        """The smallest and the largest share of a node, on both sides."""
-        return BaseNew(base=self.base_range, new=self.new_range)
+    def nodes(self) -> BaseNew[Shares]:
+        """The shares by NUMA node on both sides."""
+        return BaseNew(base=self.base_nodes, new=self.new_nodes)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The first screen of a page: its sentence, labels, drawings, reasons and cells."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from schedperf.model.comparison import Comparison, Difference, NextStep, Row, SideSummary
+from schedperf.model.comparison import Comparison, Difference, NextStep, Row, SideSummary, Verdict
 from schedperf_reports.page.first_screen.drawings import MOST_LINES, draw_changes, draw_strips
 from schedperf_reports.page.first_screen.labels import describe_difference, name_sides
 from schedperf_reports.page.first_screen.screen import FirstScreen, draw_first_screen, title_of
@@ -118,8 +119,66 @@ def test_worst_results_come_first_and_the_rest_is_counted(
     assert changes is not None
     assert len(changes.lines) == MOST_LINES
     assert [line.change for line in changes.lines][:3] == ["+40.0%", "+30.0%", "+20.0%"]
-    assert changes.more == len(ratios) - MOST_LINES
+    assert changes.more == "2 more results"
     assert all(line.strips is not None for line in changes.lines)
+
+
+def three_kernels(
+    make_comparison: Make, make_row: MakeRow, make_side: Callable[..., SideSummary]
+) -> Comparison:
+    """Return two kernels against tip, of which the first is worse at both points."""
+    ratios = {"new": (1.25, 1.08), "new2": (1.04, 0.93)}
+    verdicts: dict[float, Verdict] = {
+        1.25: "regression", 1.08: "regression", 1.04: "no-change", 0.93: "improvement",
+    }  # fmt: skip
+    rows = tuple(
+        replace(
+            make_row(point=point, ratio=ratio),
+            side=side,
+            new=0.5 * ratio,
+            base=0.5,
+            verdict=verdicts[ratio],
+        )
+        for side, of_side in ratios.items()
+        for point, ratio in zip(("groups=16", "groups=4"), of_side, strict=True)
+    )
+    names = {"base": "tip", "new": "cluster", "new2": "repair"}
+    sides = tuple(make_side(name, label=label) for name, label in names.items())
+    return make_comparison(sides=sides, rows=rows)
+
+
+def test_several_kernels_have_a_line_each_with_value_change_interval_and_n(
+    make_comparison: Make, make_row: MakeRow, make_side: Callable[..., SideSummary]
+) -> None:
+    screen = draw(three_kernels(make_comparison, make_row, make_side))
+    assert screen.caption.startswith("cluster: 2 of 2 results worse: ")
+    assert screen.caption.endswith(" at groups=16 is 25.0% slower")
+    tip, cluster, repair = screen.sides
+    assert (tip.label, tip.value, tip.change) == ("tip", "500 ms", "")
+    assert tip.details.startswith("n\N{NO-BREAK SPACE}=")
+    assert (cluster.label, cluster.value, cluster.change) == ("cluster", "625 ms", "+25.0%")
+    assert re.fullmatch(r"\[.*%\], 2 of 2 worse", cluster.details)
+    assert (repair.value, repair.change, repair.place) == ("520 ms", "+4.0%", 2)
+    assert repair.details.endswith(", 1 of 2 better")
+    assert (screen.values, screen.basis, screen.strips) == ((), "", None)
+
+
+def test_the_drawing_of_several_kernels_has_a_line_per_kernel_and_says_what_is_left(
+    make_comparison: Make, make_row: MakeRow, make_side: Callable[..., SideSummary]
+) -> None:
+    comparison = three_kernels(make_comparison, make_row, make_side)
+    changes = draw(comparison).changes
+    assert changes is not None
+    assert changes.title.endswith(" at groups=16")
+    assert [(line.name, line.place, line.number) for line in changes.lines] == [
+        ("cluster", 1, "+25.0%"),
+        ("repair", 2, "+4.0%"),
+    ]
+    strips = changes.lines[1].strips
+    assert strips is not None
+    assert [strip.label for strip in strips.strips] == ["tip", "repair"]
+    assert changes.more == "1 more result"
+    assert " +25.0% · cluster, repair vs tip" in title_of(comparison)
 
 
 def test_runs_are_drawn_in_their_unit_without_covering_each_other(make_row: MakeRow) -> None:

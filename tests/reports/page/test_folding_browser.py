@@ -129,15 +129,6 @@ def test_a_large_report_opens_small(open_example: Any) -> None:
     assert opened.ask(WORDS) <= 3_000
 
 
-@each_example
-def test_the_first_screen_is_short_and_has_drawings(open_example: Any, name: str) -> None:
-    opened = open_example(name, is_folded=True)
-    command = opened.ask("document.querySelector('.card.next pre')?.textContent ?? ''")
-    words = opened.page.locator("#verdict > .first").inner_text().split()
-    assert len(words) - len(command.split()) <= 190
-    assert opened.page.locator("#verdict .drawn svg").count() >= 4
-
-
 def test_what_shows_no_change_is_one_line_with_its_numbers(open_example: Any) -> None:
     opened = open_example("cluster-percpu", is_folded=True)
     lines = opened.page.locator("main > section > details.unchanged > summary")
@@ -257,14 +248,3 @@ def test_printing_prints_what_is_folded(open_example: Any) -> None:
     assert opened.page.locator("#profile table").first.is_visible()
     opened.ask("dispatchEvent(new Event('afterprint'))")
     assert not opened.page.locator("#counters table").first.is_visible()
-
-
-def test_the_first_screen_is_one_printed_page(open_example: Any) -> None:
-    opened = open_example("deep-cgroup", is_folded=True)
-    opened.page.emulate_media(media="print")
-    # A4 without margins of 1 cm, in CSS pixels.
-    opened.page.set_viewport_size({"width": 718, "height": 1046})
-    box = opened.page.locator("#verdict > .first").bounding_box()
-    assert box["y"] + box["height"] <= 1046
-    style = "getComputedStyle(document.querySelector('.first')).breakAfter"
-    assert opened.ask(style) == "page"

@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The pages of the examples, as a reader opens them: with the network off, by everyone."""
+"""The pages of examples and of four kernels, as a reader opens them: offline, by everyone."""
 
-import fcntl
 import functools
 import io
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -22,8 +19,7 @@ from tests.reports.visits import Visit
 
 pytestmark = pytest.mark.browser
 
-ROOT = Path(__file__).parents[3]
-NAMES = ("deep-cgroup", "deep-cgroup-arm64", "cluster-percpu")
+NAMES = ("deep-cgroup", "deep-cgroup-arm64", "cluster-percpu", "four-kernels")
 # What must not be found: the rest of axe-core's rules are matters of taste.
 GRAVE = ("serious", "critical")
 # Only colours differ between light and dark.
@@ -106,34 +102,6 @@ class ExamplePage(Visit):
 
 
 @pytest.fixture(scope="session")
-def write_page(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Give the path of an example's page; one process writes it for all."""
-    folder = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        folder = folder.parent
-
-    def write(name: str) -> Path:
-        path = folder / f"{name}.html"
-        with (folder / f"{name}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not path.exists():
-                compare_example(name, path)
-        return path
-
-    return write
-
-
-def compare_example(name: str, path: Path) -> None:
-    # Commands on the page quote these, so they are the same wherever the checkout is.
-    sides = [f"examples/{name}/{side}.tar.xz" for side in ("base", "new")]
-    written = path.with_suffix(".part")
-    command = [sys.executable, "-m", "schedperf", "compare", *sides, "--html", str(written)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
-    assert done.returncode in (0, 1), done.stderr
-    written.rename(path)
-
-
-@pytest.fixture(scope="session")
 def example_pages(tabs: Tabs, write_page: Callable[[str], Path]) -> Callable[[str], ExamplePage]:
     """Give the open page of an example; it is opened once per process."""
 
@@ -184,7 +152,7 @@ def test_it_complains_of_nothing_and_asks_for_nothing(
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1400, 360])
+@pytest.mark.parametrize("width", [1400, 768, 360])
 @each_example
 def test_nobody_is_shut_out(
     show: Callable[..., ExamplePage], name: str, width: int, scheme: str

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Which columns of a table have room, and how wide each becomes."""
 
-from schedperf_reports.blocks import Cell, Column
+from schedperf_reports.blocks import SET_PRIORITY, Cell, Column
 from schedperf_reports.text.column_widths import choose_columns
 
 
@@ -15,6 +15,17 @@ def test_columns_of_the_highest_priority_number_go_first() -> None:
     assert list(choose_columns(columns, rows, 60)) == [0, 1, 2]
     assert list(choose_columns(columns, rows, 30)) == [0, 1]
     assert list(choose_columns(columns, rows, 20)) == [0]
+
+
+def test_columns_of_a_set_go_together() -> None:
+    columns = [
+        Column(title="symbol"),
+        *(Column(title=f"node {node}", priority=SET_PRIORITY) for node in range(3)),
+        Column(title="share", align="right", priority=1),
+    ]
+    rows = [[Cell(text="update_cfs_group"), *[Cell(text="12.68 -> 7.73")] * 3, Cell(text="12.68")]]
+    assert list(choose_columns(columns, rows, 80)) == [0, 1, 2, 3, 4]
+    assert list(choose_columns(columns, rows, 60)) == [0, 4]
 
 
 def test_numbers_are_never_cut() -> None:

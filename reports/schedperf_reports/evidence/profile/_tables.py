@@ -3,9 +3,10 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from schedperf.evidence.profile.record import (
+    MOST_NODES,
     SMALLEST_CHANGE_PP,
     CpuShares,
     ProfileChange,
@@ -13,11 +14,22 @@ from schedperf.evidence.profile.record import (
     ProfilePoint,
     ProfileRow,
     ProfileTest,
-    ShareRange,
+    Shares,
+    ends_of_nodes,
 )
+from schedperf.model.comparison import BaseNew
 from schedperf.model.units import MISSING, RATE_DIGITS, Scale, cost_scale, scale_for
 from schedperf.model.verdict import FALSE_DISCOVERY_RATE
-from schedperf_reports.blocks import REFERENCE_PRIORITY, Block, Cell, Column, Item, Items, Table
+from schedperf_reports.blocks import (
+    REFERENCE_PRIORITY,
+    SET_PRIORITY,
+    Block,
+    Cell,
+    Column,
+    Item,
+    Items,
+    Table,
+)
 from schedperf_reports.graphics.calls import Calls
 from schedperf_reports.rates.cells import CHANGED
 from schedperf_reports.words.rows import count_of
@@ -25,29 +37,14 @@ from schedperf_reports.words.units import format_p, format_points
 
 # Rows that a terminal shows of a table.
 MOST_ROWS = 10
+# Node columns that a terminal has room for beside each other.
+MOST_BESIDE = 3
 # Changed rows that a caption names; the table has all.
 MOST_NAMED = 3
 # Relative rounding error of floats; counts of samples differ by more.
 FLOAT_NOISE = 1e-12
 
-_OF_NODES = (
-    "smallest and largest share on a NUMA node, in % of the event's count on that node, "
-    "idle excluded"
-)
-_NODE_COLUMNS = (
-    Column(
-        title="base per node, min-max, % of non-idle",
-        align="right",
-        priority=REFERENCE_PRIORITY,
-        explains=_OF_NODES,
-    ),
-    Column(
-        title="new per node, min-max, % of non-idle",
-        align="right",
-        priority=REFERENCE_PRIORITY,
-        explains=_OF_NODES,
-    ),
-)
+_OF_NODES = "base -> new on {where}, in % of its count of the event, idle excluded; mean over runs"
 _OF_ALL = (
     "share of the event's count on all CPUs, idle included; samples are weighted by their period; "
     "mean over runs"
@@ -90,7 +87,7 @@ def shares_table(
     """
     hidden = point.symbols - len(point.rows)
     more = f"; {hidden} symbols with smaller shares omitted" if hidden else ""
-    with_nodes = _has_nodes(point)
+    nodes = _nodes_of(point.rows)
     rows = point.rows
     # If nothing changed, no rows are hidden.
     has_changed = any(row.changed for row in rows)
@@ -100,9 +97,9 @@ def shares_table(
             Column(title="symbol", code=True),
             *_SHARE_COLUMNS,
             _CLASS_COLUMN,
-            *(_NODE_COLUMNS if with_nodes else ()),
+            *_node_columns(nodes, priority=SET_PRIORITY),
         ),
-        rows=tuple(_share_row(row, with_nodes=with_nodes) for row in rows),
+        rows=tuple(_share_row(row, nodes) for row in rows),
         limit=MOST_ROWS,
         anchors=tuple(row.row for row in rows),
         quiet=tuple(
@@ -123,10 +120,10 @@ def _describe_place(row: ProfileRow, calls: Mapping[tuple[str, str], Calls]) -> 
         for side, cpus in row.cpus.items()
         if cpus is not None
     ]
-    for side, shares in row.nodes.items():
-        if len(shares) > 1:
-            each = ", ".join(f"node {node} {share:.2f}%" for node, share in shares.items())
-            facts.append(f"{side} share by node: {each}")
+    if len(_nodes_of([row])) > MOST_NODES:
+        facts += [
+            f"{side} share by node: {_list_nodes(nodes)}" for side, nodes in row.nodes.items()
+        ]
     of_row = calls.get((row.symbol, row.dso))
     items = Items(items=tuple(Item(text=fact) for fact in facts))
     return (items,) if of_row is None else (items, of_row)
@@ -144,43 +141,66 @@ def describe_point(event: str, point: ProfilePoint) -> str:
     )
 
 
-def nodes_table(rows: Iterable[ProfileRow], caption: str) -> Table:
-    """Return the smallest and the largest share on a node, one row per symbol.
+def nodes_table(rows: Sequence[ProfileRow], caption: str) -> Table:
+    """Return the shares on each node, one row per symbol.
 
     A narrow page has no room for these columns in the large table.
     """
+    nodes = _nodes_of(rows)
+    only = [_describe_where(row) for row in rows]
+    where = (Column(title="changed on", priority=1),) if any(only) else ()
     return Table(
         caption=caption,
         columns=(
             Column(title="symbol", code=True),
-            Column(title="base by node", align="right", explains=_OF_NODES),
-            Column(title="new by node", align="right", explains=_OF_NODES),
-            Column(title="where"),
-            Column(title="q", align="right", priority=1),
+            *_node_columns(nodes, priority=0),
+            *where,
+            Column(title="q", align="right", priority=2),
         ),
         rows=tuple(
             (
-                Cell(text=row.symbol, tone="strong"),
-                *_node_cells(row),
-                Cell(text=_describe_where(row)),
+                Cell(text=row.symbol, tone="strong" if row.changed else "plain"),
+                *_node_cells(row, nodes),
+                *(Cell(text=text) for _ in where),
                 Cell(text=format_p(row.share.q)),
             )
-            for row in rows
+            for row, text in zip(rows, only, strict=True)
         ),
         limit=MOST_ROWS,
+        quiet=tuple(False for _ in rows),
+        repeated=1 if len(nodes) > MOST_BESIDE else 0,
     )
 
 
-def changed_nodes_table(point: ProfilePoint) -> Table | None:
-    """Return the node shares of changed symbols; None without changes or with a single node."""
+def hottest_nodes_table(point: ProfilePoint) -> Table | None:
+    """Return the node shares of changed symbols and of the hottest scheduler functions.
+
+    None with a single node, or without such symbols.
+    """
     changed = [row for row in point.rows if row.changed]
-    if not changed or len(changed[0].new_nodes) < 2:  # noqa: PLR2004 # a range needs two
+    room = max(MOST_ROWS - len(changed), 0)
+    others = [row for row in point.rows if _is_hot_scheduler(row) and not row.changed][:room]
+    if not _nodes_of([*changed, *others]):
         return None
     return nodes_table(
-        changed,
-        f"{count_of(len(changed), 'function')} with a significant change in share (all call paths "
-        "together); smallest and largest share on a node, in % of the event's count on that node, "
-        "idle excluded",
+        [*changed, *others],
+        f"{_name_rows(len(changed), len(others))}: base -> new on each NUMA node, in % of the "
+        "event's count on that node, idle excluded",
+    )
+
+
+def _is_hot_scheduler(row: ProfileRow) -> bool:
+    # Without a q, the event may not sample it.
+    return row.scheduler and not row.idle and row.share.q is not None
+
+
+def _name_rows(changed: int, others: int) -> str:
+    if not changed:
+        return f"{count_of(others, 'scheduler function')} without a significant change in share"
+    and_others = f" and {count_of(others, 'other scheduler function')}" if others else ""
+    return (
+        f"{count_of(changed, 'function')} with a significant change in share (all call paths "
+        f"together){and_others}"
     )
 
 
@@ -227,15 +247,16 @@ def classes_table(point: ProfilePoint) -> Table | None:
     rows = point.classes
     if not rows:
         return None
+    nodes = _nodes_of(rows)
     return Table(
         caption=f"by function class (classes do not overlap): {_state_changes(rows)}",
         columns=(
             Column(title="class"),
             *_SHARE_COLUMNS,
-            *(_NODE_COLUMNS if _has_nodes(point) else ()),
+            *_node_columns(nodes, priority=SET_PRIORITY),
             Column(title="largest changes", priority=REFERENCE_PRIORITY, code=True),
         ),
-        rows=tuple(_class_row(row, point) for row in rows),
+        rows=tuple(_class_row(row, nodes) for row in rows),
         limit=MOST_ROWS,
         anchors=tuple(row.row for row in rows),
     )
@@ -305,7 +326,7 @@ def format_cost(value: float, unit: str) -> str:
     return f"{scale.format(value)} {scale.unit}"
 
 
-def _share_row(row: ProfileRow, *, with_nodes: bool) -> tuple[Cell, ...]:
+def _share_row(row: ProfileRow, nodes: Sequence[int]) -> tuple[Cell, ...]:
     name = f"{row.symbol} (idle)" if row.idle else row.symbol
     if row.base_symbol is not None:
         name = f"{name} ({row.base_symbol} in base)"
@@ -313,7 +334,7 @@ def _share_row(row: ProfileRow, *, with_nodes: bool) -> tuple[Cell, ...]:
         Cell(text=name, tone="strong" if row.changed else "plain"),
         *_share_cells(row),
         Cell(text=_class_of(row), tone="muted"),
-        *(_node_cells(row) if with_nodes else ()),
+        *_node_cells(row, nodes),
     )
 
 
@@ -323,12 +344,12 @@ def _class_of(row: ProfileRow) -> str:
     return kind if is_said else f"scheduler: {kind}".removesuffix(": ")
 
 
-def _class_row(row: ProfileClassRow, point: ProfilePoint) -> tuple[Cell, ...]:
+def _class_row(row: ProfileClassRow, nodes: Sequence[int]) -> tuple[Cell, ...]:
     functions = ", ".join(f"{function.symbol} {function.change:+.2f}" for function in row.functions)
     return (
         Cell(text=row.class_, tone="strong" if row.changed else "plain"),
         *_share_cells(row),
-        *(_node_cells(row) if _has_nodes(point) else ()),
+        *_node_cells(row, nodes),
         Cell(text=functions, tone="muted"),
     )
 
@@ -390,24 +411,51 @@ def _cost_cells(cost: ProfileChange, scale: Scale, *, is_changed: bool) -> tuple
     )
 
 
-def _has_nodes(point: ProfilePoint) -> bool:
-    # On one node the range is a single share.
-    return any(len(nodes) > 1 for row in point.rows for nodes in row.nodes)
+def _nodes_of(rows: Iterable[AnyRow]) -> tuple[int, ...]:
+    # () with a single node: its shares are those of all CPUs.
+    nodes = sorted({node for row in rows for shares in row.nodes for node in shares})
+    return tuple(nodes) if len(nodes) > 1 else ()
 
 
-def _node_cells(row: AnyRow) -> tuple[Cell, ...]:
-    return tuple(Cell(text=_over_nodes(ends)) for ends in row.ranges)
+def _node_columns(nodes: Sequence[int], *, priority: int) -> tuple[Column, ...]:
+    """Return a column per node; with more than ``MOST_NODES``, the largest and the smallest."""
+    if len(nodes) > MOST_NODES:
+        where = {
+            "most on, %": "the node with the largest share (mean of base and new)",
+            "least on, %": "the node with the smallest share (mean of base and new)",
+        }
+    else:
+        where = {f"node {node}, %": f"NUMA node {node}" for node in nodes}
+    return tuple(
+        Column(title=title, align="right", priority=priority, explains=_OF_NODES.format(where=node))
+        for title, node in where.items()
+    )
+
+
+def _node_cells(row: AnyRow, nodes: Sequence[int]) -> Iterator[Cell]:
+    if len(nodes) <= MOST_NODES:
+        yield from (_node_cell(row.nodes, node) for node in nodes)
+        return
+    ends = ends_of_nodes(row.nodes)
+    for node in (None, None) if ends is None else ends:
+        yield Cell(text=MISSING) if node is None else _node_cell(row.nodes, node, f"node {node} ")
+
+
+def _node_cell(shares: BaseNew[Shares], node: int, name: str = "") -> Cell:
+    base, new = (side.get(node) for side in shares)
+    if base is None and new is None:
+        return Cell(text=MISSING, sort=math.nan)
+    written = (MISSING if share is None else f"{share:.2f}" for share in (base, new))
+    change = math.nan if base is None or new is None else new - base
+    return Cell(text=f"{name}{' -> '.join(written)}", sort=change)
 
 
 def _describe_where(row: ProfileRow) -> str:
     return "" if row.one_node is None else f"node {row.one_node} only"
 
 
-def _over_nodes(ends: ShareRange | None) -> str:
-    if ends is None:
-        return MISSING
-    low, high = (f"{end:.2f}%" for end in ends)
-    return low if ends[0] == ends[1] else f"{low} - {high}"
+def _list_nodes(shares: Shares) -> str:
+    return ", ".join(f"node {node} {share:.2f}%" for node, share in shares.items())
 
 
 def _over_cpus(spread: CpuShares) -> str:

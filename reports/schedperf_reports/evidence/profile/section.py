@@ -19,10 +19,10 @@ from schedperf.model.comparison import BASE, Comparison, data_of
 from schedperf.model.text import clean_line
 from schedperf_reports.blocks import Block, Cell, Column, Item, Items, Table, Text, Tone
 from schedperf_reports.evidence.profile._tables import (
-    changed_nodes_table,
     classes_table,
     costs_table,
     format_cost,
+    hottest_nodes_table,
     shares_table,
 )
 from schedperf_reports.graphics.calls import Calls, index_calls
@@ -45,7 +45,7 @@ _DENOMINATORS = (
     "points; *: significant"
 )
 _BY_NODE = (
-    "by node: smallest and largest share on a NUMA node, in % of the event's count on that node, "
+    "node 0, node 1, …: base -> new share on a NUMA node, in % of the event's count on that node, "
     "idle excluded"
 )
 # Anchor of the first row, the target of the link in the warning above the tables.
@@ -165,7 +165,7 @@ def _describe_event(event: ProfileEvent, drawn: _Drawn) -> Iterator[Block]:
             yield Text(text=describe_explained(point.explained, point), tone="strong")
         tables = (
             shares_table(event.event, point, drawn.calls_of(event.event, point)),
-            changed_nodes_table(point),
+            hottest_nodes_table(point),
             classes_table(point),
             costs_table(point),
         )

@@ -5,8 +5,8 @@ Everything is placed in per cent of the width, so that text keeps its size in a 
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from schedperf.model.comparison import Better, Row
 from schedperf.model.units import Scale
@@ -71,6 +71,7 @@ class Strips:
 class ChangeLine:
     """The change of one result.
 
+    :param place: colour and shape of the side in front of its name; None where lines are results
     :param number: the change, or of an inconclusive result its interval, as the rest is noise
     :param strips: its runs, small; None where they are drawn large
     """
@@ -84,23 +85,26 @@ class ChangeLine:
     bar: Bar | None
     band: Bar | None
     strips: Strips | None
+    place: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Changes:
-    """The changes of the worst results over one axis.
+    """The changes of the worst results over one axis, or of one result of several sides.
 
+    :param title: the result, where lines are sides
     :param directions: what its left and right end mean; "" where results differ
     :param margin: the equivalence margin in words
-    :param more: results that are not drawn
+    :param more: what is not drawn: "12 more results"; "" for nothing
     """
 
     lines: tuple[ChangeLine, ...]
     ticks: tuple[Tick, ...]
     directions: tuple[str, str]
     margin: str
-    more: int
+    more: str
     words: str
+    title: str = ""
 
 
 def draw_strips(row: Row, labels: Sequence[str]) -> Strips | None:
@@ -168,7 +172,7 @@ def draw_changes(rows: Sequence[Row], labels: Sequence[str]) -> Changes | None:
             point=None if row.ratio is None else axis.place(row.ratio),
             bar=intervals.bar(axis, line),
             band=intervals.band(axis, line),
-            strips=draw_strips(row, labels) if several else None,
+            strips=draw_strips(row, labels) if several and labels else None,
         )
         for row, line in zip(shown, lines, strict=True)
     )
@@ -178,9 +182,43 @@ def draw_changes(rows: Sequence[Row], labels: Sequence[str]) -> Changes | None:
         ticks=_thin(intervals.ticks(axis), SEVERAL_GAP if several else SINGLE_GAP),
         directions=intervals.directions,
         margin=" or ".join(f"±{100.0 * margin:g}%" for margin in margins),
-        more=len(rows) - len(shown),
+        more=count_of(len(rows) - len(shown), "more result") if len(rows) > len(shown) else "",
         words="changes: "
         + ", ".join(f"{line.name} {line.change} {line.interval}".rstrip() for line in drawn),
+    )
+
+
+def draw_sides(rows: Sequence[Row], names: Mapping[str, str], others: int) -> Changes | None:
+    """Return the changes of one result, a line per side; None where no side has a ratio.
+
+    :param rows: of the result, one per side
+    :param names: label of each side
+    :param others: number of other results, which are not drawn
+    """
+    shown = [row for row in rows if row.ratio is not None][:MOST_LINES]
+    drawn = draw_changes(shown, ())
+    if drawn is None:
+        return None
+    lines = tuple(
+        replace(
+            line,
+            name=names[row.side],
+            place=side_place(row.side),
+            strips=draw_strips(row, (names["base"], names[row.side])),
+        )
+        for row, line in zip(shown, drawn.lines, strict=True)
+    )
+    left = len(rows) - len(shown)
+    more = [count_of(left, "more side")] if left > 0 else []
+    more += [count_of(others, "more result")] if others else []
+    title = name_result(shown[0])
+    return replace(
+        drawn,
+        title=title,
+        lines=lines,
+        more=", ".join(more),
+        words=f"{title}, changes: "
+        + ", ".join(f"{line.name} {line.change} {line.interval}".rstrip() for line in lines),
     )
 
 

@@ -60,9 +60,14 @@ def _label(path: str, values: list[str]) -> list[str]:
 
 
 def describe_difference(comparison: Comparison) -> str:
-    """Return what differs between base and the first new side: ``cgroup depth 0 → 8``; or ""."""
-    difference = find_difference(comparison, comparison.sides[1])
-    if difference is None:
+    """Return what differs between base and the new sides; or "".
+
+    ``cgroup depth 0 → 8``, ``kernel 6.12.0-tip → 6.12.0-cluster, 6.12.0-repair``
+    """
+    first = find_difference(comparison, comparison.sides[1])
+    if first is None:
         return ""
-    words = "kernel" if difference.path == KERNEL else difference.path.replace(".", " ")
-    return f"{words} {format_value(difference.base)} → {format_value(difference.new)}"
+    found = [find_difference(comparison, side) for side in comparison.sides[1:]]
+    values = [format_value(each.new) for each in found if each and each.path == first.path]
+    words = "kernel" if first.path == KERNEL else first.path.replace(".", " ")
+    return f"{words} {format_value(first.base)} → {', '.join(dict.fromkeys(values))}"

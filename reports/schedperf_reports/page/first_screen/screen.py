@@ -7,12 +7,14 @@ from dataclasses import dataclass
 
 from schedperf.model.comparison import Comparison, Row, SideSummary, Verdict
 from schedperf.model.host import read_host
-from schedperf.model.verdict import say_smallest
+from schedperf.model.units import Scale
+from schedperf.model.verdict import CHANGED, say_smallest
 from schedperf_reports.blocks import Graphic, Tone
 from schedperf_reports.page.first_screen.drawings import (
     Changes,
     Strips,
     draw_changes,
+    draw_sides,
     draw_strips,
 )
 from schedperf_reports.page.first_screen.labels import describe_difference, name_sides
@@ -37,7 +39,7 @@ from schedperf_reports.words.rows import (
     name_rows,
     side_place,
 )
-from schedperf_reports.words.sentences import deciding_side, judge_sides
+from schedperf_reports.words.sentences import judge_sides
 from schedperf_reports.words.states import State
 from schedperf_reports.words.units import format_change, format_interval, format_share, is_wide
 
@@ -66,6 +68,22 @@ class Value:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class SideLine:
+    """One of several sides, with its value of the result that the large sentence names.
+
+    :param change: the change, "" of base and of an inconclusive result
+    :param details: its interval, n and the verdict of all results of this side
+    """
+
+    label: str
+    place: int
+    value: str
+    change: str
+    tone: Tone
+    details: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Glance:
     """One cell: what a chapter has found, and where it begins."""
 
@@ -91,7 +109,7 @@ class FirstScreen(Graphic):
 
     :param word: the verdict
     :param conditions: what belongs to the verdict itself
-    :param sides: the verdicts of other sides, where there are several
+    :param sides: base and each new side, where there are several new ones
     :param values: absolute values of base and new; empty with several results
     :param basis: interval and n
     :param facts: what ran and differs, the machine, kernels and date
@@ -103,7 +121,7 @@ class FirstScreen(Graphic):
     word: Verdict
     tone: Tone
     conditions: str
-    sides: tuple[str, ...]
+    sides: tuple[SideLine, ...]
     values: tuple[Value, ...]
     basis: str
     facts: tuple[tuple[str, ...], ...]
@@ -140,19 +158,23 @@ def draw_first_screen(comparison: Comparison, sections: Sequence[ReportSection])
     single = rows[0] if len(rows) == 1 else None
     # Of several results the sentence names the one that changed most.
     told = rows[0] if rows and has_changed(comparison) else single
+    several = len(comparison.sides) > 2  # noqa: PLR2004 # base and one new
+    same = _rows_of_sides(comparison, rows[0]) if several and rows else []
     return FirstScreen(
         caption=write_sentence(comparison, rows),
         word=comparison.overall.verdict,
         tone=VERDICT_TONES[comparison.overall.verdict],
         conditions=", ".join(_conditions(comparison)),
-        sides=tuple(_other_sides(comparison)),
-        values=tuple(_values(told)) if told else (),
-        basis=_basis(told or rows[0], has_interval=told is not None) if rows else "",
+        sides=tuple(_side_lines(comparison, same)) if same else (),
+        values=tuple(_values(told)) if told and not same else (),
+        basis=_basis(told or rows[0], has_interval=told is not None) if rows and not same else "",
         facts=tuple(filter(None, _facts(comparison, rows))) or ((),),
         comparable=_is_comparable(comparison),
         limits="; ".join(_limits(comparison, rows)),
-        strips=draw_strips(single, labels) if single else None,
-        changes=draw_changes(rows, labels),
+        strips=draw_strips(single, labels) if single and not same else None,
+        changes=draw_sides(same, _names_of(comparison), len(rows) - 1)
+        if same
+        else draw_changes(rows, labels),
         why=explain(comparison, states),
         unseen=_unseen(comparison),
         next=_next(comparison),
@@ -169,13 +191,27 @@ def _states(
             yield section.name, state
 
 
+def _names_of(comparison: Comparison) -> Mapping[str, str]:
+    names = (side.name for side in comparison.sides)
+    return dict(zip(names, name_sides(comparison), strict=True))
+
+
 def _labels_of(comparison: Comparison, rows: Sequence[Row]) -> tuple[str, str]:
-    labels = dict(
-        zip((side.name for side in comparison.sides), name_sides(comparison), strict=True)
-    )
+    labels = _names_of(comparison)
     first = comparison.sides[0].name
     new = rows[0].side if rows else comparison.sides[1].name
     return labels[first], labels[new]
+
+
+def _rows_of_sides(comparison: Comparison, row: Row) -> list[Row]:
+    """Return the rows of all sides about the same result, in the order of the sides."""
+    result = row.workload, row.point, row.metric
+    rows = {
+        each.side: each
+        for each in comparison.rows
+        if (each.workload, each.point, each.metric) == result
+    }
+    return [rows[side.name] for side in comparison.sides if side.name in rows]
 
 
 def _conditions(comparison: Comparison) -> Iterator[str]:
@@ -187,31 +223,74 @@ def _conditions(comparison: Comparison) -> Iterator[str]:
         yield "one boot per side"
 
 
-def _other_sides(comparison: Comparison) -> Iterator[str]:
-    sides = judge_sides(comparison)
-    deciding = deciding_side(comparison)
-    if len(sides) > 1:
-        for side in sides:
-            mark = " (decides)" if deciding is not None and side.side == deciding.side else ""
-            yield f"{side.label}: {RESULTS[side.verdict]}{mark}"
+def _side_lines(comparison: Comparison, rows: Sequence[Row]) -> Iterator[SideLine]:
+    labels = _names_of(comparison)
+    verdicts = {side.side: _verdict_of(comparison, side.side) for side in judge_sides(comparison)}
+    counts = {count_units(row) for row in rows}
+    # One unit for all, that of the largest value.
+    scale = scale_of(max(rows, key=lambda row: abs(row.new or 0.0)))
+    # Where all sides have as many runs, their number stands once.
+    base = comparison.sides[0]
+    yield SideLine(
+        label=labels[base.name],
+        place=side_place(base.name),
+        value=_value(scale, rows[0].base),
+        change="",
+        tone="plain",
+        details=_say_n(rows[0]) if len(counts) == 1 else "",
+    )
+    for row in rows:
+        is_open = row.verdict == "inconclusive"
+        n = _say_n(row) if len(counts) > 1 else ""
+        yield SideLine(
+            label=labels[row.side],
+            place=side_place(row.side),
+            value=_value(scale, row.new),
+            change="" if is_open or row.ratio is None else format_change(row.ratio),
+            tone=VERDICT_TONES[row.verdict],
+            details=", ".join(filter(None, (_say_interval(row), n, verdicts[row.side]))),
+        )
+
+
+def _verdict_of(comparison: Comparison, side: str) -> str:
+    """Return the verdict of a side over its results: ``1 of 3 worse, 2 better``."""
+    rows = [row for row in comparison.rows if row.side == side and row.same_as is None]
+    primary = [row for row in rows if row.family == "primary"] or rows
+    if not primary:
+        return ""
+    counts = Counter(row.verdict for row in primary)
+    if len(primary) == 1:
+        return RESULTS[primary[0].verdict]
+    said = [verdict for verdict in CHANGED if counts[verdict]]
+    first, *others = said or [max(counts, key=lambda verdict: counts[verdict])]
+    more = (f", {counts[verdict]} {RESULTS[verdict]}" for verdict in others)
+    return f"{counts[first]} of {len(primary)} {RESULTS[first]}{''.join(more)}"
 
 
 def _values(row: Row) -> Iterator[Value]:
-    scale = scale_of(row)
     for name, value in (("base", row.base), (row.side, row.new)):
-        text = f"{scale.format(value)} {scale.unit}".rstrip()
-        yield Value(text=text, place=side_place(name))
+        yield Value(text=_value(scale_of(row), value), place=side_place(name))
+
+
+def _value(scale: Scale, value: float | None) -> str:
+    return f"{scale.format(value)} {scale.unit}".rstrip()
 
 
 def _basis(row: Row, *, has_interval: bool) -> str:
-    parts = []
-    if has_interval and row.ci_low is not None:
-        wide = is_wide(row.ci_low, row.ci_high)
-        ends = "too wide" if wide else format_interval(row.ci_low, row.ci_high)
-        ends = ends.replace(" ", "\N{NO-BREAK SPACE}")
-        parts.append(f"95% CI {ends}")
-    parts.append(f"n\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{count_units(row)}")
-    return ", ".join(parts)
+    interval = _say_interval(row) if has_interval else ""
+    return ", ".join(filter(None, (f"95% CI {interval}" if interval else "", _say_n(row))))
+
+
+def _say_interval(row: Row) -> str:
+    if row.ci_low is None:
+        return ""
+    if is_wide(row.ci_low, row.ci_high):
+        return "too wide"
+    return format_interval(row.ci_low, row.ci_high).replace(" ", "\N{NO-BREAK SPACE}")
+
+
+def _say_n(row: Row) -> str:
+    return f"n\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{count_units(row)}"
 
 
 def _facts(comparison: Comparison, rows: Sequence[Row]) -> Iterator[tuple[str, ...]]:
@@ -347,7 +426,8 @@ def title_of(comparison: Comparison) -> str:
     elif rows:
         parts = [f"{name_result(rows[0])} {RESULTS[verdict]}"]
     labels = name_sides(comparison)
-    difference = describe_difference(comparison)
+    several = len(labels) > 2  # noqa: PLR2004 # base and one new
+    difference = "" if several else describe_difference(comparison)
     parts.append(difference or f"{', '.join(labels[1:])} vs {labels[0]}")
     releases = {read_host(side.host).kernel.release for side in comparison.sides}
     if len(releases) == 1:

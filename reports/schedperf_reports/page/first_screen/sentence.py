@@ -3,6 +3,7 @@
 
 from schedperf.model.comparison import Comparison, Row
 from schedperf.model.units import percent
+from schedperf_reports.page.first_screen.labels import name_sides
 from schedperf_reports.words.remarks import advise_runs
 from schedperf_reports.words.rows import count_of, has_same_data, size_of_change
 from schedperf_reports.words.sentences import deciding_side, describe_verdict
@@ -71,10 +72,19 @@ def write_sentence(comparison: Comparison, rows: list[Row]) -> str:
     changed = [row for row in rows if row.verdict == verdict]
     if not changed:
         return describe_verdict(comparison)
-    if len(rows) == 1:
-        return describe_change(rows[0])
-    word = "worse" if verdict == "regression" else "better"
-    return f"{len(changed)} of {len(rows)} results {word}: {describe_change(changed[0])}"
+    said = describe_change(changed[0])
+    if len(rows) > 1:
+        word = "worse" if verdict == "regression" else "better"
+        said = f"{len(changed)} of {len(rows)} results {word}: {said}"
+    return f"{_name_of(comparison, rows[0])}{said}"
+
+
+def _name_of(comparison: Comparison, row: Row) -> str:
+    # Which side the sentence is about, where there are several.
+    if len(comparison.sides) <= 2:  # noqa: PLR2004 # base and one new
+        return ""
+    names = (side.name for side in comparison.sides)
+    return f"{dict(zip(names, name_sides(comparison), strict=True))[row.side]}: "
 
 
 def _unchanged(comparison: Comparison, rows: list[Row]) -> str:

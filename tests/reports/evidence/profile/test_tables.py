@@ -5,6 +5,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from schedperf.evidence.profile.record import Profile, ProfileOperations, ProfileTest
 from schedperf_reports.blocks import Table
 from tests.schedperf.evidence.profile.records import (
@@ -19,7 +21,7 @@ from tests.schedperf.evidence.profile.records import (
 Describe = Callable[[Profile], Any]
 Cells = Callable[[Table], list[list[str]]]
 
-CHANGED_OVER_NODES = "1 function with a significant change in share (all call paths together); "
+CHANGED_OVER_NODES = "1 function with a significant change in share (all call paths together): "
 
 
 def titled(blocks: Any, start: str) -> Table:
@@ -41,8 +43,8 @@ def test_a_table_shows_shares_change_and_ranges_over_nodes(
             "[+7.00, +8.50]",
             "0.004",
             "scheduler: PELT",
-            "7.73% - 13.15%",
-            "12.68% - 20.22%",
+            "7.73 -> 12.68",
+            "13.15 -> 20.22",
         ],
         [
             "default_idle (idle)",
@@ -52,10 +54,12 @@ def test_a_table_shows_shares_change_and_ranges_over_nodes(
             "-",
             "-",
             "",
-            "0.00%",
+            "0.00 -> -",
             "-",
         ],
     ]
+    assert [column.title for column in table.columns[-2:]] == ["node 0, %", "node 1, %"]
+    assert [cell.sort for cell in table.rows[0][-2:]] == pytest.approx([4.95, 7.07])
     assert table.anchors == ("update_cfs_group", "default_idle")
     assert table.caption == (
         "hackbench -g {groups} at groups=4: cycles, n = 5 + 6 runs, 1000 + 2000 samples, "
@@ -72,8 +76,6 @@ def test_a_row_opens_to_its_file_its_class_and_its_spread(describe: Describe) ->
         "binary: [kernel], class: PELT",
         "base share by CPU: 6.50% - 21.00% over 192 CPUs",
         "new share by CPU: 6.50% - 21.00% over 192 CPUs",
-        "base share by node: node 0 7.73%, node 1 13.15%",
-        "new share by node: node 0 12.68%, node 1 20.22%",
     ]
     assert idle == ["binary: [kernel]", "not tested: idle time"]
 
@@ -117,7 +119,56 @@ def test_what_changed_is_shown_over_nodes_in_a_narrow_table_too(
     describe: Describe, cells: Cells
 ) -> None:
     nodes = titled(describe(make_profile()), CHANGED_OVER_NODES)
-    assert cells(nodes) == [["update_cfs_group", "7.73% - 13.15%", "12.68% - 20.22%", "", "0.004"]]
+    assert cells(nodes) == [["update_cfs_group", "7.73 -> 12.68", "13.15 -> 20.22", "0.004"]]
+
+
+def test_scheduler_functions_that_did_not_change_have_columns_of_nodes_as_well(
+    describe: Describe, cells: Cells
+) -> None:
+    others = (
+        make_row("update_load_avg", changed=False),
+        make_row("nf_conntrack_in", changed=False, scheduler=False),
+        make_row("rarely_sampled", changed=False, share=replace(SHARE, q=None)),
+    )
+    table = titled(
+        describe(with_point(rows=(make_row(), *others))),
+        "1 function with a significant change in share (all call paths together) and 1 other "
+        "scheduler function: ",
+    )
+    assert [row[0] for row in cells(table)] == ["update_cfs_group", "update_load_avg"]
+    unchanged = titled(
+        describe(with_point(rows=others)), "1 scheduler function without a significant change"
+    )
+    assert [row[0] for row in cells(unchanged)] == ["update_load_avg"]
+
+
+FIVE = {0: 9.0, 1: 13.0, 2: 20.0, 3: 5.0, 4: 12.0}
+
+
+def test_of_more_than_four_nodes_a_row_shows_the_most_and_the_least(
+    describe: Describe, cells: Cells
+) -> None:
+    row = make_row(base_nodes=FIVE, new_nodes={node: share / 2 for node, share in FIVE.items()})
+    blocks = describe(with_point(rows=(row,)))
+    table = titled(blocks, CHANGED_OVER_NODES)
+    assert [column.title for column in table.columns[1:3]] == ["most on, %", "least on, %"]
+    assert cells(table)[0][1:3] == ["node 2 20.00 -> 10.00", "node 3 5.00 -> 2.50"]
+    # All five are among the details.
+    facts = [item.text for item in blocks.tables()[0].details[0][0].items]
+    assert facts[-2] == (
+        "base share by node: node 0 9.00%, node 1 13.00%, node 2 20.00%, node 3 5.00%, "
+        "node 4 12.00%"
+    )
+
+
+def test_four_nodes_have_a_column_each(describe: Describe, cells: Cells) -> None:
+    four = {node: share for node, share in FIVE.items() if node < 4}
+    table = titled(
+        describe(with_point(rows=(make_row(base_nodes=four, new_nodes=four),))), CHANGED_OVER_NODES
+    )
+    assert cells(table)[0][1:5] == [
+        "9.00 -> 9.00", "13.00 -> 13.00", "20.00 -> 20.00", "5.00 -> 5.00",
+    ]  # fmt: skip
 
 
 def test_a_change_on_one_node_only_is_stated(describe: Describe, cells: Cells) -> None:
@@ -129,7 +180,7 @@ def test_a_change_on_one_node_only_is_stated(describe: Describe, cells: Cells) -
 
 
 def test_without_a_change_or_with_one_node_there_is_no_second_table(describe: Describe) -> None:
-    one = make_row(new_nodes={0: 12.0}, new_range=(12.0, 12.0))
+    one = make_row(base_nodes={0: 7.0}, new_nodes={0: 12.0}, new_range=(12.0, 12.0))
     for row in (one, make_row(changed=False)):
         captions = [table.caption for table in describe(with_point(rows=(row,))).tables()]
         assert not any("(all call paths together)" in caption for caption in captions)
@@ -138,13 +189,13 @@ def test_without_a_change_or_with_one_node_there_is_no_second_table(describe: De
 def test_one_node_has_no_ranges(describe: Describe) -> None:
     nodes, ends = {0: 12.0}, (12.0, 12.0)
     row = make_row(base_nodes=nodes, new_nodes=nodes, base_range=ends, new_range=ends)
-    classes = (make_class_row(base_range=ends, new_range=ends),)
+    classes = (make_class_row(base_nodes=nodes, new_nodes=nodes),)
     blocks = describe(with_point(rows=(row,), classes=classes))
     assert not any(
-        "by node" in column.title for table in blocks.tables() for column in table.columns
+        column.title.startswith("node ") for table in blocks.tables() for column in table.columns
     )
     assert all(len(row) == len(table.columns) for table in blocks.tables() for row in table.rows)
-    assert not any(text.startswith("by node: ") for text in blocks.texts())
+    assert not any(text.startswith("node 0, node 1") for text in blocks.texts())
 
 
 def test_costs_are_scaled_and_begin_with_all_that_is_not_idle(
@@ -208,8 +259,8 @@ def test_classes_have_a_table_with_what_moved_them(describe: Describe, cells: Ce
     table = titled(describe(make_profile()), "by function class")
     assert cells(table)[0][:4] == ["PELT", "8.50", "16.25", "* +7.75"]
     assert cells(table)[0][-3:] == [
-        "7.73% - 13.15%",
-        "12.68% - 20.22%",
+        "7.73 -> 12.68",
+        "13.15 -> 20.22",
         "update_cfs_group +7.75",
     ]
     assert table.anchors == ("class:PELT",)

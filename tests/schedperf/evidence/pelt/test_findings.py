@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from schedperf.compare.why.load_avg import name_load_avg
 from schedperf.evidence.pelt.compare import EMULATED
 from schedperf.evidence.pelt.findings import MOST_FINDINGS, pelt_updates
 from schedperf.evidence.pelt.record import Pelt
-from schedperf.model.comparison import Finding
+from schedperf.model.comparison import Difference, Finding, Section
 
 Json = dict[str, Any]
 Make = Callable[..., Json]
@@ -156,3 +157,26 @@ def test_the_largest_changes_come_first_and_are_few(
     assert found[0].value is not None
     assert found[1].value is not None
     assert found[0].value > found[1].value
+
+
+def test_slower_updates_of_a_deeper_cgroup_name_the_field_that_they_access(
+    analyse: Callable[..., Pelt], traced_runs: Runs
+) -> None:
+    data = analyse(traced_runs(BASE), traced_runs(BASE, ns=(900, 910, 890, 905)))
+    deeper = Difference(
+        path="cgroup.depth", side="new", base=0, new=8, severity="treatment", reason="the change"
+    )
+    found = list(pelt_updates(data))
+    (slower,) = [one for one in found if "duration" in one.clause]
+    sections = {"pelt": Section.of(data)}
+    (named,) = [
+        one
+        for one in name_load_avg(found, sections, (deeper,), {})
+        if "update_cfs_group reads tg->load_avg" in one.claim
+    ]
+    assert named.id == slower.id
+    assert "more with the cgroup depth (0 -> 8)" in named.details
+    # More calls alone are more accesses at most.
+    more = analyse(traced_runs(BASE), traced_runs(NEW))
+    (calls,) = name_load_avg(list(pelt_updates(more)), {"pelt": Section.of(more)}, (deeper,), {})
+    assert "tg->load_avg" not in calls.claim

@@ -82,7 +82,9 @@ def make_class_row(**chosen: Any) -> ProfileClassRow:
         share=SHARE,
         changed=True,
         cost=COST,
+        base_nodes={0: 7.73, 1: 13.15},
         base_range=(7.73, 13.15),
+        new_nodes={0: 12.68, 1: 20.22},
         new_range=(12.68, 20.22),
         functions=(MovedFunction(symbol="update_cfs_group", change=7.75),),
     )
