@@ -36,10 +36,19 @@ END = re.compile(r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)(?<!\bvs\.)\s+(?=[A-Z`*\"\[])
 BLOCK = re.compile(r"\s*([*-] |\d+\. |\||#|<!--)")
 # What refers to the sentence before.
 PRONOUN = re.compile(r"(It|Its|They|Their|This|These|Such|Then|Therefore|So)\b")
+# Exceptions whose arguments are printed as "reason; remedy".
+REASON_AND_REMEDY = ("Skipped", "Unavailable")
+# Constants with words of other programs.
+FOREIGN = frozenset({
+    "EVENT_LABELS", "SHARED_LABELS", "_SAID_TWICE", "TOTALS_TITLES", "LINES_TITLE",
+    "OFFSETS_TITLE", "_HEADINGS", "_FIELDS", "KINDS", "ENDINGS", "THROTTLED", "WARMED_UP",
+    "NOT_CONNECTED",
+})  # fmt: skip
 # Not prose: markup, regular expressions, code.
 NOT_PROSE = re.compile(
     r"^\s*[<\[(\\#]|^Examples:|\|\||>&|\) {|\\[dwsb(\[]|[;{]\s*$|=>|\(\?|::|&&|</"
-    r"|:not\(|:scope|charset=|, [.>]"
+    r"|:not\(|:scope|charset=|, [.>]| \.\*$|\(\.\*\)--|\w\|\w+ set up|^\^|^sh -c"
+    r"|^default-src|^input, |^script, |:{{"
 )
 PLACEHOLDER = re.compile(r"\$?{[^{}]*(?:{[^{}]*}[^{}]*)*}")
 SCRIPT_STRING = re.compile(r"""(["'`])((?:(?!\1)[^\\\n]|\\.)*)\1""")
@@ -114,9 +123,16 @@ def of_python(source: str) -> Iterator[tuple[int, str]]:
     pending: list[ast.AST] = [tree]
     while pending:
         node = pending.pop()
-        if isinstance(node, ast.JoinedStr):
-            yield node.lineno, _format(node)
-            pending += [part.value for part in node.values if isinstance(part, ast.FormattedValue)]
+        if isinstance(node, ast.JoinedStr) or _is_sum_of_texts(node):
+            yield getattr(node, "lineno", 0), _format(node)
+            pending += _expressions(node)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in REASON_AND_REMEDY:
+            texts = [part for part in node.args if _is_text(part)]
+            yield node.lineno, "; ".join(map(_format, texts))
+            pending += [part for part in node.args if part not in texts]
+            pending += [part for text in texts for part in _expressions(text)]
+        elif _is_foreign(node):
+            pending += (part for part in ast.walk(node) if isinstance(part, ast.Call))
         elif isinstance(node, ast.Constant):
             if isinstance(node.value, str) and node not in docstrings:
                 yield from _paragraphs(node.lineno, node.value)
@@ -138,12 +154,40 @@ def _is_command(node: ast.AST) -> bool:
     return any("command" in ast.unparse(decorator) for decorator in decorators)
 
 
-def _format(node: ast.JoinedStr) -> str:
-    return "".join(
-        str(part.value) if isinstance(part, ast.Constant) else f"{{{ast.unparse(part.value)}}}"
-        for part in node.values
-        if isinstance(part, ast.Constant | ast.FormattedValue)
-    )
+def _is_text(node: ast.AST) -> bool:
+    is_constant = isinstance(node, ast.Constant) and isinstance(node.value, str)
+    return is_constant or isinstance(node, ast.JoinedStr) or _is_sum_of_texts(node)
+
+
+def _is_sum_of_texts(node: ast.AST) -> bool:
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add):
+        return False
+    return _is_text(node.left) or _is_text(node.right)
+
+
+def _is_foreign(node: ast.AST) -> bool:
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", node)]
+    return isinstance(node, ast.Assign | ast.AnnAssign) and ast.unparse(targets[0]) in FOREIGN
+
+
+def _format(node: ast.AST) -> str:
+    """Return a text as it is printed, with its expressions in braces."""
+    if isinstance(node, ast.BinOp) and _is_sum_of_texts(node):
+        return _format(node.left) + _format(node.right)
+    if isinstance(node, ast.JoinedStr):
+        return "".join(map(_format, node.values))
+    if isinstance(node, ast.FormattedValue):
+        return f"{{{ast.unparse(node.value)}}}"
+    return str(node.value) if isinstance(node, ast.Constant) else f"{{{ast.unparse(node)}}}"
+
+
+def _expressions(node: ast.AST) -> list[ast.AST]:
+    """Return the expressions in a text, which can contain texts."""
+    if isinstance(node, ast.BinOp) and _is_sum_of_texts(node):
+        return _expressions(node.left) + _expressions(node.right)
+    if isinstance(node, ast.JoinedStr):
+        return [part.value for part in node.values if isinstance(part, ast.FormattedValue)]
+    return [] if isinstance(node, ast.Constant) else [node]
 
 
 def _paragraphs(line: int, text: str) -> Iterator[tuple[int, str]]:
@@ -180,17 +224,19 @@ def of_document(source: str) -> Iterator[tuple[int, str]]:
             yield from ((number, cell) for cell in re.split(r"(?<!\\)\|", line))
         elif line.strip() and not line.startswith(("#", "<!--")):
             start = start if paragraph else number
-            paragraph += re.sub(r"^\s*([*-]|\d+\.) +", "", line) + " "
+            paragraph += re.sub(r"^\s*([*->]|\d+\.) +", "", line) + " "
     yield start, paragraph
 
 
 def _without_code(source: str) -> Iterator[tuple[int, str]]:
     """Yield the lines with their numbers, with empty ones in place of code blocks."""
     is_code = False
+    is_after_gap = True
     for number, line in enumerate(source.split("\n"), 1):
         is_fence = line.lstrip().startswith("```")
         is_code ^= is_fence
-        is_indented = line.startswith("    ") and not BLOCK.match(line)
+        is_indented = is_after_gap and line.startswith("    ") and not BLOCK.match(line)
+        is_after_gap = not line.strip()
         yield number, "" if is_code or is_fence or is_indented else line
 
 

@@ -26,6 +26,12 @@ def command(count):
     raise Failed(f"{path}: cannot read {count} of the files"
                  " that it names")
 
+ENDINGS = {"words of another program": "its name in schedperf"}
+
+def refuse():
+    raise Skipped("no counter on this machine", f"record on {machine}")
+    return "the first half of the list: " + " and ".join(halves)
+
 def other():
     """Return what no user of the program reads."""
     return re.compile(r"one two \\d three four")
@@ -38,6 +44,8 @@ def test_strings_of_python() -> None:
         "number of jobs that run at once",
         "Write the result to a file.",
         "{path}: cannot read {count} of the files that it names",
+        "no counter on this machine; record on {machine}",
+        "the first half of the list: {' and '.join(halves)}",
     ]
 
 
