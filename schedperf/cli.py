@@ -82,7 +82,7 @@ class _Commands(click.Group):
         if args[0] not in command_names and not args[0].startswith("-"):
             hint = (
                 _ask_for_near(args[0], command_names)
-                or f" (expected one of: {', '.join(command_names)})"
+                or f" (expected one of {', '.join(command_names)})"
             )
             raise UsageError(f"unknown command {args[0]!r}{hint}", ctx)
         return super().resolve_command(ctx, args)
@@ -165,7 +165,7 @@ def main(args: Sequence[str] | None = None) -> int:
     """
     # After ">&-" there is no stdout object at all.
     if sys.stdout is None:
-        return _report("error: stdout: closed; open it, or redirect it to a file", _TROUBLE)
+        return _report("error: stdout is closed; redirect it to a file", _TROUBLE)
     given = list(sys.argv[1:] if args is None else args)
     rest, debug = _take_debug(given)
     try:

@@ -9,8 +9,11 @@ import sys
 
 # The package needs 3.9; this file must run on any version.
 if sys.version_info < (3, 9):  # noqa: UP036
-    sys.stderr.write("schedperf: error: unsupported Python " + sys.version.split()[0])
-    sys.stderr.write("; run it with Python 3.9 or newer\n")
+    sys.stderr.write(
+        "schedperf: error: unsupported Python "
+        + sys.version.split()[0]
+        + " (expected 3.9 or newer); run the recorder with another Python\n"
+    )
     sys.exit(2)
 
 # Until the recorder handles Ctrl-C itself, it simply ends the process.

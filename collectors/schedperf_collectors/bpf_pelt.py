@@ -174,13 +174,13 @@ def read_wanted(options: Mapping[str, str]) -> Wanted:
         value, reason = attempt(to_integer, options[name], name)
         if value is None or not least <= value <= most:
             reason = reason or f"{name}: {value} is out of range (expected {least} to {most})"
-            raise Skipped(reason, f"--set bpf_pelt.{name}={least}")
+            raise Skipped(reason, f"use e.g. --set bpf_pelt.{name}={least}")
         numbers[name] = value
     loader = options.get("loader", AUTO)
     if loader not in (AUTO, *LOADERS):
         raise Skipped(
             f"unknown loader {loader!r} (expected {AUTO}, {' or '.join(LOADERS)})",
-            f"--pelt-loader {AUTO}",
+            f"use --pelt-loader {AUTO}",
         )
     return Wanted(
         sampling=numbers["sampling"],
@@ -229,8 +229,11 @@ def _nothing_works(watch: Watch) -> Skipped:
     )
     if isinstance(watch.programs, NoPrograms):
         why = watch.programs.why
-        return Skipped(f"{why.reason}; breakpoints: {breakpoints}", why.remedy)
-    return Skipped(f"no probe can be attached: {programs}; breakpoints: {breakpoints}", as_root())
+        return Skipped(f"{why.reason}; breakpoints cannot be used ({breakpoints})", why.remedy)
+    return Skipped(
+        f"BPF programs cannot be attached ({programs}), nor can breakpoints ({breakpoints})",
+        as_root(),
+    )
 
 
 def _choose_breakpoints(watch: Watch, kernel: KernelFunctions, request: Wanted) -> None:
@@ -269,7 +272,7 @@ def describe(
     if counts.reason:
         watch.notes.append(f"breakpoint counts are not available: {counts.reason}")
     silent = {cpu for calls in counts.calls.values() for cpu in window.online - calls.keys()}
-    watch.notes += [f"CPU {cpu}: no breakpoint counts" for cpu in sorted(silent)]
+    watch.notes += [f"CPU {cpu} has no breakpoint counts" for cpu in sorted(silent)]
     for name, tried in watch.tried.items():
         if counts.reason and tried.get(BREAKPOINT, "") is None:
             tried[BREAKPOINT] = counts.reason
@@ -307,7 +310,7 @@ def _hint(programs: Programs) -> str:
     if not isinstance(programs, NoPrograms):
         return ""
     parts = (
-        f"calls are counted with breakpoints and not timed: {programs.why.reason}",
+        f"calls are counted with breakpoints and not timed, because {programs.why.reason}",
         programs.why.remedy,
     )
     return "; ".join(filter(None, parts))
@@ -328,7 +331,7 @@ def incidents(watch: Watch, window: Window, now: frozenset[int]) -> list[str]:
         )
     if watch.trial is not None and not still_counts(watch.programs):
         notes.append(
-            "probes stopped counting during the run: test calls of "
+            "the probes stopped counting during the run, because test calls of "
             f"{watch.trial.function}() after the run were not counted"
         )
     lost = sum(value.lost for value in watch.programs.read("marks", 0).values())

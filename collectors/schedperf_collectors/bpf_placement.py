@@ -187,7 +187,11 @@ def _read_tracepoints(
         "latencies": sum(each.lost_slots for each in cpus.values()),
         **{f"calls of {name}": count for name, count in tracepoints.misses().items()},
     }
-    notes = [] if series.failure is None else [f"the time series ends early: {series.failure}"]
+    notes = (
+        []
+        if series.failure is None
+        else [f"moves are not recorded over the whole run: {series.failure}"]
+    )
     return {
         "programs": dict(tracepoints.programs),
         "nodes": {str(cpu): node for cpu, node in machine.nodes.items()},

@@ -177,7 +177,7 @@ def _tool_finder(command: tuple[str, ...], timeout_s: float) -> Callable[[], str
         with_number = (line.strip() for line in output.splitlines() if re.search(r"\d", line))
         version = next(with_number, "")
         if not version:
-            raise Unavailable(f"{command[0]}: does not print its version")
+            raise Unavailable(f"{command[0]} does not print its version")
         # stress-ng appends the running kernel, which is not a property of the tool.
         return version.partition(" (")[0]
 
@@ -202,7 +202,7 @@ def _loadavg(system: System) -> list[str]:
     text = system.text("/proc/loadavg")
     match = re.fullmatch(r"(\S+) (\S+) (\S+) \d+/(\d+) \d+", text)
     if not match:
-        raise Unavailable(f"/proc/loadavg: unexpected format: {text[:40]!r}")
+        raise Unavailable(f"/proc/loadavg: unexpected format {text[:40]!r}")
     return list(match.groups())
 
 

@@ -195,8 +195,8 @@ class Cursor:
         start, left = self.offset, self.end - self.offset
         if count > left:
             raise BadPerfData(
-                f"{self.label}: truncated: {count} bytes expected at offset {start:#x}, "
-                f"only {max(0, left)} present; record it again"
+                f"{self.label}: truncated at offset {start:#x} (expected {count} bytes, "
+                f"found {max(0, left)}); record it again"
             )
         self.offset = start + count
         return start
@@ -278,7 +278,7 @@ def summarise(data: Buffer, label: str) -> Summary:
     """
     header = read_header(data, label)
     if header.cut:
-        raise BadPerfData(f"{label}: truncated: perf did not finish writing it; record it again")
+        raise BadPerfData(f"{label}: truncated (perf did not finish writing it); record it again")
     if header.compressed:
         raise BadPerfData(
             f"{label}: compressed records are not supported here; record it without -z"
@@ -301,7 +301,8 @@ def read_header(data: Buffer, label: str, *, fewest_events: int = 1) -> Header:
         )
     if len(data) < HEADER_BYTES:
         raise BadPerfData(
-            f"{label}: {len(data)} bytes, too short for a perf.data header; record it again"
+            f"{label}: {len(data)} bytes (expected at least {HEADER_BYTES}, the header of "
+            "perf.data); record it again"
         )
     cursor = Cursor(data, order, 16, HEADER_BYTES, label)
     entry_bytes, attrs_start, attrs_bytes, start, size = (cursor.u64() for _ in range(5))
@@ -317,13 +318,17 @@ def read_header(data: Buffer, label: str, *, fewest_events: int = 1) -> Header:
     )
     features = () if cut else announced
     names: list[str] = []
-    notes = ["truncated: perf did not finish writing it, or the copy is partial"] if cut else []
+    notes = (
+        ["the file is truncated: perf did not finish writing it, or the copy is incomplete"]
+        if cut
+        else []
+    )
     if EVENT_DESC in features:
         index = features.index(EVENT_DESC)
         try:
             names = read_names(open_section(data, order, start + size, index, label))
         except BadPerfData as error:
-            notes.append(f"header section {EVENT_DESC} is damaged: {error}")
+            notes.append(f"header section {EVENT_DESC} is damaged ({error})")
     entries = Cursor(data, order, attrs_start, attrs_start + attrs_bytes, label)
     return Header(
         order=order,

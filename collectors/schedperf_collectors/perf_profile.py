@@ -128,11 +128,11 @@ def blindness(event: Event, system: System) -> tuple[bool | None, bool | None, s
     """
     clock = _clock(event)
     if "kernel" in event.excluded:
-        return None, True, f"{event.plain_name} was recorded without the kernel (exclude_kernel)"
+        return None, True, f"{event.plain_name} does not count the kernel (exclude_kernel)"
     if clock == "hrtimer":
         return False, True, f"{event.plain_name} is driven by an hrtimer: {CHARGED_ELSEWHERE}"
     if clock is None:
-        return None, None, f"{event.plain_name} samples occurrences of an event, not time"
+        return None, None, f"samples of {event.plain_name} count events, not time"
     if system.machine in X86_MACHINES:
         return True, False, "the PMU interrupt is an NMI on x86"
     if system.machine == "aarch64":

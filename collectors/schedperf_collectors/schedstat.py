@@ -24,7 +24,8 @@ from schedperf_collectors.plugin import BEGUN, PREPARED, Capture, Skipped, colle
 LIMIT_BYTES = 128 << 20
 SWITCH = "/proc/sys/kernel/sched_schedstats"
 HINT = (
-    f"{SWITCH} is 0, so most counters do not change; add --set schedstat.enable=1, or write 1 to it"
+    f"{SWITCH} is 0, so the kernel counts no events; add --set schedstat.enable=1, or write 1 to "
+    "this file"
 )
 
 

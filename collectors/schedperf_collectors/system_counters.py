@@ -270,7 +270,7 @@ def power_table(system: System) -> bytes:
             rows.append(row)
     if not rows:
         raise Unavailable(
-            f"none of the {len(meters)} energy and power sensors can be read: {refused}"
+            f"none of the {len(meters)} energy and power sensors can be read ({refused})"
         )
     return format_table(_POWER_COLUMNS, rows)
 

@@ -71,7 +71,7 @@ def _parse_result(where: tuple[str, int, str]) -> Iterator[Measurement | BadLine
     result = RESULT.fullmatch(line)
     if result is None:
         yield BadLine(
-            problem=f"{label}:{line_number}: incomplete line of the dbench throughput (expected "
+            problem=f"{label}:{line_number}: incomplete dbench throughput (expected "
             "`Throughput NUMBER MB/sec …`); record again"
         )
         return
@@ -81,8 +81,8 @@ def _parse_result(where: tuple[str, int, str]) -> Iterator[Measurement | BadLine
     elif throughput.value <= 0.0:
         # dbench prints 0 during the first second of measurement.
         yield BadLine(
-            problem=f"{label}:{line_number}: dbench throughput is {result[1]} (the run was "
-            "too short); use a larger -t"
+            problem=f"{label}:{line_number}: dbench throughput is {result[1]}, because the "
+            "run was too short; use a larger -t"
         )
         return
     else:

@@ -287,16 +287,18 @@ class _Part:
         yield from self._add(self.form.finish())
         if self.not_connected:
             yield BadLine(
-                problem=f"{self.label}: netperf clients that could not connect to netserver: "
-                f"{self.not_connected} (the sum over all clients would be too low); record again"
+                problem=f"{self.label}: {self.not_connected} netperf client(s) could not connect "
+                "to "
+                "netserver, so the sum over all clients would be too low; record again"
             )
             return
         for test, clients in self.clients.items():
             if self.results[test] < clients:
                 yield BadLine(
-                    problem=f"{self.label}: netperf {test}: {self.results[test]} of {clients} "
-                    "clients printed a valid result (the sum over all clients would be too low); "
-                    "record again"
+                    problem=f"{self.label}: {self.results[test]} of {clients} clients of netperf "
+                    f"{test} "
+                    "printed a valid result, so the sum over all clients would be too low; record "
+                    "again"
                 )
         for (test, _), total in self.sums.items():
             if self.results[test] >= self.clients[test]:
@@ -332,7 +334,7 @@ class _Sum:
         if self.value > LARGEST_NUMBER:
             return BadLine(
                 problem=f"{label}: {self.last.metric.name} is too large (expected at most "
-                f"{LARGEST_NUMBER:g})"
+                f"{LARGEST_NUMBER:g}); record again"
             )
         # Rounding errors are independent, so their variances add up: n steps make sqrt(n).
         return replace(self.last, value=self.value, resolution=self.step * sqrt(self.count))
@@ -354,8 +356,8 @@ def _read_rates(test: str, result: _Printed, label: str) -> Iterator[Item]:
     printed_unit = values.get("THROUGHPUT_UNITS", "").partition("/")[0]
     if "THROUGHPUT" not in values or printed_unit not in UNITS:
         yield BadLine(
-            problem=f"{label}:{result.line_number}: netperf {test}: no throughput with a known "
-            "unit; add THROUGHPUT,THROUGHPUT_UNITS to -o or -k"
+            problem=f"{label}:{result.line_number}: netperf {test} printed no throughput with a "
+            "known unit; add THROUGHPUT,THROUGHPUT_UNITS to -o or -k"
         )
         return
     unit, scale = UNITS[printed_unit]

@@ -95,7 +95,7 @@ RATE_DEFINITIONS = {
     "transfers": "Messages transferred per second and worker, mean over the workers.",
 }
 
-MIXED = "output of concurrent schbench instances is mixed; write each to a separate file"
+MIXED = "outputs of concurrent schbench instances are mixed; write each output to its own file"
 
 Where = tuple[str, int, str]
 Item = Measurement | BadLine
@@ -222,7 +222,9 @@ def _finish(
 ) -> Iterator[Item]:
     is_old = UNNAMED in instance.blocks
     if instance.open_block() is not None or (ending is None and not is_old):
-        instance.refuse(where, "schbench ended early; let it run until the end of -r RUNTIME")
+        instance.refuse(
+            where, "schbench ended before its runtime; use a smaller -r or a longer time limit"
+        )
     elif not is_old and WAKEUP not in instance.blocks:
         instance.refuse(where, MIXED)
     if instance.problem is not None:
@@ -232,7 +234,9 @@ def _finish(
         if block.samples != 0:
             yield from block.items
         elif section not in RATES:
-            yield BadLine(problem=f"{where[0]}:{where[1]}: {section} has no samples; run longer")
+            yield BadLine(
+                problem=f"{where[0]}:{where[1]}: {section} has no samples; use a larger -r"
+            )
     if ending is not None:
         metric = _metric(ENDINGS[ending[1]], "1/s", "higher", "secondary")
         yield measure(metric, ending[2], where=where)

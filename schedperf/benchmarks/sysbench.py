@@ -256,7 +256,7 @@ def _derive_rate(
         label, line_number, _ = total.where
         yield BadLine(
             problem=f"{label}:{line_number}: invalid total time {total.text!r} "
-            "(not positive, or too short to compute events per second)"
+            "(expected a positive time, long enough to compute events per second); record again"
         )
         return
     yield replace(count, value=rate, resolution=abs(rate) * (time.resolution or 0.0) / time.value)

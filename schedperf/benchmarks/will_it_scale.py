@@ -98,7 +98,10 @@ def _parse_row(fields: list[str], where: tuple[str, int, str]) -> Iterator[Measu
     for form, column in COLUMNS.items():
         metric = _metric(f"{form}={tasks}")
         if fields[column] == FAILED:
-            yield BadLine(problem=f"{label}:{line_number}: {metric.name} is -1 (the test failed)")
+            yield BadLine(
+                problem=f"{label}:{line_number}: {metric.name} is -1, because the test failed; "
+                "record again"
+            )
         elif fields[column] != NOT_RUN:
             yield measure(metric, fields[column], where=where)
 

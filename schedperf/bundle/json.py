@@ -47,7 +47,7 @@ _STEP = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")
 
 # Advice for invalid values.
 DAMAGED = "copy the file again"
-_OTHER_VERSION = "use a version of schedperf that reads this format, or record again"
+_OTHER_VERSION = "use the version of schedperf that wrote the file, or record again"
 
 
 class Sentence(str):

@@ -326,7 +326,7 @@ def rebuild_manifest(stem: str, files: Sequence[RunFile], rest: Sequence[Capture
         tool_version=first.tool_version if first else None,
         created=first.start if first else None,
         complete=False,
-        incomplete_reason="no manifest (recording was interrupted or is still running)",
+        incomplete_reason="no manifest (the recording was interrupted or is still running)",
         planned_runs=None,
         workload=tuple(dict.fromkeys(file.workload for file in files)),
         points=tuple(dict.fromkeys(file.point_key for file in files)),

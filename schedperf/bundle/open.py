@@ -191,7 +191,7 @@ class _Opening:
         if not manifest:
             if not boots:
                 raise BundleError(
-                    f"{path}: invalid bundle: no {MANIFEST} and no boots/; give a file that "
+                    f"{path}: invalid bundle (expected {MANIFEST} or boots/); give a file that "
                     "schedperf recorded, e.g. base.tar"
                 )
             manifest = self._rebuild(files)

@@ -162,8 +162,8 @@ def _open_regular(path: Path) -> int:
         partial = Path(f"{path}.partial")
         if partial.exists():
             raise BundleError(
-                f"{path}: no such file, but {partial} exists: recording was interrupted or "
-                f"is still running; see `schedperf show {shlex.quote(str(partial))}`"
+                f"{path}: no such file, but {partial} of an interrupted or running recording "
+                f"exists; see `schedperf show {shlex.quote(str(partial))}`"
             ) from None
         raise BundleError(f"{path}: no such file") from None
     except OSError as error:

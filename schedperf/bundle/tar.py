@@ -129,7 +129,9 @@ class _Walk:
                 self._extend(header)
             elif (member := self._read_member(header)) is not None:
                 yield member
-        raise self._refuse(f"too many members (expected at most {MAX_HEADERS}); record fewer runs")
+        raise self._refuse(
+            f"too many members in the archive (expected at most {MAX_HEADERS}); record fewer runs"
+        )
 
     def _refuse(self, problem: str) -> BundleError:
         return BundleError(f"{self._source.path}: {problem}")
@@ -143,8 +145,8 @@ class _Walk:
             )
         schema = match[1].decode("ascii")
         return self._refuse(
-            f"result of a comparison ({schema}; expected a bundle); "
-            'compare the bundles in its "sides"'
+            f"result of a comparison, {schema} (expected a bundle); "
+            'compare the bundles listed in its "sides"'
         )
 
     def _read_header(self) -> tarfile.TarInfo | None:
@@ -178,7 +180,8 @@ class _Walk:
         source = self._source
         if self._offset + size > MAX_TOTAL_BYTES:
             raise self._refuse(
-                f"total size exceeds {MAX_TOTAL_BYTES >> 30} GiB; record fewer or shorter runs"
+                f"the members exceed {MAX_TOTAL_BYTES >> 30} GiB in total; record fewer or "
+                "shorter runs"
             )
         if not source.reaches(self._offset + size):
             if not source.size and source.is_plain:

@@ -123,7 +123,7 @@ def _refuse_unused(given: Wanted, kinds: Collection[SourceKind]) -> None:
         if value is not None and kind not in kinds:
             given_kinds = " and ".join(sorted(kinds))
             raise InputError(
-                f"{option}: requires {kind}, but the input is {given_kinds}; leave it out"
+                f"{option}: requires {kind}, but the input is {given_kinds}; leave this option out"
             )
 
 
@@ -209,7 +209,7 @@ def _load_bundle(path: Path, number: int, options: Wanted) -> Memory:
     bundle = open_bundle(path)
     memory = load_memory(Side(name=side_name(number), bundle=bundle))
     if not memory.runs:
-        raise lacks(path, f"no memory samples: {memory.notes[0]}", COLLECTOR)
+        raise lacks(path, f"no memory samples ({memory.notes[0]})", COLLECTOR)
     points = memory.by_point()
     chosen = [key for key in points if options.point in (None, key[1])]
     if not chosen:
@@ -217,7 +217,7 @@ def _load_bundle(path: Path, number: int, options: Wanted) -> Memory:
         problem = f"--point {options.point}: no memory samples with these parameters in {path}"
         if not expected:
             raise InputError(f"{problem}, whose runs have no parameters; leave --point out")
-        raise InputError(f"{problem} (expected one of: {expected}); choose one of them")
+        raise InputError(f"{problem} (expected one of {expected}); choose one of them")
     key = max(chosen, key=lambda point_key: sum(_samples(run) for run in points[point_key]))
     others = [] if len(chosen) == 1 else [_skipped(len(chosen) - 1)]
     return Source(

@@ -108,7 +108,7 @@ class CompareRequest:
             return
         for path in unknown_fields([open_bundle(path) for path in self.paths], self.allowed):
             click.echo(
-                f"schedperf: warning: --allow {clean_line(path)}: unknown field of "
+                f"schedperf: warning: --allow {clean_line(path)} names an unknown field of "
                 "host.json; `schedperf show --cat boots/0/host.json` prints the fields",
                 err=True,
             )
@@ -119,6 +119,6 @@ def _refuse_known(files: Sequence[Bundle | Table], compared: int) -> None:
     seen = {file.digest: file.path for file in files[:compared]}
     for past in files[compared:]:
         if past.digest in seen:
-            same = f"same data as {seen[past.digest]}"
+            same = f"contains the same data as {seen[past.digest]}"
             raise InputError(f"{past.path}: {same}; leave it out of --history")
         seen[past.digest] = past.path

@@ -19,6 +19,6 @@ def lacks(path: object, why: str, collector: str) -> InputError:
     :param why: why the data are missing
     """
     return InputError(
-        f"{path}: {why}; record with --with {collector}, or try {_EXAMPLES[collector]} of the "
-        "source tree"
+        f"{path}: {why}; record with --with {collector}, or use {_EXAMPLES[collector]} of the "
+        "source tree as an example"
     )

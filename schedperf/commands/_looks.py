@@ -155,16 +155,16 @@ def _count_values(base: Bundle, workload: str) -> Counts:
 def _check_counts(base: Bundle, counts: Counts, points: Sequence[str]) -> None:
     if not counts:
         raise InputError(
-            f"{base.path}: no primary metric in the output of its runs; record both sides "
-            "with --metric, e.g. 'rate[1/s,higher]=rate: ([0-9.]+)'"
+            f"{base.path}: its runs printed no primary metric; record both sides with --metric, "
+            "e.g. --metric 'rate[1/s,higher]=rate=([0-9.]+)'"
         )
     for metric, by_point in counts.items():
         for point in dict.fromkeys((*points, *by_point)):
             label = f"{metric} at {point}" if point else metric
             if point not in points:
                 raise InputError(
-                    f"{base.path}: contains {label}, which this command does not record; add this "
-                    "--point"
+                    f"{base.path}: contains {label}, which this command does not record; add these "
+                    "parameters with --point"
                 )
             if (n := by_point.get(point, 0)) < FEWEST_IN_BASE:
                 raise InputError(

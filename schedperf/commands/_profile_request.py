@@ -140,8 +140,8 @@ class Request:
         is_whole = all(bool(run.content.rows.all()) for side in self.sides for run in side.runs)
         if len(self.sides) > 1 and not (is_whole and set(self.keys) - {"event"} == _FAMILY):
             yield (
-                "q is corrected for the number of rows in this table; schedperf compare corrects "
-                "for the number of functions in all samples"
+                "q is corrected for the number of rows of this table, but in schedperf compare for "
+                "the number of functions in all samples"
             )
 
     def _collect_stacks(self) -> list[StackedSamples]:
@@ -300,7 +300,7 @@ def _parse_numbers(option: str, text: str | None) -> list[int] | None:
     if not numbers:
         raise InputError(
             f"{option}: invalid list {text[:40]!r} (expected numbers and ranges, e.g. 0-3,8); "
-            "correct it"
+            "correct the list"
         )
     return numbers
 
@@ -364,9 +364,9 @@ def _choose_events(
         if chosen:
             candidates = ", ".join(event.label for event in chosen)
             raise InputError(
-                f"{where}: --event {requested!r} matches several events (expected one of: "
+                f"{where}: --event {requested!r} matches several events (expected one of "
                 f"{candidates}); choose one of them"
             )
     raise InputError(
-        f"{where}: no samples of {requested!r} (expected one of: {labels}); choose another --event"
+        f"{where}: no samples of {requested!r} (expected one of {labels}); choose another --event"
     )

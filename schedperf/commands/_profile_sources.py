@@ -90,7 +90,8 @@ def load_sources(paths: Sequence[Path], options: Wanted) -> Loaded:
     bundles = {path: open_source(path) for path in paths if not is_perf_data(path)}
     if options.symbols is not None and all(path in bundles for path in paths):
         raise InputError(
-            "--symbols: bundles contain their own symbols (expected perf.data); leave it out"
+            "--symbols: bundles contain their own symbols (expected perf.data); leave this "
+            "option out"
         )
     point, others = (
         _choose_point(list(bundles.values()), options.point) if bundles else (None, None)
@@ -133,7 +134,7 @@ def _compare(sources: Sequence[Source[ProfileSamples]], sides: Sequence[Side]) -
 
 def _load_file(path: Path, options: Wanted) -> Source[ProfileSamples]:
     if options.point is not None:
-        raise InputError(f"{path}: --point: perf.data does not record parameters; leave it out")
+        raise InputError(f"{path}: perf.data does not record parameters; leave --point out")
     recording = read_perf_data(path, str(path), keep=options.keep)
     notes = list(recording.notes)
     symbols = symbols_for_file(recording, options.symbols, notes.append)
@@ -186,7 +187,7 @@ def _choose_point(bundles: Sequence[Bundle], requested: str | None) -> tuple[Poi
     if len(chosen) == 1:
         return chosen[0], None
     others = _list(chosen[1:])
-    note = f"only {chosen[0]} is shown; choose another with --point: {others}"
+    note = f"only {chosen[0]} is shown; select another one with --point ({others})"
     return chosen[0], note
 
 
@@ -207,13 +208,13 @@ def _why_none(
     if point is not None and common:
         where = " and ".join(str(bundle.path) for bundle in points_of)
         return (
-            f"{where}: no profile with parameters {point!r} (expected one of: {_list(common)}); "
+            f"{where}: no profile with parameters {point!r} (expected one of {_list(common)}); "
             "choose another --point"
         )
     each = "; ".join(f"{bundle.path} has {_list(points)}" for bundle, points in points_of.items())
     return (
-        f"no profile of the same workload and parameters on both sides: {each}; record the same "
-        "command on both sides"
+        f"no workload was profiled with the same parameters on both sides ({each}); record the "
+        "same command on both sides"
     )
 
 

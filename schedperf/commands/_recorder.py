@@ -221,7 +221,7 @@ def _exit_status(ended: _Ended, arguments: Sequence[str]) -> int:
         said = f"the recorder was killed by {signal_name(signum)}{_say_left(arguments)}"
         if ended.left:
             names = ", ".join(dict.fromkeys(ended.left))
-            said += f"; processes that it left running were killed: {names}"
+            said += f"; processes that the recorder left running were killed: {names}"
         click.echo(f"schedperf: error: {said}", err=True)
         for line in say_left_over(journal_folder()):
             click.echo(f"schedperf: warning: {line}", err=True)

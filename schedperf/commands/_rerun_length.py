@@ -61,13 +61,13 @@ def _shortest_run(path: str, command: Command) -> float | None:
 
 def _say(command: Command, seconds: float) -> str:
     what = " ".join(map(show_word, command.workload))
-    problem = f"{what}: a run takes {seconds:.2g} s (expected at least {SHORTEST_S:g} s)"
+    problem = f"a run of `{what}` takes {seconds:.2g} s (expected at least {SHORTEST_S:g} s)"
     longer = lengthen(command.workload, LONG_ENOUGH_S / max(seconds, 1e-3))
     if longer is None:
         factor = math.ceil(LONG_ENOUGH_S / max(seconds, 1e-3))
         return f"{problem}; make a new recording with {factor} times the work per run"
     again = replace(command, before=tuple(_renamed(command)), workload=longer)
-    return f"{problem}; a new recording with runs of {LONG_ENOUGH_S:g} s: {again.show()}"
+    return f"{problem}; record runs of {LONG_ENOUGH_S:g} s with: {again.show()}"
 
 
 def _renamed(command: Command) -> Iterator[str]:

@@ -166,7 +166,7 @@ def _choose_program(
             "give --kernel NAME=IMAGE for each to record all in guests"
         )
     if request.changes.boots is not None:
-        raise InputError("--boots: only for guests; add --kernel NAME=IMAGE for each bundle")
+        raise InputError("--boots: only valid for guests; add --kernel NAME=IMAGE for each bundle")
     hosts = [bundle.host_fields for bundle in bundles]
     is_one_kernel = not any(has_other_kernel(hosts[0], host) for host in hosts)
     if "ab" not in programs or len(bundles) == 1 or request.append or not is_one_kernel:
@@ -300,7 +300,7 @@ def _plan_guests(request: Request, recordings: Sequence[Recording]) -> Plan:
     lacking = [r.stem for r in recordings if r.stem not in request.kernels]
     if lacking:
         needed = " ".join(f"--kernel {name}=IMAGE" for name in lacking)
-        raise InputError(f"kernel image of {lacking[0]}: not in the bundle; add {needed}")
+        raise InputError(f"the kernel image of {lacking[0]} is not in the bundle; add {needed}")
     if len(request.kernels) < SIDES_IN_TURNS:
         raise InputError("one kernel given (expected at least two); give --kernel NAME=IMAGE twice")
     # base first, whatever the order of the options.
@@ -324,7 +324,8 @@ def _plan_guests(request: Request, recordings: Sequence[Recording]) -> Plan:
         for index, work in enumerate(_common(recordings))
     )
     images = (
-        f"{clean_line(image)}: no such file (the kernel of {clean_line(name)}); build or copy it"
+        f"{clean_line(image)}: no such file (expected the kernel image of {clean_line(name)}); "
+        "build or copy it"
         for name, image in kernels.items()
         if not Path(image).is_file()
     )
@@ -342,8 +343,8 @@ def _folder_of_guests(recordings: Sequence[Recording]) -> Path:
     folders = {PurePath(recording.path).parent for recording in recordings}
     if len(folders) > 1 or not all(r.path.endswith(".tar") for r in recordings):
         raise InputError(
-            "--append: boots are added to NAME.tar in one directory (expected uncompressed bundles "
-            "next to each other); leave out --append to record new bundles"
+            "--append: some bundles are compressed or in different directories (expected .tar "
+            "files in one directory); leave out --append to record new bundles"
         )
     return Path(folders.pop())
 
@@ -358,7 +359,7 @@ def _notes(recorded: Sequence[_Candidate], here: Host, request: Request) -> Iter
     for text, names in texts.items():
         yield f"{' and '.join(names)}: {text}"
     if any(read_host(side.host).virtualisation.emulated for side in recorded):
-        yield "recorded under emulation, so runs may be too short on this machine"
+        yield "the bundles were recorded under emulation, so runs may be too short on this machine"
 
 
 def _say_other_machine(side: _Candidate, here: Host, request: Request) -> Iterator[str]:
@@ -371,11 +372,11 @@ def _say_other_machine(side: _Candidate, here: Host, request: Request) -> Iterat
     listed = list_some(differing, MOST_FIELDS)
     if differing and request.append and not side.steps:
         raise InputError(
-            f"{side.recording.path}: recorded on a machine that differs in {listed}; leave out "
+            f"{side.recording.path}: recorded on a machine with different {listed}; leave out "
             "--append to record new bundles"
         )
     if differing:
-        yield f"recorded on a machine that differs in {listed}"
+        yield f"recorded on a machine with different {listed}"
     if has_other_kernel(host, here) and not side.steps:
         yield f"recorded on {_say_kernel(host)}; the kernel here is {_say_kernel(here)}"
 

@@ -93,16 +93,18 @@ def label_sources(sources: Sequence[str]) -> Sequence[str]:
 def _why_nothing(data: Schedstat, sides: Sequence[SideOf[SchedCounts]], options: Wanted) -> str:
     cpus = {cpu for side in sides for run in side.runs for cpu in run.content.change.cpus}
     if options.cpus is not None and not cpus & set(options.cpus):
-        return "--cpu: no data for these CPUs; choose others"
+        return "--cpu: the input has no data of these CPUs; choose others"
     if not any(
         run.content.change.jiffies or run.content.seconds for side in sides for run in side.runs
     ):
         return (
-            "no time between the snapshots (expected one from before the workload and one from "
-            "after it); record both again"
+            "both snapshots have the same time (expected one from before and one from after the "
+            "workload); record both again"
         )
     if data.zeros:
-        return "all counts are 0; record while the workload runs, with kernel.sched_schedstats=1"
+        return (
+            "all counts are 0; set kernel.sched_schedstats to 1 and record while the workload runs"
+        )
     return "the sides have no counter in common; compare runs with the same workload and parameters"
 
 
@@ -118,7 +120,7 @@ def parse_cpus(text: str) -> frozenset[int]:
         if len(ends) != len(MOMENTS) or not int(ends[0]) <= int(ends[1]) < MOST_CPUS:
             raise InputError(
                 f"--cpu: invalid list {text[:40]!r} (expected CPUs and ranges, e.g. 0-3,8); "
-                "correct it"
+                "correct the list"
             )
         cpus.update(range(int(ends[0]), int(ends[1]) + 1))
     return frozenset(cpus)
@@ -158,7 +160,7 @@ def _at_point(side: SideOf[SchedCounts], point: str | None, source: str) -> Side
     if not runs:
         points = ", ".join(sorted({run.key.point for run in side.runs} - {""}))
         hint = (
-            f"expected one of: {points}"
+            f"expected one of {points}"
             if points
             else "the runs have no parameters; leave --point out"
         )

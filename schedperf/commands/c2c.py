@@ -90,7 +90,10 @@ def command(
     from schedperf.commands._c2c_request import Wanted, describe  # noqa: PLC0415
 
     if not 1 <= len(paths) <= MOST_SOURCES:
-        raise click.UsageError("expected one bundle, perf.data or report, or two to compare")
+        raise click.UsageError(
+            f"{len(paths)} inputs given (expected one bundle, perf.data or report, or two to "
+            "compare)"
+        )
     options = Wanted(
         sort=sort,
         point=point,

@@ -175,14 +175,14 @@ def _refuse_misuse(
 ) -> None:
     if len(paths) < FEWEST_BUNDLES and not are_tables:
         raise click.UsageError(
-            f"bundles given: {len(paths)} (expected at least two, e.g. base.tar new.tar)"
+            f"{len(paths)} bundle(s) given (expected at least two, e.g. base.tar new.tar)"
         )
     if base is not None and not (are_tables and len(paths) == 1):
         raise click.UsageError(
-            "--base: only for a single table; with several files, the first is the base"
+            "--base: only valid with a single table; with several files, the first one is base"
         )
     if allowed and are_tables:
-        raise click.UsageError("--allow: tables have no fields of host.json; leave it out")
+        raise click.UsageError("--allow: tables have no fields of host.json; leave this option out")
 
 
 def _text_beside(html: str | None) -> str | None:
@@ -201,8 +201,9 @@ def _are_tables(paths: Sequence[Path]) -> bool:
     if tables and len(tables) < len(paths):
         bundle = next(path for path in paths if not is_table(path))
         raise InputError(
-            f"{bundle}: bundle compared with a table, {tables[0]} (expected only bundles or only "
-            "tables)"
+            f"{bundle}: a bundle cannot be compared with a table, {tables[0]} (expected only "
+            "bundles "
+            "or only tables)"
         )
     return bool(tables)
 
@@ -222,7 +223,7 @@ def _choose_format(name: str | None, asked: Mapping[str, str | None]) -> str:
     printed = next(iter(chosen), DEFAULT_FORMAT)
     names = format_names()
     if printed not in names:
-        raise click.UsageError(f"unknown format {printed!r} (expected one of: {', '.join(names)})")
+        raise click.UsageError(f"unknown format {printed!r} (expected one of {', '.join(names)})")
     return printed
 
 

@@ -29,10 +29,13 @@ def command(path: Path) -> None:
     except OSError as error:
         raise cannot_be_written(path, error) from None
     size = len(zipapp.data)
-    click.echo(f"{path}: {size / 1e3:.0f} kB, needs Python 3.9 or newer", err=True)
+    click.echo(
+        f"{path}: {size / 1e3:.0f} kB; needs Python 3.9 or newer on the machine under test",
+        err=True,
+    )
     if zipapp.without_objects is not None:
         click.echo(
-            f"{path}: without compiled BPF programs ({zipapp.without_objects}); install clang "
-            "(apt-get install clang) and pack again, or the machine under test needs clang",
+            f"{path}: does not contain compiled BPF programs ({zipapp.without_objects}); run "
+            "`apt-get install clang` and pack again, or install clang on the machine under test",
             err=True,
         )

@@ -101,7 +101,9 @@ def command(
     from schedperf.commands._profile_request import make_request  # noqa: PLC0415
 
     if not 1 <= len(paths) <= MOST_SOURCES:
-        raise click.UsageError("expected one bundle or perf.data, or two to compare")
+        raise click.UsageError(
+            f"{len(paths)} inputs given (expected one bundle or perf.data, or two to compare)"
+        )
     if output is not None and export is None:
         raise click.UsageError("-o: only valid with --export; add --export")
     asked = {

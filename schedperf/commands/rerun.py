@@ -162,7 +162,7 @@ def _confirms(plan: "Plan") -> bool:
     which = "this command" if number == 1 else f"these {number} commands"
     if sys.stdin is None or not sys.stdin.isatty():
         raise InputError(
-            f"no terminal to ask whether to run {which}; read them, and add --yes to run them"
+            f"no terminal to ask whether to run {which}; read what is printed, and add --yes to run"
         )
     if click.confirm(f"Run {which}?", err=True):
         return True

@@ -41,7 +41,7 @@ LARGEST_HZ = 10_000
     "--hz",
     metavar="N",
     type=click.IntRange(min=1, max=LARGEST_HZ),
-    help="Set CONFIG_HZ of the kernels; only bundles record it.  [default: rates per tick]",
+    help="Set CONFIG_HZ of the kernels, which only bundles record.  [default: rates per tick]",
 )
 @click.option("--point", metavar="POINT", help="Show runs with these parameters, e.g. groups=4.")
 @click.option(
@@ -69,14 +69,17 @@ def command(
 
     BASE and NEW are bundles, files of perf sched stats record or report, directories with two
     snapshots of /proc/schedstat (files before and after), or two snapshots as BEFORE,AFTER.
-    Counters of different kernel versions are matched by name; unmatched ones are listed.
+    Counters of different kernel versions are matched by name; counters without a match are listed.
     Exit status: 0, or 2 for a usage or input error.
     """
     # Imported here so that --help of all commands stays fast.
     from schedperf.commands._schedstat_request import Wanted, describe, parse_cpus  # noqa: PLC0415
 
     if not 1 <= len(sources) <= MOST_SOURCES:
-        raise click.UsageError("expected one bundle, file or directory, or two to compare")
+        raise click.UsageError(
+            f"{len(sources)} inputs given (expected one bundle, file or directory, or two to "
+            "compare)"
+        )
     options = Wanted(cpus=None if cpu is None else parse_cpus(cpu), hz=hz, point=point)
     outputs = {"json": json, "html": html}
     printed = printed_format(outputs)

@@ -47,8 +47,8 @@ GUEST_INSTRUMENTED = 1
 # most of a boot's time.
 NOT_EMULATED = "perf_profile"
 _NO_PROFILE = (
-    f"{NOT_EMULATED} is not recorded: an emulated x86 CPU has no PMU, so its samples miss the "
-    f"scheduler; use --with default,{NOT_EMULATED} to record it anyway"
+    f"{NOT_EMULATED} is not recorded, because an emulated x86 CPU has no PMU and the samples "
+    f"would miss the scheduler; use --with default,{NOT_EMULATED} to record a profile anyway"
 )
 # Help of options whose defaults differ in a guest.
 _GUEST_HELP = {
@@ -354,7 +354,8 @@ def _kernels(options: Mapping[str, Any]) -> "list[Kernel]":
     folders = _named("--kernel-files", options["kernel_files"], "DIRECTORY")
     if len(images) < _FEWEST_KERNELS:
         raise InputError(
-            f"--kernel: {len(images)} given (expected at least two, e.g. --kernel base=IMAGE "
+            f"--kernel: {len(images)} kernel(s) given (expected at least two, e.g. --kernel "
+            "base=IMAGE "
             "--kernel new=IMAGE)"
         )
     for name in folders:
@@ -395,7 +396,7 @@ def _working_folder() -> Path:
     for hidden in HIDDEN:
         if folder.is_relative_to(hidden):
             raise InputError(
-                f"{folder}: hidden in the guest, which mounts its own file system at "
+                f"{folder}: not visible in the guest, which mounts its own file system at "
                 f"{hidden}; start from another directory"
             )
     return folder
@@ -447,10 +448,10 @@ def _try_acceleration(acceleration: str) -> "Acceleration":
 
 def _say_acceleration(accelerated: "Acceleration") -> str:
     if accelerated.is_kvm:
-        return "guests run on KVM: timings are valid"
+        return "guests run on KVM, so timings are valid"
     return (
-        f"guests are emulated ({accelerated.reason}): timings are informational and not used for "
-        "the verdict; counts and layouts are valid"
+        f"guests are emulated ({accelerated.reason}), so timings are informational and not used "
+        "for the verdict; counts and layouts are valid"
     )
 
 

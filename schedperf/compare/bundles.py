@@ -196,8 +196,8 @@ def df_past_runs(past: Bundle, base: Bundle, options: CompareOptions) -> pd.Data
     blocking = [difference for difference in differences if difference.severity == "blocking"]
     if blocking:
         raise InputError(
-            f"{past.path}: not comparable with {base.path}: "
-            f"{describe_blocking(blocking).text}; remove it from --history"
+            f"{past.path}: not comparable with {base.path} ("
+            f"{describe_blocking(blocking).text}); leave it out of --history"
         )
     table = df_run_values(sides[1:]).table
     return table[table["kind"] == "clean"]
@@ -494,7 +494,7 @@ def _decide(
     if are_compared and not any(side.bundle.runs for side in sides):
         absence: tuple[Verdict, Reason] = (
             "inconclusive",
-            undecided("no run was recorded, only the kernels are compared"),
+            undecided("no run was recorded and only the kernels are compared"),
         )
     else:
         absence = _absence(rows, sides, facts, values)
@@ -521,13 +521,15 @@ def _absence(
     for side in sides:
         runs = [run for run in side.bundle.runs if run.kind == "clean" and not run.warmup]
         if not any(run.succeeded for run in runs):
-            failed = f"none of {len(runs)} clean runs succeeded" if runs else "no clean run"
-            return verdict, reason_of(f"no result: {failed} in {side.name}")
+            why = f"none of {len(runs)} clean runs of {side.name} succeeded"
+            return verdict, reason_of(
+                f"no result, because {why if runs else f'{side.name} has no clean run'}"
+            )
     for value_caveat in values.caveats:
         if value_caveat.code == "bad-lines":
-            return verdict, reason_of(f"no result: {value_caveat.text}")
+            return verdict, reason_of(f"no result, because {value_caveat.text}")
     parsers = ", ".join(all_parsers())
     return "inconclusive", reason_of(
-        f"no result: no parser reads the output of this workload (parsers: {parsers})",
+        f"no result, because no parser ({parsers}) reads the output of this workload",
         "record it again with --metric 'name[unit,higher]=REGEX'",
     )

@@ -385,7 +385,7 @@ def _no_host(side: str, base: Mapping[str, object], new: Mapping[str, object]) -
         base=None,
         new=None,
         severity="noted",
-        reason=f"no host.json in {missing}: machines not compared",
+        reason=f"machines are not compared, because host.json is missing in {missing}",
     )
 
 

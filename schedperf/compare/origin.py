@@ -23,7 +23,7 @@ SETTINGS = "settings"
 APPLIED_AT_BOOT = ("settings.sysctl.", "settings.tmpfiles.")
 WRITTEN = "settings.written"
 
-NOT_RECORDED = "not recorded whether an administrator set it"
+NOT_RECORDED = "it is not recorded whether an administrator set the value"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,14 +91,14 @@ def decide(
         return Decision()
     reason = next(_settings_of(path, set_by, base, new), None)
     if reason is not None:
-        return Decision(origin="owner", reason=f"set by an administrator: {reason}")
+        return Decision(origin="owner", reason=f"set by an administrator ({reason})")
     if all(path in settings.defaults for settings in (base, new)):
         return Decision(origin="kernel", reason="default in each kernel's configuration")
     if decides == "verified":
         return Decision()
     if base.is_recorded and new.is_recorded:
         return Decision(
-            origin="kernel", reason="default of each kernel: not set by an administrator"
+            origin="kernel", reason="default of each kernel, not set by an administrator"
         )
     return Decision(origin="unknown", reason=f"the kernels differ; {NOT_RECORDED}")
 
@@ -128,14 +128,14 @@ def _written(path: str, patterns: Sequence[str], settings: Settings) -> Iterator
     other = settings.other_value(path)
     if other is not None:
         when, other_value = other
-        yield f"{now}, {_say(other_value)} in {when} of it"
+        yield f"{now}, but {_say(other_value)} in {when} of the same side"
     at_boot = settings.fields.get(f"{WRITTEN}.{path}")
     if at_boot is not None:
-        yield f"{now}, {_say(at_boot)} when it booted"
+        yield f"{now}, {_say(at_boot)} at boot"
     default = settings.defaults.get(path)
     is_other = default is not None and value not in (None, default)
     if is_other and not _has_parameter(settings, patterns):
-        yield f"{now}, default in its kernel's configuration {_say(default)}"
+        yield f"{now}, but {_say(default)} in the configuration of its kernel"
 
 
 def _has_parameter(settings: Settings, patterns: Sequence[str]) -> bool:

@@ -41,7 +41,7 @@ from schedperf.tables.read import Table
 from schedperf_collectors import __version__
 
 NO_CAPTURES = "CSV tables contain no collector data"
-NO_MACHINE = "CSV tables do not describe the machine: machines not compared"
+NO_MACHINE = "CSV tables do not describe the machine, so machines are not compared"
 # The reason of a comparison without a primary row.
 ABSENCE = undecided("no row of the tables has `primary` in column `family`")
 
@@ -101,12 +101,13 @@ def _sides_of_one(table: Table, base: str | None) -> list[_Measured]:
     if len(table.sides) < FEWEST_SIDES:
         held = f"only the side {table.sides[0]!r}" if table.sides else "one side"
         raise InputError(
-            f"{table.path}: contains {held} (expected at least {FEWEST_SIDES}); "
+            f"{table.path}: contains {held} (expected at least {FEWEST_SIDES} sides); "
             "give a second table, or add a column `side`"
         )
     if base is not None and base not in table.sides:
         raise InputError(
-            f"{table.path}: unknown side {base!r} (expected one of {_list_sides(table)})"
+            f"{table.path}: unknown side {base!r} (expected one of {_list_sides(table)}); choose "
+            "one of them with --base"
         )
     first = table.sides[0] if base is None else base
     labels = [first, *(name for name in table.sides if name != first)]
@@ -132,7 +133,7 @@ def _sides_of_many(tables: Sequence[Table]) -> list[_Measured]:
         if len(table.sides) > 1:
             raise InputError(
                 f"{table.path}: contains {len(table.sides)} sides ({_list_sides(table)}; "
-                "expected 1 per table); compare it alone, or split it"
+                "expected one side per table); compare this table alone, or split it"
             )
     return [
         _measured(

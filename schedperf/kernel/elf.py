@@ -194,7 +194,7 @@ class _Elf:
     def _bytes(self, start: int, length: int, part: str) -> bytes:
         if start + length > self._end or length > MOST_SECTION_BYTES:
             raise InputError(
-                f"{self.label}: {part}: {length} bytes at offset {start} (expected at most "
+                f"{self.label}: {part} of {length} bytes at offset {start} (expected at most "
                 f"{MOST_SECTION_BYTES >> 20} MiB in a file of {self._end} bytes); "
                 "copy the file again"
             )
@@ -327,7 +327,7 @@ def _globals(
         return None
     if is_module:
         problems["globals"] = (
-            f"{elf.label}: addresses of a module's variables are unknown until it is loaded"
+            f"{elf.label}: addresses of a module's variables are unknown until the module is loaded"
         )
         return None
     bounds = global_bounds(_marks(symbols).get)

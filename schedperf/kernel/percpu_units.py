@@ -91,11 +91,15 @@ def parse_percpu_units(content: bytes, label: str) -> PercpuUnits:
     """
     file = decode(content, _PercpuFile, label)
     if file.method is None:
-        raise InputError(f"{label}: per-CPU units not recorded: {_reasons(file)}")
+        raise InputError(
+            f"{label}: contains no addresses of per-CPU units ({_reasons(file)}); record as root"
+        )
     if file.stable is False:
         raise InputError(f"{label}: per-CPU units changed during the run; record again")
     if not file.units and file.unit_bytes is None:
-        raise InputError(f"{label}: no addresses and no size of per-CPU units; record again")
+        raise InputError(
+            f"{label}: contains neither addresses nor the size of per-CPU units; record again"
+        )
     sizes = (file.static_bytes, file.reserved_bytes, file.dynamic_bytes)
     recorded = [size for size in sizes if size is not None]
     return PercpuUnits(

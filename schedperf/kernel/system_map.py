@@ -235,7 +235,7 @@ def _percpu_bounds(text: bytes, label: str) -> tuple[bytes, bytes]:
         raise InputError(f"{label}: empty per-CPU section (the kernel is not SMP)")
     if len(low) != len(high) or low > high:
         raise InputError(
-            f"{label}: invalid per-CPU section: __per_cpu_start {low.decode()}, __per_cpu_end "
+            f"{label}: invalid per-CPU section from __per_cpu_start {low.decode()}, __per_cpu_end "
             f"{high.decode()} (expected start < end, with the same number of digits); "
             "copy the file again"
         )

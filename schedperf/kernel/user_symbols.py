@@ -77,7 +77,9 @@ def read_generated_symbols(path: Path) -> FileSymbols:
     :raises FileNotFoundError: there is none
     """
     if path.stat().st_uid not in (0, os.geteuid()):
-        raise InputError(f"{path}: not used, because it belongs to another user; copy it as root")
+        raise InputError(
+            f"{path}: not used, because the file belongs to another user; copy the file as root"
+        )
     content = read_regular(
         path, MOST_FILE_BYTES, "a symbol file of perf", "end the process that writes the file"
     )

@@ -14,40 +14,43 @@ from typing import ClassVar
 # One sentence each, lower case, no full stop; {names} are the caveat's numbers. {count:run} writes
 # a count with its noun: "1 run", "2 runs".
 TEXTS: Mapping[str, str] = {
-    "one-boot": "one boot of {side}, so boot-to-boot variance is unknown: the result is valid for "
-    "this boot only",
+    "one-boot": "one boot of {side}, so boot-to-boot variance is unknown and the result is valid "
+    "for this boot only",
     "few-runs": "{side} has {n} of the {needed} {units} needed for a CI",
-    "failed-runs": "{failed} of {total:run} of {side} failed (excluded)",
-    "unpaired": "{count:run} of {side} excluded: the other run of the pair is missing",
+    "failed-runs": "{failed} of {total:run} of {side} failed; failed runs are excluded",
+    "unpaired": "{count:run} of {side} excluded, because the other run of the pair is missing",
     "incomplete": "the recording of {side} is incomplete: {reason}",
     "emulated": "timings come from an emulator ({how}) and do not predict real hardware",
     "blocks": "the sides were recorded one after the other, so drift confounds the comparison",
-    "looks": "{side} was recorded with --until-decided and at most {max_runs:run}: p and "
-    "the equivalence test are corrected for group-sequential stopping",
+    "looks": "{side} was recorded with --until-decided and at most {max_runs:run}, so p "
+    "and the equivalence test are corrected for group-sequential stopping",
     "history": "the variance estimate uses {count:earlier recording}",
-    "modes": "bimodal: {base} runs of base and {new} of {side} were in the slower mode "
+    "modes": "the distribution is bimodal, with {base} runs of base and {new} of {side} in the "
+    "slower mode "
     "(p = {p:.2g}); within-mode change {within}",
     "spread": "{side} is {word} than base by a factor of {factor:.2g} (p = {p:.2g})",
     "serial": "autocorrelated noise (lag-1 correlation {correlation:.2g}); the CI accounts for it",
     "ranks-disagree": "the t test (p = {p:.2g}) and the rank test (p = {p_rank:.2g}) disagree",
     "coarse": "the benchmark prints with a resolution of {step:g} {unit}, {percent:.1f}% of the "
     "value",
-    "damaged": "{bundle} is damaged; the readable part was used: {problem}",
-    "rebuilt-manifest": "{bundle} has no usable manifest; it was rebuilt from the run.json files",
-    "newer-format": "{bundle} has format {found}, newer than {known}: new fields are not read",
+    "damaged": "{bundle} is damaged ({problem}); only the readable part was used",
+    "rebuilt-manifest": "{bundle} has no usable manifest; the manifest was rebuilt from the "
+    "run.json files",
+    "newer-format": "{bundle} has format {found}, newer than {known}, so new fields are not read",
     "unlisted-members": "the manifest of {bundle} does not list {count:member} (no checksum to "
     "verify); first: {first}",
-    "unfinished-runs": "{count:run} of {bundle} excluded: no run.json; first: {first}",
-    "no-host": "{bundle} has no host.json for boot {boot}: its machine is unknown",
-    "failed-finding": "the finding rule `{rule}` failed, so its findings are missing: {problem}",
+    "unfinished-runs": "{count:run} of {bundle} excluded, because run.json is missing; first: "
+    "{first}",
+    "no-host": "{bundle} has no host.json for boot {boot}, so the machine of this boot is unknown",
+    "failed-finding": "the finding rule `{rule}` failed, so its findings are missing ({problem})",
     "bad-lines": "{count:line} of {label} could not be parsed; first: {problem}",
     "claim": "the source states a change of {claimed}, but its numbers yield {actual}",
     "claimed-mean": "the source states a mean of {claimed} for {side}, but its runs yield {actual}",
     "other-commands": "background load of {percent:.0f}% of the busy time while {side} was sampled "
-    "({names}); the profile includes it",
+    "({names}); the profile includes this load",
     "left-behind": "the workload of {side} left processes running after {count:run} ({names}); "
     "their CPU time is not measured",
-    "output-left-out": "the output of {count:run} of {side} is incomplete: only its beginning and "
+    "output-left-out": "the output of {count:run} of {side} is incomplete; only its beginning and "
     "end are read; first: {first}",
     "no-number": "{count:run} of {side} printed no number that a benchmark parser or a --metric "
     "rule reads; first: {first}",
@@ -58,10 +61,10 @@ SHORT_TEXTS: Mapping[str, str] = {
     "emulated": "timings come from an emulator and do not predict real hardware",
     "spread": "{side} is {word} than base by a factor of {factor:.2g}",
     "unlisted-members": "the manifest of {bundle} does not list {count:member}",
-    "unfinished-runs": "{count:run} of {bundle} excluded: no run.json",
+    "unfinished-runs": "{count:run} of {bundle} excluded, because run.json is missing",
     "other-commands": "background load of {percent:.0f}% of the busy time while {side} was sampled",
     "left-behind": "the workload of {side} left processes running after {count:run}",
-    "output-left-out": "the output of {count:run} of {side} is incomplete: only its beginning and "
+    "output-left-out": "the output of {count:run} of {side} is incomplete; only its beginning and "
     "end are read",
     "no-number": "{count:run} of {side} printed no number that a benchmark parser or a --metric "
     "rule reads",

@@ -119,7 +119,7 @@ def read_sections(sections: Mapping[int, Cursor]) -> tuple[Features, list[str]]:
 
 
 def _damaged(bit: int, error: BadPerfData) -> str:
-    return f"header section {bit} is damaged: {error}"
+    return f"header section {bit} is damaged ({error})"
 
 
 def _count(cursor: Cursor, items: str, most: int = _MOST_ENTRIES) -> int:

@@ -123,7 +123,7 @@ def _map(path: Path, label: str) -> Bytes:
     if not stat.S_ISREG(path.stat().st_mode):
         raise BadPerfData(f"{label}: not a regular file (expected a perf.data file)")
     if not path.stat().st_size:
-        raise BadPerfData(f"{label}: empty file; record it again")
+        raise BadPerfData(f"{label}: empty file (expected a perf.data file); record it again")
     with path.open("rb") as file:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
@@ -136,7 +136,7 @@ def _open_file(data: Bytes, label: str, parts: Mapping[str, Bytes]) -> Opened:
     notes += more + damaged
     if DIR_FORMAT in header.features and not parts:
         notes.append(
-            "one of several data files of `perf record --threads`; samples of the other files are "
+            "the file is one of several of `perf record --threads`; samples of the other files are "
             "missing"
         )
     streams = _Streams(header.order, label, zstd=header.compressed)
@@ -328,11 +328,13 @@ def _read_pipe_header(stream: Stream, offsets: Sequence[int]) -> _PipeHeader:
         except BadPerfData as error:
             damaged += 1
             if damaged <= _MOST_NOTES:
-                notes.append(f"record of type {kind} at offset {offset:#x} is damaged: {error}")
+                notes.append(
+                    f"the record of type {kind} at offset {offset:#x} is damaged ({error})"
+                )
     if not events:
         raise BadPerfData(f"{stream.label}: no events; record it again")
     if damaged > _MOST_NOTES:
-        notes.append(f"{damaged - _MOST_NOTES} more header records are damaged")
+        notes.append(f"{damaged - _MOST_NOTES} further header records are damaged")
     return _PipeHeader(
         events=tuple(_named(events, names, sections)),
         sections=sections,

@@ -105,8 +105,8 @@ def read_perf_data(
         raise InputError(str(error)) from None
     except OSError as error:
         raise InputError(
-            f"{label}: cannot be read: {(error.strerror or str(error)).lower()} "
-            "(expected a perf.data file)"
+            f"{label}: {(error.strerror or str(error)).lower()} (expected a perf.data file); check "
+            "the path and its permissions"
         ) from None
     return _Reader(opened, keep).read(processes or count_workers())
 
@@ -164,9 +164,9 @@ class _Reader:
         opened, side, events = self.opened, self.side, self.opened.events
         notes = [*opened.notes, *side.notes]
         if unknown:
-            notes.append(f"samples with an unknown event id: {unknown}")
+            notes.append(f"{unknown} sample(s) with an unknown event id are left out")
         if short:
-            notes.append(f"samples with invalid or truncated fields: {short}")
+            notes.append(f"{short} sample(s) with invalid or truncated fields are left out")
         codes = [part["task"].view(np.uint64) for part in memory]
         if Keep.TASK in self.keep:
             codes.append(rows.task)

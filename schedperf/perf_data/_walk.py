@@ -287,9 +287,7 @@ class _Walker:
         stream = self.stream
         left = stream.end - offset
         if stream.cut and not is_impossible:
-            self.walked.notes.append(
-                f"the last record is truncated: only its first {left} bytes are present"
-            )
+            self.walked.notes.append(f"the last record is truncated to its first {left} bytes")
         else:
             self.walked.notes.append(
                 f"the record at offset {offset:#x} has an invalid size; "

@@ -38,8 +38,11 @@ def load_captured(
         chosen = [run for run in runs if run.kind == kind]
         captured = _load_side(side, kind, chosen, read, moments)
         if runs and not chosen:
-            note = f"{side.name}: {collector} was recorded in {runs[0].kind} runs only, but "
-            captured = replace(captured, notes=(f"{note}{kind} runs are compared",))
+            note = (
+                f"{side.name}: {collector} was recorded in {runs[0].kind} runs only, but "
+                f"{kind} runs are compared"
+            )
+            captured = replace(captured, notes=(note,))
         elif kind == "instrumented" and loaded:
             others = _other_instruments((sides[0], loaded[0]), (side, captured))
             captured = replace(captured, notes=(*captured.notes, *others))
@@ -70,7 +73,7 @@ def _other_instruments(
         if n_base * runs_new != n_new * runs_base:
             yield (
                 f"{new[1].name}: {collector} was recorded in {n_new} of {runs_new} runs, but in "
-                f"{n_base} of {runs_base} runs of {base[1].name}: collector overhead differs"
+                f"{n_base} of {runs_base} runs of {base[1].name}, so collector overhead differs"
             )
 
 

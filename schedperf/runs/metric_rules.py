@@ -69,7 +69,9 @@ def parse_rules(
         if match is None:
             continue
         if match.re.groups == 0:
-            problem = "no capture group in the regular expression (expected one around the number)"
+            problem = (
+                "no capture group in the regular expression (expected the number in parentheses)"
+            )
             yield BadLine(problem=f"{label}: rule {rule.name!r}: {problem}")
             continue
         yield _measure(rule, match, text, label)
@@ -79,7 +81,7 @@ def _last_match(rule: MetricRule, text: str, allowance: Allowance) -> regex.Matc
     if len(rule.regex) > LONGEST_REGEX:
         raise regex.error(f"longer than {LONGEST_REGEX} characters")
     if _repeats(rule.regex) > MOST_REPEATS:
-        raise regex.error(f"product of repeat counts exceeds {MOST_REPEATS}")
+        raise regex.error(f"the product of repeat counts exceeds {MOST_REPEATS}")
     pattern = regex.compile(rule.regex, regex.MULTILINE)
     limit_s = min(TIME_LIMIT_S, allowance.left_s)
     if limit_s <= 0.0:
@@ -104,7 +106,7 @@ def _repeats(expression: str) -> int:
 def _describe(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return f"timeout after {TIME_LIMIT_S:g} s; simplify the regular expression"
-    return f"invalid regular expression: {' '.join(str(error).split())}; fix the rule"
+    return f"invalid regular expression ({' '.join(str(error).split())}); correct --metric"
 
 
 def _shown(expression: str) -> str:

@@ -73,7 +73,10 @@ def df_run_values(sides: Sequence[Side]) -> RunValues:
             bad += printed.problems
             values = printed.numbers
             if len(values) > MOST_METRICS:
-                bad.append(f"{run.folder}: {len(values)} metrics (expected at most {MOST_METRICS})")
+                bad.append(
+                    f"{run.folder}: {len(values)} metrics (expected at most {MOST_METRICS}); "
+                    "print fewer"
+                )
                 values = {}
             rows += [{**common, **_measured(metric, value)} for metric, value in values.items()]
             if not values:

@@ -94,7 +94,9 @@ def compare_runs(
     table = complete(runs)
     if new is None and len(table) and base not in set(table["side"]):
         sides_present = ", ".join(table["side"].unique()[:9])
-        raise InputError(f"runs: unknown side {base} (expected one of {sides_present})")
+        raise InputError(
+            f"runs: unknown side {base} (expected one of {sides_present}); pass base=NAME"
+        )
     if not 0.0 < margin < 1.0:
         raise InputError(f"margin: {margin:g} is out of range (expected 0 to 1, e.g. 0.03 for 3%)")
     sides = (

@@ -131,8 +131,7 @@ def compare_counts(
     if sides[0].counts.shape[1] != sides[1].counts.shape[1]:
         lines = [side.counts.shape[1] for side in sides]
         raise ValueError(
-            f"different numbers of lines: {lines[0]} in base, {lines[1]} in new "
-            "(expected the same number)"
+            f"base has {lines[0]} lines and new has {lines[1]} (expected the same number)"
         )
     df = sum(len(side.exposure) for side in sides) - 2.0
     phi = _overdispersion(sides) if df > 0.0 else np.nan

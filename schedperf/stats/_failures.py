@@ -123,7 +123,7 @@ def _advice(failed: tuple[int, int], n: tuple[int, int], side: str) -> str:
         return ""
     if failed[1]:
         return f"{proof} runs without a failure would confirm a fix"
-    return f"{proof} runs of {side} without a failure would show a lower failure rate"
+    return f"{proof} runs of {side} without a failure would show that the failure rate is lower"
 
 
 def _runs_to_prove(failed: int, n: int) -> int | None:

@@ -141,8 +141,8 @@ def complete(runs: pd.DataFrame) -> pd.DataFrame:
         missing.append("`value` or `mean`")
     if missing:
         raise InputError(
-            f"runs: no column {missing[0]} (expected one row per run with the columns side, "
-            f"{', '.join(KEY)})"
+            f"runs: column {missing[0]} is missing (expected one row per run with the columns "
+            f"side, {', '.join(KEY)}); add this column"
         )
     filled = runs.reset_index(drop=True).astype({"side": str})
     for name in _DEFAULTS.keys() - set(filled):
@@ -181,8 +181,8 @@ def _refuse_bad_values(table: pd.DataFrame, original: pd.DataFrame) -> None:
     if bad.any():
         index = int(np.argmax(bad))
         problem = (
-            f"invalid summary with `cv` = {spread[index]:g} and `n` = {number[index]:g} (expected "
-            "one row per side, with `cv` >= 0 or empty and `n` >= 1 or empty)"
+            f"invalid row with a mean, `cv` {spread[index]:g} and `n` {number[index]:g} (expected "
+            "one such row per side, `cv` >= 0 or empty, and `n` >= 1 or empty); correct the row"
         )
         raise InputError(f"{_where(table, index)}: {problem}")
 
@@ -202,7 +202,7 @@ def _refuse_bad_words(table: pd.DataFrame) -> None:
         index = int(np.argmax(step > _LARGEST_VALUE))
         problem = (
             f"invalid `resolution` {step[index]:g} (expected a number up to {_LARGEST_VALUE:g}); "
-            "leave it out if unknown"
+            "leave the field empty if unknown"
         )
         raise InputError(f"{_where(table, index)}: {problem}")
 

@@ -54,7 +54,7 @@ def nominal_level(max_runs: int) -> float:
     for budget, level in NOMINAL_LEVELS:
         if max_runs <= budget:
             return level
-    raise ValueError(f"{max_runs} runs: too many (expected at most {NOMINAL_LEVELS[-1][0]})")
+    raise ValueError(f"{max_runs} runs are too many (expected at most {NOMINAL_LEVELS[-1][0]})")
 
 
 def equality_level(max_runs: int) -> float:
@@ -74,7 +74,7 @@ def decide_look(rows: Sequence[Row]) -> Decision:
     """
     primary = [row for row in rows if row.family == "primary"]
     if not primary:
-        text = "no verdict possible: there is no primary result to compare"
+        text = "no verdict is possible, because there is no primary result to compare"
         return Decision(is_over=True, text=text)
     still = [row for row in primary if row.verdict not in _DECIDED]
     if not still:
@@ -102,7 +102,7 @@ def warn_of_blocks(n_base: int, max_runs: int, points: int) -> str | None:
         return None
     few = f"base has {n_base} runs" if n_base < FEWEST_IN_BLOCKS else f"--max-runs is {max_runs}"
     return (
-        f"{few}; sides recorded one after the other need {FEWEST_IN_BLOCKS} runs each or "
+        f"{few}, but sides recorded one after the other need {FEWEST_IN_BLOCKS} runs each or "
         f"{FEWEST_POINTS} parameter values to separate a change from drift, so no verdict is "
         "possible"
     )

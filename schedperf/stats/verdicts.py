@@ -103,7 +103,7 @@ def decide(evidence: Evidence, *, side: str, margin: float) -> tuple[Verdict, Re
         if change is not None:
             return change
     if is_significant and is_coarse and not (is_within and _is_equal_at_worst(evidence, margin)):
-        fix = "print more digits, or make the runs longer"
+        fix = "let the benchmark print more digits or run longer"
         why = "the change is less than twice the resolution of the printed values"
         return "inconclusive", reason_of(why, fix, numbers=numbers)
     if is_within:
@@ -114,7 +114,7 @@ def decide(evidence: Evidence, *, side: str, margin: float) -> tuple[Verdict, Re
         small = f", significant but below {percent(SMALLEST_EFFECT)}" if is_small else ""
         why = f"{interval} within the equivalence margin of +-{percent(margin)}{small}"
         return "no-change", Reason(sentence=f"{numbers}; {why}", plain=why, short=why)
-    why = f"not significant, equivalence within +-{percent(margin)} not shown"
+    why = f"not significant, and equivalence within +-{percent(margin)} is not shown"
     finds = "" if evidence.mde is None else say_smallest(percent(evidence.mde))
     more = say_more(evidence.more_runs, evidence.replication)
     return "inconclusive", replace(reason_of(why, numbers=numbers), finds=finds, more=more)
@@ -170,15 +170,15 @@ def _unknown(evidence: Evidence, without_n: Sequence[str]) -> Reason:
     assert evidence.effect is not None
     change = signed(_fraction(evidence.effect, evidence))
     if not without_n:
-        why = "standard deviation not recorded: significance unknown"
+        why = "the standard deviation is not recorded, so significance is unknown"
         return reason_of(why, numbers=change)
     if evidence.more_runs is None:
-        why = "number of runs and standard deviation not recorded"
+        why = "the number of runs and the standard deviation are not recorded"
         return reason_of(why, numbers=change)
     settling = (
         f"with the recorded standard deviation, {evidence.more_runs} runs per side would decide it"
     )
-    return reason_of("number of runs not recorded", settling, numbers=change)
+    return reason_of("the number of runs is not recorded", settling, numbers=change)
 
 
 def _is_significant(evidence: Evidence) -> bool:

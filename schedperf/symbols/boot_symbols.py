@@ -55,14 +55,19 @@ class BootSymbols:
         reason = why_other_kernel(recording, booted, "of the bundle's kernel")
         if reason is not None:
             if has_kernel_code(recording):
-                self._note(f"{self._label}: kernel addresses stay unresolved: {reason}")
+                self._note(
+                    f"{self._label}: kernel addresses stay unresolved, because {reason}; record "
+                    "again"
+                )
             return None
         if recording.kernel not in self._kernels:
             kernel = next(self._read_sources(recording.kernel), None)
             self._kernels[recording.kernel] = kernel
             if kernel is None:
                 self._note(
-                    f"{self._label}: no usable symbol table, kernel addresses stay unresolved"
+                    f"{self._label}: kernel addresses stay unresolved without a usable symbol "
+                    "table; "
+                    "record with the collector `layout`, as root"
                 )
         return self._kernels[recording.kernel]
 
@@ -108,7 +113,9 @@ class BootSymbols:
             if is_runtime:
                 return self._parse_kernel(text, source)
             raise InputError(
-                f"{label}: perf.data does not record the kernel's address; use kallsyms"
+                f"{label}: cannot be used, because perf.data does not record the kernel's "
+                "address; use "
+                "kallsyms"
             )
         slide = kernel.address - linked
         if slide and is_runtime:

@@ -67,8 +67,8 @@ def _given(path: Path, kernel: KernelText | None, note: Callable[[str], None]) -
         symbol = "kernel's address" if kernel is None else f"address of {kernel.symbol!r}"
         lacking = "perf.data" if kernel is None else str(path)
         note(
-            f"{lacking} does not have the {symbol}: addresses of {path} are used unchanged, which "
-            f"yields wrong names if KASLR moved the kernel"
+            f"{lacking} does not contain the {symbol}, so addresses of {path} are used unchanged; "
+            "names are wrong if KASLR moved the kernel"
         )
     return _moved(text, str(path), slide or 0)
 
@@ -81,8 +81,9 @@ def _running(
     except Unavailable as error:
         if has_kernel_code(recording):
             note(
-                f"kernel addresses stay unresolved: {error.reason}; give the symbol table of the "
-                "recorded kernel (--symbols)"
+                f"kernel addresses stay unresolved, because {error.reason}; pass the symbol "
+                "table of "
+                "the recorded kernel with --symbols"
             )
         return None
     # BPF programs and trampolines change while a kernel runs; perf.data has its own. Modules may
@@ -148,7 +149,7 @@ class _LocalFiles:
             self._refuse(mapped, str(error))
             return None
         if mapped.build_id != symbols.build_id:
-            self._refuse(mapped, "build id differs from perf.data")
+            self._refuse(mapped, "the build id differs from that in perf.data")
             return None
         return file_symbols(symbols.functions)
 
@@ -162,8 +163,8 @@ class _LocalFiles:
             return None
         self._note_once(
             "by number",
-            f"{path}: names of JIT-compiled functions come from this file of a process with the "
-            f"same PID; they are wrong if another process has overwritten the file",
+            f"{path}: names of JIT-compiled functions come from this file, and are wrong if "
+            "another process with the same PID has overwritten the file",
         )
         return symbols
 

@@ -28,7 +28,8 @@ def why_other_kernel(recording: Recording, build_id: str | None, owner: str) -> 
         return f"perf.data does not record the kernel's build id ({WITHOUT_BUILD_IDS})"
     if build_id is not None and build_id.lower() == recorded:
         return None
-    return f"build id of the recorded kernel is {recorded}, {owner} {build_id or 'unknown'}"
+    other = build_id or "unknown"
+    return f"the build id of the recorded kernel is {recorded}, and that {owner} is {other}"
 
 
 def refuse_for_two_kernels(option: str, build_ids: Iterable[str | None]) -> None:

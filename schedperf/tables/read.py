@@ -139,7 +139,7 @@ def _decode(content: bytes, path: Path) -> str:
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
-        raise InputError(f"{path}:{line}: contains a NUL byte; save it as text")
+        raise InputError(f"{path}:{line}: contains a NUL byte; save the table as text")
     return text
 
 
@@ -194,7 +194,7 @@ class _Reader:
             missing.append("`value` (one row per run) or `mean` (summaries)")
         problems = [
             *([self._unknown(unknown, accepted)] if unknown else []),
-            *([f"missing columns: {', '.join(missing)}; add them"] if missing else []),
+            *([f"missing columns {', '.join(missing)}; add these columns"] if missing else []),
         ]
         if problems:
             raise self._error(number, "; ".join(problems))
@@ -212,7 +212,7 @@ class _Reader:
         remedy = (
             f"did you mean {', '.join(meant[:_MOST_SHOWN])}?"
             if meant
-            else f"expected one of: {', '.join(sorted(accepted))}"
+            else f"expected one of {', '.join(sorted(accepted))}"
         )
         return f"unknown column{'s' * (len(names) > 1)} {shown} ({remedy})"
 
@@ -228,7 +228,7 @@ class _Reader:
                     yield first, fields
                 first = above + records.line_num + 1
         except csv.Error as error:
-            raise self._error(first, f"cannot be parsed: {error}; fix the quotes") from None
+            raise self._error(first, f"cannot be parsed ({error}); correct the quotes") from None
 
     def _row(
         self, number: int, columns: Sequence[str], fields: Sequence[str], delimiter: str
@@ -247,7 +247,7 @@ class _Reader:
                 raise self._error(
                     number,
                     f"`{name}` has {len(field)} characters (expected at most {LONGEST_FIELD}); "
-                    "shorten it",
+                    "shorten the field",
                 )
             try:
                 row[name] = _COLUMNS[name](field.strip())
@@ -282,8 +282,9 @@ class _Reader:
             raise self._error(
                 number,
                 (
-                    "no number in `value` or `mean`; add it, or set `status` to failed if the run "
-                    "failed"
+                    "no number in `value` or `mean`; add the number, or set `status` to failed "
+                    "if the "
+                    "run failed"
                 ),
             )
 
@@ -309,7 +310,7 @@ def _shown(text: str) -> str:
 
 def _name(field: str) -> str:
     if not field:
-        raise ValueError("field is empty; fill it in")
+        raise ValueError("the field is empty; fill in a value")
     return field
 
 
@@ -322,7 +323,7 @@ def _point(field: str) -> str:
                 f"invalid parameter {_shown(part)} (expected NAME=VALUE, e.g. clients=8)"
             )
         if name in parameters:
-            raise ValueError(f"parameter {_shown(name)} given twice; give it once")
+            raise ValueError(f"parameter {_shown(name)} given twice; give each parameter once")
         parameters[name] = value
     return point_key(parameters)
 
@@ -370,7 +371,7 @@ def _whole(field: str) -> float | None:
 def _count(field: str) -> float | None:
     number = _whole(field)
     if number == 0.0:
-        raise ValueError("invalid count 0 (expected 1 or more); leave it empty if unknown")
+        raise ValueError("invalid count 0 (expected 1 or more); leave the field empty if unknown")
     return number
 
 

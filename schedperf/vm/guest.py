@@ -48,8 +48,8 @@ Event = Mapping[str, Any]
 ALIVE: Event = json.loads(script.ALIVE)
 
 _NO_ROOT = (
-    "the kernel cannot mount its root: 9p is neither built in nor a module (CONFIG_9P_FS, "
-    "CONFIG_NET_9P_VIRTIO; Debian's cloud kernels lack it)"
+    "the kernel cannot mount its root, because 9p is neither built in nor a module (CONFIG_9P_FS, "
+    "CONFIG_NET_9P_VIRTIO; Debian's cloud kernels lack them)"
 )
 # Console messages of failed guests, and their meaning; the first match is used.
 _REASONS = (
@@ -209,7 +209,7 @@ class _Watch:
         problem = find_kvm_error(self.console)
         if problem is not None:
             # QEMU has stopped the guest and waits.
-            raise KvmFailed(f"KVM cannot run this guest: {problem}")
+            raise KvmFailed(f"KVM cannot run this guest ({problem})")
         return bool(output)
 
     def _look(self) -> None:

@@ -34,7 +34,7 @@ _CONFIG_LIMIT_BYTES = 4 << 20
 
 # First bytes of files that an x86-64 guest cannot boot.
 _OTHERS: Sequence[tuple[int, bytes, str]] = (
-    (0, b"\x7fELF", "a vmlinux (expected the bzImage built from it, arch/x86/boot/bzImage)"),
+    (0, b"\x7fELF", "a vmlinux (expected the bzImage of the same build, arch/x86/boot/bzImage)"),
     (56, b"ARM\x64", "an arm64 kernel (expected x86-64)"),
     (0, b"\x1f\x8b", "a gzip file, perhaps an arm64 Image.gz (expected an x86-64 bzImage)"),
 )
@@ -99,13 +99,15 @@ def read_kernel(name: str, image: Path, folder: Path | None, modules: Path) -> K
 def _read_release(image: Path) -> str:
     if image.is_dir():
         inside = next((f for f in _likely_images(image) if f.is_file()), image / "bzImage")
-        raise InputError(f"{image}: directory (expected a kernel image, e.g. {inside})")
+        raise InputError(f"{image}: is a directory (expected a kernel image, e.g. {inside})")
     try:
         # Opening a fifo would block.
         os.close(os.open(image, os.O_RDONLY | os.O_NONBLOCK))
     except OSError as error:
         problem = (error.strerror or str(error)).lower()
-        raise InputError(f"{image}: cannot be read: {problem}; give a kernel image") from None
+        raise InputError(
+            f"{image}: {problem} (expected a kernel image); check the path and its permissions"
+        ) from None
     head = read_head(image, HEAD_BYTES)
     for offset, magic in (_BOOT_FLAG, _MAGIC):
         if head[offset : offset + len(magic)] != magic:
@@ -120,7 +122,7 @@ def _check_size(head: bytes, image: Path) -> None:
     expected, size = sectors * 512 + paragraphs * 16, image.stat().st_size
     if size < expected:
         raise InputError(
-            f"{image}: truncated: {size} of {expected} bytes present; copy or build it again"
+            f"{image}: truncated to {size} bytes (expected {expected}); copy or build it again"
         )
 
 

@@ -181,7 +181,7 @@ class _Session:
             try:
                 mark_incomplete(self._path(kernel), incomplete, planned - made - has_partial)
             except (InputError, OSError) as error:
-                text = f"{self._path(kernel)}: could not be marked incomplete: {error}"
+                text = f"{self._path(kernel)}: could not be marked incomplete ({error})"
                 self._say("warning", sum(self._made), text=text)
 
     def _prepare(self, kernel: Kernel, work: Path) -> Path:
@@ -223,7 +223,8 @@ class _Session:
                 if not any(self._made):
                     raise
                 raise InputError(
-                    f"{name}: boot {number + 1}: {error.reason}; record again with --accel tcg"
+                    f"{name}: boot {number + 1} failed, {error.reason}; record again with "
+                    "--accel tcg"
                 ) from None
             except GuestFailed as error:
                 failure = error.reason
@@ -236,7 +237,7 @@ class _Session:
             else:
                 return
         raise InputError(
-            f"{name}: the guest failed in all {_ATTEMPTS} attempts: {failure}; see docs/vm.md"
+            f"{name}: the guest failed in all {_ATTEMPTS} attempts ({failure}); see docs/vm.md"
         )
 
     def _say(self, what: What, number: int, event: Event | None = None, text: str = "") -> None:
@@ -294,7 +295,8 @@ def check_bundles(paths: Sequence[Path], *, may_exist: bool) -> None:
     for path in paths:
         if path.exists() and not may_exist:
             raise InputError(
-                f"{path}: exists; use --add-boots to add boots to it, or choose another --output"
+                f"{path}: already exists; use --add-boots to add boots to it, or choose another "
+                "--output"
             )
         try:
             check_no_partial(path)

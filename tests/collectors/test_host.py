@@ -430,4 +430,4 @@ def test_a_tool_without_an_answer_is_waited_for_longer_where_instructions_are_em
         system = make_system({"proc/cpuinfo": f"model name\t: {model}\n"}, machine="x86_64")
         found = describe(system, capture)
         assert found["tools"]["sysbench"] is None
-        assert found["missing"]["tools.sysbench"] == f"sysbench: did not finish within {patience} s"
+        assert found["missing"]["tools.sysbench"] == f"sysbench did not finish within {patience} s"

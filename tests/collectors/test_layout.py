@@ -138,7 +138,7 @@ def test_hidden_addresses_keep_no_symbols_and_no_system_map(
     assert names == set()
     assert "kernel.kptr_restrict" in facts["notes"]["kallsyms"]
     assert facts["notes"]["System.map"].startswith(
-        "/boot/System.map-6.1.0-test: cannot be checked: "
+        "/boot/System.map-6.1.0-test: cannot be checked, because "
     )
 
 

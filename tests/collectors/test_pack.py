@@ -97,10 +97,8 @@ def test_without_clang_it_says_so_in_one_line_and_works(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     size, without = done.stderr.splitlines()
     assert "needs Python 3.9 or newer" in size
-    assert "without compiled BPF programs (" in without
-    assert (
-        "clang is not installed); install clang (apt-get install clang) and pack again" in without
-    )
+    assert "does not contain compiled BPF programs (" in without
+    assert "clang is not installed); run `apt-get install clang` and pack again" in without
     command = [sys.executable, str(path), "--version"]
     said = subprocess.run(command, env=EMPTY_ENVIRONMENT, capture_output=True, text=True)
     assert said.stdout == f"schedperf {schedperf_collectors.__version__}\n"
@@ -120,7 +118,7 @@ def test_an_old_python_says_so_in_one_line(packed: Path, version: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr.startswith(f"schedperf: error: unsupported Python {version}.")
-    assert done.stderr.endswith("; run it with Python 3.9 or newer\n")
+    assert done.stderr.endswith(" (expected 3.9 or newer); run the recorder with another Python\n")
     assert done.stderr.count("\n") == 1
 
 

@@ -203,31 +203,31 @@ def test_a_latency_filter_of_ibs_hides_stores(make_system: MakeSystem) -> None:
 @pytest.mark.parametrize(
     ("files", "options", "reason", "remedy"),
     [
-        (ZEN3, {"ldlat": "128"}, "`ibs_op` has no latency filter", "leave ldlat out"),
-        (POWER, {"ldlat": "30"}, "`mem-loads` has no latency filter", "leave ldlat out"),
-        (INTEL, {"period": "often"}, "not a number: 'often'", "--set perf_c2c.period=NUMBER"),
+        (ZEN3, {"ldlat": "128"}, "`ibs_op` has no latency filter", "do not set ldlat"),
+        (POWER, {"ldlat": "30"}, "`mem-loads` has no latency filter", "do not set ldlat"),
+        (INTEL, {"period": "often"}, "not a number: 'often'", "use --set perf_c2c.period=NUMBER"),
         (
             INTEL,
             {"ldlat": "0"},
             "invalid ldlat: 0 (expected a positive number)",
-            "--set perf_c2c.ldlat=NUMBER",
+            "use --set perf_c2c.ldlat=NUMBER",
         ),
         (
             {"proc/cpuinfo": "vendor_id\t: GenuineIntel\n"},
             {},
-            "PEBS is not available on this machine: ",
+            "PEBS is not available on this machine, because ",
             "",
         ),
         (
             {"proc/cpuinfo": "vendor_id\t: AuthenticAMD\n"},
             {},
-            "IBS is not available on this machine: ",
+            "IBS is not available on this machine, because ",
             "enable IBS",
         ),
         (
             {"proc/cpuinfo": "vendor_id\t: AuthenticAMD\n", "sys/hypervisor/type": "xen"},
             {},
-            "IBS is not available in this guest (xen): /sys/bus/event_source/devices has no ibs_op",
+            "IBS is not available in this guest (xen), because /sys/bus/event_source/devices has",
             "record on the host",
         ),
     ],
@@ -342,7 +342,7 @@ def test_a_pmu_that_is_not_precise_is_said(
 ) -> None:
     facts = sample(make_system(INTEL), replace(capture, options={"perf": clock_perf()}))
     assert facts["blind"][0] == "loads faster than 30 cycles"
-    assert "exact data addresses: no precise sampling of cpu-clock" in facts["blind"][1]
+    assert "exact data addresses: no precise sampling by cpu-clock" in facts["blind"][1]
 
 
 @pytest.mark.usefixtures("needs_perf")

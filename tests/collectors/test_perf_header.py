@@ -129,12 +129,12 @@ def test_the_payload_of_tracing_data_is_stepped_over() -> None:
     ("content", "problem"),
     [
         (b"", "invalid magic"),
-        (b"PERFILE2", "8 bytes expected at offset 0x8, only 0 present"),
+        (b"PERFILE2", "truncated at offset 0x8 .expected 8 bytes, found 0."),
         (b"x" * 200, "invalid magic"),
-        (build("<", flags=0), "truncated: perf did not finish writing it"),
+        (build("<", flags=0), r"truncated \(perf did not finish writing it\)"),
         (
             build("<", flags=0, records=record("<", 9, b"\0" * 8))[:-4],
-            "truncated: perf did not finish writing it",
+            r"truncated \(perf did not finish writing it\)",
         ),
         (
             build("<", flags=0, records=b"\0" * 8),
@@ -166,7 +166,7 @@ def test_names_that_cannot_be_read_cost_a_note() -> None:
     header = read_header(bytes(content), "x")
     assert header.events[0].name == "cpu-clock"
     assert header.notes[0].startswith(
-        "header section 12 is damaged: x: truncated: 4 bytes expected"
+        "header section 12 is damaged (x: truncated at offset 0x0 (expected 4 bytes"
     )
 
 

@@ -111,7 +111,7 @@ def test_nothing_is_left_running_when_the_run_is_given_up(capture: Capture) -> N
 def test_a_user_without_rights_is_told_what_mends_it(run_as_nobody: Callable[[str], str]) -> None:
     assert run_as_nobody("perf_profile") == (
         "Skipped perf is not permitted for this user "
-        "run as root, or sysctl kernel.perf_event_paranoid=-1\n"
+        "run as root, or set kernel.perf_event_paranoid to -1 with sysctl\n"
     )
 
 

@@ -85,7 +85,7 @@ def test_a_perf_that_knows_no_nodes_counts_the_whole_machine(
 def test_a_user_without_rights_is_told_what_mends_it(run_as_nobody: Callable[[str], str]) -> None:
     assert run_as_nobody("perf_stat") == (
         "Skipped perf is not permitted for this user "
-        "run as root, or sysctl kernel.perf_event_paranoid=-1\n"
+        "run as root, or set kernel.perf_event_paranoid to -1 with sysctl\n"
     )
 
 

@@ -181,7 +181,7 @@ def test_a_meter_that_is_closed_to_this_user_says_so(make_system: MakeSystem) ->
         power_table(system)
     zone = "/sys/class/powercap/intel-rapl:0"
     assert caught.value.reason == (
-        f"none of the 1 energy and power sensors can be read: {zone}/energy_uj: {reason}"
+        f"none of the 1 energy and power sensors can be read ({zone}/energy_uj: {reason})"
     )
 
 

@@ -108,7 +108,7 @@ def test_the_text_of_deep_cgroup_says_that_it_is_blind_and_what_to_do(
 ) -> None:
     text = " ".join(print_as("text", "deep-cgroup").split())
     assert (
-        "recorded with cpu-clock, which cannot sample most of the scheduler: hot functions may "
+        "recorded with cpu-clock, which cannot sample most of the scheduler, so hot functions may "
         "be missing from the list below [see Hot symbols]"
     ) in text
     _, _, rests = text.partition(" sampled events: ")
@@ -119,7 +119,7 @@ def test_the_text_of_deep_cgroup_says_that_it_is_blind_and_what_to_do(
     assert (
         "cpu-clock instead record cycles on a machine with a PMU: bare metal, or a guest with a "
         "virtual PMU; on arm64 with irqchip.gicv3_pseudo_nmi=1; or count PELT updates without "
-        "sampling: schedperf record --with bpf_pelt"
+        "sampling, with schedperf record --with bpf_pelt"
     ) in rests
 
 

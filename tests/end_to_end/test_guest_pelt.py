@@ -84,7 +84,7 @@ def test_libbpf_is_the_loader_where_it_works(recorded: dict[str, Any]) -> None:
 
 def test_without_an_object_bcc_takes_over_and_the_record_says_so(recorded: dict[str, Any]) -> None:
     record = recorded["fallback"]
-    reason = "pelt.bpf.o is not packed, and clang is not installed"
+    reason = "pelt.bpf.o and clang is not installed"
     assert record["loader"]["used"] == "bcc"
     assert record["loader"]["tried"] == {"libbpf": reason, "bcc": None}
     assert record["notes"] == [f"programs loaded with bcc; libbpf: {reason}"]
@@ -194,11 +194,12 @@ def test_a_bad_day_costs_no_count_and_is_told(recorded: dict[str, Any]) -> None:
     assert record["seconds"] < SECONDS
     assert set(record["functions"]["update_load_avg"]["calls"]) == {"0", "1", "2"}
     notes = "\n".join(record["notes"])
-    assert "CPU 3: no breakpoint counts" in notes
+    assert "CPU 3 has no breakpoint counts" in notes
     assert "CPU 3 went offline during the run" in notes
     assert "the wall clock was stepped by +3600." in notes
     lost = (
-        "probes stopped counting during the run: test calls of __do_sys_getuid() after the run "
+        "the probes stopped counting during the run, because test calls of __do_sys_getuid() "
+        "after the run "
         "were not counted"
     )
     assert lost in notes

@@ -114,7 +114,7 @@ def test_means_of_unknown_n_are_inconclusive_and_say_what_it_takes(
             assert f"{row.more_runs} runs per side would decide it" in row.reason
         else:
             assert row.more_runs is None
-            assert "number of runs and standard deviation not recorded" in row.reason
+            assert "the number of runs and the standard deviation are not recorded" in row.reason
 
 
 def test_no_verdict_of_the_7742_contradicts_what_its_runs_show(

@@ -29,7 +29,7 @@ from schedperf.model.verdict import MARGIN, Reason, decide_overall, reason_of
 from schedperf.stats import compare_runs
 from schedperf.stats._rows import complete
 
-UNSETTLED = "not significant, equivalence within +-3% not shown"
+UNSETTLED = "not significant, and equivalence within +-3% is not shown"
 # A command that compares the other way round.
 NO_RESULT: tuple[Verdict, Reason] = ("inconclusive", reason_of("no result"))
 OTHER_BASE = "schedperf compare 'new one.tar' base.tar"
@@ -146,7 +146,7 @@ def _make_rows() -> tuple[Row, ...]:
             point="groups=16", base=2.417, ratio=1.046, verdict="inconclusive", q=0.084,
             ci_low=0.990, ci_high=1.105,
             reason="+4.6% [-1%, +10.5%] (q = 0.084, n = 5+5 runs): "
-            "not significant, equivalence within +-3% not shown; smallest detectable change "
+            "not significant, and equivalence within +-3% is not shown; smallest detectable change "
             "7.2% (80% power); about 6 more runs per side would decide it",
             reason_plain=UNSETTLED, reason_short=UNSETTLED, mde=0.072, more_runs=6,
             caveats=(caveat("spread", side="new", word="noisier", factor=3.4, p=0.008),),

@@ -124,7 +124,7 @@ def test_no_arguments_show_the_help_and_fail(run_cli: RunCli) -> None:
     [
         (["shwo"], "unknown command 'shwo' (did you mean show?); see `schedperf --help`"),
         (["compar", "a", "b"], "unknown command 'compar' (did you mean compare?); see"),
-        (["xyzzy"], "unknown command 'xyzzy' (expected one of: ab, "),
+        (["xyzzy"], "unknown command 'xyzzy' (expected one of ab, "),
         (["--colour", "red", "show"], "no such option '--colour' (did you mean --color?); see"),
         (["compare", "--alpha"], "no such option '--alpha'; see `schedperf compare --help`"),
         (["compare", "--al"], "no such option '--al' (did you mean --all or --allow?); see"),
@@ -219,7 +219,7 @@ def test_without_stdout_nothing_is_begun(command_that: CommandThat) -> None:
     program = shlex.join(command_that("raise SystemExit('was begun')"))
     done = subprocess.run(["sh", "-c", f"{program} >&-"], stderr=subprocess.PIPE, text=True)
     assert done.returncode == 2
-    assert done.stderr == ("schedperf: error: stdout: closed; open it, or redirect it to a file\n")
+    assert done.stderr == ("schedperf: error: stdout is closed; redirect it to a file\n")
 
 
 def test_a_reader_that_leaves_early_ends_the_command_quietly(command_that: CommandThat) -> None:

@@ -151,6 +151,6 @@ def load_library() -> Any:
         log.install(library)
     except (OSError, AttributeError) as error:
         raise Unavailable(
-            f"{LIBRARY} cannot be loaded ({error}); apt-get install libbpf1"
+            f"{LIBRARY} cannot be loaded ({error}); run `apt-get install libbpf1`"
         ) from error
     return library

@@ -112,26 +112,28 @@ def check_headers(system: System) -> None:
     release = system.text("/proc/sys/kernel/osrelease")
     if not any(system.exists(pattern.format(release=release)) for pattern in HEADERS):
         raise Skipped(
-            f"no kernel headers for {release}, which bcc needs",
+            f"the headers of kernel {release}, which bcc needs, are not installed",
             _headers_remedy(f"linux-headers-{release}"),
         )
 
 
 def _headers_remedy(package: str) -> str:
     if shutil.which("apt-cache") and not or_none(lambda: run(["apt-cache", "show", package])):
-        return f"{_KHEADERS}; apt has no package {package}"
-    return f"apt-get install {package}, or {_KHEADERS}"
+        return f"{_KHEADERS} (apt has no package {package})"
+    return f"run `apt-get install {package}`, or {_KHEADERS}"
 
 
 def _import_bcc() -> Any:
     try:
         return importlib.import_module("bcc")
     except ModuleNotFoundError:
-        raise Skipped("python3-bpfcc is not installed", "apt-get install python3-bpfcc") from None
+        raise Skipped(
+            "python3-bpfcc is not installed", "run `apt-get install python3-bpfcc`"
+        ) from None
     except (ImportError, OSError) as error:
         # The Python part is installed, its library is missing or of another version.
         raise Skipped(
-            f"bcc cannot be imported: {_shorten(str(error))}", "apt-get install python3-bpfcc"
+            f"bcc cannot be imported: {_shorten(str(error))}", "run `apt-get install python3-bpfcc`"
         ) from error
 
 

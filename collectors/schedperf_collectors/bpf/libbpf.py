@@ -111,7 +111,7 @@ class BpfMap:
         self._check(len(value), self._read_size)
         answer = self._library.bpf_map_update_elem(self.fd, key, value, 0)
         if answer < 0:
-            raise Unavailable(f"BPF map {self._name!r}: cannot be written: {_errno_text(answer)}")
+            raise Unavailable(f"BPF map {self._name!r} cannot be written: {_errno_text(answer)}")
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
         """Yield keys and values; entries added or deleted meanwhile may be missed."""

@@ -69,9 +69,9 @@ def compile_object(name: str) -> bytes:
     """
     if shutil.which("clang") is None:
         raise Unavailable(
-            f"{name}{OBJECT} is not packed, and clang is not installed",
-            "apt-get install clang, or use the file that `schedperf pack` wrote on a machine with "
-            "clang",
+            f"this recorder does not contain {name}{OBJECT}, and clang is not installed",
+            "run `apt-get install clang`, or use a recorder that `schedperf pack` wrote on a "
+            "machine with clang",
         )
     sources = {
         each: resources.files(PACKAGE).joinpath(each).read_bytes()

@@ -116,14 +116,16 @@ def find_system_map(system: System, options: Mapping[str, str], kallsyms: bytes)
 def _checked_map(root: System, name: str, running: Mapping[str, int]) -> bytes:
     content = root.bytes(name, SYMBOLS_LIMIT_BYTES)
     if not running:
-        raise Unavailable(f"{name}: cannot be checked: addresses of the running kernel are hidden")
+        raise Unavailable(
+            f"{name}: cannot be checked, because addresses of the running kernel are hidden"
+        )
     listed = _global_functions(content)
     slides = {running[name] - address for name, address in listed.items() if name in running}
     common = sum(name in running for name in listed)
     if common < LEAST_COMMON_SHARE * len(listed) or len(slides) != 1:
         raise Unavailable(
-            f"{name}: does not match the running kernel: {common} of {len(listed)} functions "
-            f"are in /proc/kallsyms, at {len(slides)} different offsets (expected 1 offset)"
+            f"{name}: does not match the running kernel ({common} of {len(listed)} functions "
+            f"are in /proc/kallsyms, at {len(slides)} different offsets; expected 1 offset)"
         )
     return content
 

@@ -177,7 +177,7 @@ def _await_setup(process: subprocess.Popen[bytes], ours: socket.socket) -> str |
     while True:
         left_s = deadline - time.monotonic()
         if left_s <= 0:
-            return f"did not finish within {SETUP_LIMIT_S:.0f} s"
+            return f"the script did not finish within {SETUP_LIMIT_S:.0f} s"
         # Checked before the socket is read, so that the socket has all reports of an ended shell.
         ended = has_ended(process.pid)
         if signals.wait(0 if ended else left_s, ours.fileno()):
@@ -252,7 +252,7 @@ def run_shell(script: str, limit_s: float) -> str | None:
             check=True,
         )
     except subprocess.TimeoutExpired:
-        return f"did not finish within {limit_s:.0f} s"
+        return f"the script did not finish within {limit_s:.0f} s"
     except subprocess.CalledProcessError as error:
         last = last_line(error.stderr.decode(errors="replace"))
         return f"exit status {error.returncode}" + (f": {last}" if last else "")

@@ -248,11 +248,11 @@ def execute(
             check=False,
         )
     except FileNotFoundError:
-        raise Unavailable(f"{command[0]}: not on the PATH") from None
+        raise Unavailable(f"{command[0]} is not on PATH") from None
     except OSError as error:
         raise unavailable(command[0], error) from error
     except subprocess.TimeoutExpired:
-        raise Unavailable(f"{command[0]}: did not finish within {timeout_s:g} s") from None
+        raise Unavailable(f"{command[0]} did not finish within {timeout_s:g} s") from None
 
 
 def getconf(name: str) -> int:

@@ -76,7 +76,7 @@ def find_hierarchy(system: System, pid: int) -> Hierarchy:
     version, path = cpu_cgroup(system, pid)
     folder = cgroup_folder(system, version, "/")
     if not system.exists(f"{folder}/cpu.stat"):
-        raise Unavailable(f"{folder}/cpu.stat: does not exist, so the cpu controller is not in use")
+        raise Unavailable(f"{folder}/cpu.stat does not exist, so the cpu controller is not in use")
     return Hierarchy(version, folder, cgroup_folder(system, version, path)[len(folder) :])
 
 
@@ -111,7 +111,8 @@ class ThrottledGroups:
             self._changes = Inotify()
         except OSError as error:
             self.notes.add(
-                f"inotify: {error.strerror}; cgroups that exist for less than 0.5 s may be missed"
+                f"inotify failed ({error.strerror}), so cgroups that exist for less than 0.5 s "
+                "may be missed"
             )
             return False
         for path in self._known:

@@ -120,7 +120,7 @@ def median_reading(values: Iterable[Any], function: str) -> tuple[float, tuple[f
     if not timed:
         seen = _count_seen(all_counts)
         raise Unavailable(
-            f"{function}: {seen} of {CALLS * ROUNDS} test calls were counted, none was timed"
+            f"the probes of {function} counted {seen} of {CALLS * ROUNDS} test calls and timed none"
         )
     reached = list(accumulate(count for _, _, count in bins))
 

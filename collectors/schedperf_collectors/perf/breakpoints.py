@@ -69,7 +69,7 @@ def try_breakpoints(program: str, addresses: Mapping[str, int]) -> None:
     if "<not supported>" in output:
         raise Unavailable("perf does not support execution breakpoints on this machine")
     if not _LINE.search(output):
-        raise Unavailable("perf printed no counts")
+        raise Unavailable("perf reported no counts")
 
 
 @contextmanager
@@ -108,7 +108,7 @@ def read_counts(text: str, addresses: Mapping[str, int], counts: BreakpointCount
         if name is not None and value.isdigit():
             counts.calls.setdefault(name, {})[cpu] = int(value)
     if counts.calls.keys() != addresses.keys():
-        raise Unavailable("perf wrote no counts")
+        raise Unavailable("perf reported no counts")
 
 
 def _command(program: str, addresses: Mapping[str, int]) -> Sequence[str]:

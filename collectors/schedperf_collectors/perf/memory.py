@@ -127,7 +127,7 @@ def read_wanted(collector: str, options: Mapping[str, str], *, stores: bool) -> 
         if value is None or value < 1:
             raise Skipped(
                 reason or f"invalid {name}: {value} (expected a positive number)",
-                f"--set {collector}.{name}=NUMBER",
+                f"use --set {collector}.{name}=NUMBER",
             )
         return value
 
@@ -176,7 +176,7 @@ def _knows(system: System, pmu: str, term: str) -> bool:
 def _load_store_events(system: System, pmus: Sequence[str], request: Wanted) -> MemoryEvents:
     has_latency = any(_knows(system, pmu, "ldlat") for pmu in pmus)
     if request.ldlat is not None and not has_latency:
-        raise Skipped("`mem-loads` has no latency filter on this CPU", "leave ldlat out")
+        raise Skipped("`mem-loads` has no latency filter on this CPU", "do not set ldlat")
     ldlat = (request.ldlat or DEFAULT_LDLAT) if has_latency else None
     period = request.period or LOADS_PERIOD
     store_period = (request.store_period or STORES_PERIOD) if request.stores else None
@@ -206,7 +206,7 @@ def _load_store_events(system: System, pmus: Sequence[str], request: Wanted) -> 
 
 def _ibs_events(system: System, request: Wanted) -> MemoryEvents:
     if request.ldlat is not None and not _knows(system, "ibs_op", "ldlat"):
-        raise Skipped("`ibs_op` has no latency filter on this CPU or kernel", "leave ldlat out")
+        raise Skipped("`ibs_op` has no latency filter on this CPU or kernel", "do not set ldlat")
     blind = []
     if not system.exists(f"{DEVICES}/ibs_op/caps/zen4_ibs_extensions"):
         blind.append(_before_zen4(system))
@@ -256,7 +256,7 @@ def _spe_events(system: System, pmus: Sequence[str], request: Wanted) -> MemoryE
         common_period=True,
         is_trace=True,
         blind=(
-            "whether a line was modified: Arm SPE only reports that a peer supplied it",
+            "whether a line was modified: Arm SPE only reports that another cache had it",
             "which cache level a store hit",
             f"accesses faster than {ldlat} cycles",
         ),
@@ -291,16 +291,16 @@ def _no_events(system: System) -> Skipped:
     what, missing, remedy = _missing_event(system)
     if is_guest:
         remedy = "record on the host; few hypervisors expose memory sampling to guests"
-    return Skipped(f"{what} is not available {where}: {DEVICES} has no {missing}", remedy)
+    return Skipped(f"{what} is not available {where}, because {DEVICES} has no {missing}", remedy)
 
 
 def _missing_event(system: System) -> tuple[str, str, str]:
     # Feature, its file below DEVICES, and the fix on hardware.
     if system.machine == "aarch64":
-        return "Arm SPE", "arm_spe_0", "modprobe arm_spe_pmu; boot with kpti=off"
+        return "Arm SPE", "arm_spe_0", "run `modprobe arm_spe_pmu`, and boot with kpti=off"
     vendor = or_none(lambda: cpuinfo_field(system, "vendor_id")) or ""
     if vendor in ("AuthenticAMD", "HygonGenuine"):
-        return "IBS", "ibs_op", "enable IBS in the firmware's setup"
+        return "IBS", "ibs_op", "enable IBS in the firmware settings"
     if vendor == "GenuineIntel":
         return "PEBS", "cpu/events/mem-loads", ""
     return "memory access sampling", "cpu/events/mem-loads", ""
@@ -318,8 +318,8 @@ def cannot_decode(system: System, perf_version: str) -> str | None:
     for name, since in (SPE_DECODED_SINCE[part] for part in parts if part in SPE_DECODED_SINCE):
         if (int(version[1]), int(version[2])) < since:
             return (
-                f"accesses served by peers: perf older than {since[0]}.{since[1]} does not "
-                f"decode them on {name}"
+                f"accesses served by other caches: perf before {since[0]}.{since[1]} does not "
+                f"decode these accesses on {name}"
             )
     return None
 
@@ -347,7 +347,7 @@ def check_samples(events: MemoryEvents, summary: Summary) -> tuple[str, ...]:
             )
     imprecise = [event.name for event in sampling if not event.precise_ip]
     if events.vendor == "Intel" and imprecise:
-        return (f"exact data addresses: no precise sampling of {', '.join(imprecise)}",)
+        return (f"exact data addresses: no precise sampling by {', '.join(imprecise)}",)
     return ()
 
 

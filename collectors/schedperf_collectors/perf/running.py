@@ -39,7 +39,7 @@ GOOD_STATUS = (0, -int(signal.SIGINT), 130)
 # prctl(2): the signal that a child gets when its parent dies.
 PR_SET_PDEATHSIG = 1
 
-PARANOID_REMEDY = "run as root, or sysctl kernel.perf_event_paranoid=-1"
+PARANOID_REMEDY = "run as root, or set kernel.perf_event_paranoid to -1 with sysctl"
 # Root without it is root of a container, or has dropped it.
 ROOT_REMEDY = "add CAP_PERFMON or CAP_SYS_ADMIN to the container, or record outside of it"
 # Messages of perf if this user may not use perf_event_open or tracefs, of old and new versions.
@@ -79,8 +79,8 @@ class Recording:
         """
         if self.acknowledged and not _obeys(self.control, self.process, b"enable\n"):
             status = self.process.poll()
-            how = "did not answer" if status is None else _say_end(status)
-            raise PerfFailed(f"perf {how} before its events were enabled")
+            how = "perf did not answer" if status is None else _say_end(status)
+            raise PerfFailed(f"{how} before its events were enabled")
 
 
 @contextmanager
@@ -139,14 +139,14 @@ def failure(stderr: str, status: int) -> Exception:
         return Skipped("perf is not permitted for this user", PARANOID_REMEDY)
     if status < 0:
         # Earlier output does not explain a signal.
-        return PerfFailed(f"perf {_say_end(status)}")
+        return PerfFailed(_say_end(status))
     return PerfFailed(f"perf: exit status {status}: {_reason(stderr)}")
 
 
 def _say_end(status: int) -> str:
     if status < 0:
-        return f"was killed by {signal_name(-status)}"
-    return f"ended with exit status {status}"
+        return f"perf was killed by {signal_name(-status)}"
+    return f"perf ended with exit status {status}"
 
 
 def _reason(stderr: str) -> str:

@@ -46,8 +46,8 @@ LEAST_ENTRIES = 256
 
 # What "some_pinned" of tasks means if the start of an attempt is not probed.
 UNKNOWN_SETTER = (
-    "calls that found LBF_SOME_PINNED set are counted as calls that set it, because balancing "
-    "attempts are not probed"
+    "calls that found LBF_SOME_PINNED already set are counted as if they had set it, because "
+    "load-balancing attempts are not probed"
 )
 
 Blind = dict[str, str]

@@ -81,12 +81,12 @@ def capture_with_perf(
     """
     program = capture.options.get("perf", "perf")
     if shutil.which(program) is None:
-        perf = "apt-get install linux-perf"
-        raise Skipped(f"{reason}; perf: not on the PATH", remedy or perf)
+        perf = "run `apt-get install linux-perf`"
+        raise Skipped(f"{reason}; perf is not on PATH", remedy or perf)
     tracepoints, programs = find_tracepoints(System())
     if not tracepoints:
         refused = next(iter(programs.values()))["reason"]
-        raise Skipped(f"{reason}; perf cannot read tracepoints: {refused}", remedy or as_root())
+        raise Skipped(f"{reason}; perf cannot read tracepoints ({refused})", remedy or as_root())
     path = capture.folder / "perf.data"
     limit = capture.options.get("perf_limit", FILE_LIMIT)
     command = [program, *record_options(tracepoints, machine, limit), "-o", str(path)]
@@ -177,7 +177,7 @@ def follow(path: Path, tracepoints: Sequence[Tracepoint], flow: Flow) -> None:
         header = read_header(data, path.name)
         if header.cut:
             raise BadPerfData(
-                f"{path.name}: truncated: perf did not finish writing it; record it again"
+                f"{path.name}: truncated (perf did not finish writing it); record it again"
             )
         samples = Samples(data, header, path.name, tracepoints)
         for sample in samples:

@@ -129,7 +129,8 @@ def _remove_abandoned(partial: Path) -> None:
         pass
     except BlockingIOError as error:
         raise RecordError(
-            f"{partial}: another recording is writing to it; wait until it has finished, or give "
+            f"{partial}: another recording is writing to this file; wait until it has finished, "
+            "or give "
             "another -o"
         ) from error
     except OSError as error:
@@ -282,7 +283,7 @@ class BundleWriter:
         while left:
             chunk = source.read(min(left, _COPY_BYTES))
             if not chunk:
-                raise RecordError(f"{name}: the file was truncated while it was copied")
+                raise RecordError(f"{name}: truncated while it was copied; record again")
             digest.update(chunk)
             self._write(chunk)
             left -= len(chunk)
@@ -397,7 +398,9 @@ def examine(path: Path) -> Existing:
         reason = (error.strerror or str(error)).lower()
         raise RecordError(f"{path}: {reason}; pass a readable bundle") from error
     except (tarfile.TarError, EOFError, lzma.LZMAError, zlib.error) as error:
-        raise RecordError(f"{path}: incomplete tar; record a new bundle") from error
+        raise RecordError(
+            f"{path}: incomplete or damaged tar archive; record a new bundle"
+        ) from error
 
 
 class _Examination:

@@ -95,7 +95,7 @@ def choose(names: Sequence[str], attempted: Sequence[str] = ()) -> Chosen:
     for name in (*names, *attempted):
         if name not in available and name not in {"default", "none"}:
             raise RecordError(
-                f"--with: unknown collector {name!r} (expected one or more of: default, none, "
+                f"--with: unknown collector {name!r} (expected one or more of default, none, "
                 f"{', '.join(available)})"
             )
     if "none" in names and len(names) > 1:
@@ -143,7 +143,7 @@ def check_options(options: Options) -> None:
     for name in options:
         if name not in available:
             raise RecordError(
-                f"--set: unknown collector {name!r} (expected one of: {', '.join(available)})"
+                f"--set: unknown collector {name!r} (expected one of {', '.join(available)})"
             )
 
 

@@ -77,8 +77,8 @@ def missing_programs(collector: Collector) -> Result | None:
     missing = [program for program in collector.needs if shutil.which(program) is None]
     if not missing:
         return None
-    reason = f"{', '.join(missing)} not found on PATH"
-    remedy = f"apt-get install {collector.package}" if collector.package else None
+    reason = f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not on PATH"
+    remedy = f"run `apt-get install {collector.package}`" if collector.package else None
     return Result(SKIPPED, reason, remedy)
 
 
@@ -195,7 +195,11 @@ class Isolated:
         while b"\n" not in self._heard:
             left_s = deadline_s - time.monotonic()
             if left_s <= 0:
-                return {"status": FAILED, "reason": "hung and was killed", "timed_out": True}
+                return {
+                    "status": FAILED,
+                    "reason": "the collector hung and was killed",
+                    "timed_out": True,
+                }
             # Checked before the pipe is read, so that the pipe has all output of an ended process.
             # End of file is not enough, because a forked child may keep the pipe open.
             ended = has_ended(self._pid)
@@ -210,7 +214,7 @@ class Isolated:
             elif len(self._heard) > _LONGEST_ANSWER_BYTES:
                 return {
                     "status": FAILED,
-                    "reason": f"reported more than {_LONGEST_ANSWER_BYTES} bytes",
+                    "reason": f"the collector reported more than {_LONGEST_ANSWER_BYTES} bytes",
                 }
         line, _, self._heard = self._heard.partition(b"\n")
         return cast("Mapping[str, Any]", json.loads(line))
@@ -220,7 +224,7 @@ class Isolated:
         assert status is not None
         code = status.si_status
         raw = code << 8 if status.si_code == os.CLD_EXITED else code
-        return f"crashed: {say_status(raw)}{last_words(self._log)}"
+        return f"the collector crashed: {say_status(raw)}{last_words(self._log)}"
 
     def _end(self, result: Result) -> None:
         self.kill()

@@ -120,7 +120,7 @@ def _examine(path: Path) -> list[str]:
         path.unlink()
         return []
     return [
-        f"a killed `schedperf ab` left {what}; undo it with: {undo} (or remove {path} to keep it)"
+        f"a killed `schedperf ab` left {what}; undo this with: {undo} (or remove {path} to keep it)"
         for what, undo in commands
     ]
 

@@ -119,13 +119,13 @@ class Looks:
         if answer["answer"] == STOP:
             self._stopped = text
         elif made == self.max_runs:
-            self._stopped = text = f"reached the budget of {made} runs; {text}"
+            self._stopped = text = f"all {made} runs were made; {text}"
         self._progress.note(f"interim test after {made} runs: {text}")
         return bool(answer["answer"] == STOP)
 
     def _lose(self, text: str) -> None:
         self._is_lost = True
-        self._stopped = f"no further interim tests: {text}"
+        self._stopped = f"interim tests have ended: {text}"
         self._progress.warn(f"{self._stopped}; recording all {self.max_runs} runs")
 
     def _ask(self, what: str, **values: object) -> Mapping[str, Any]:

@@ -40,6 +40,7 @@ def describe_left_out(left_out: dict[str, int]) -> str:
     """Return the warning about output that is not kept."""
     parts = ", ".join(f"{count} bytes of {name}" for name, count in left_out.items())
     return (
-        f"long output: {parts} omitted (kept: the first {HEAD_BYTES >> 20} and the last "
-        f"{TAIL_BYTES >> 20} MiB); redirect output that contains no results to /dev/null"
+        f"the output is too long, so {parts} are omitted and only the first {HEAD_BYTES >> 20} "
+        f"and the last {TAIL_BYTES >> 20} MiB are kept; redirect output without results to "
+        "/dev/null"
     )

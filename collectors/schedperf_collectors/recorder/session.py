@@ -237,7 +237,7 @@ class Session:
                 self.progress.end(order, outcome)
                 if not self._succeeded and order + 1 >= first:
                     said = say_outcome(outcome) + last_words(staging.path / "stderr")
-                    raise RecordError(f"no run of the workload succeeded; last run {said}")
+                    raise RecordError(f"no run of the workload succeeded; the last run {said}")
             if self._looks is not None and self._looks.is_over(plan, order):
                 side = self._sides[planned.side]
                 side.planned = side.made
@@ -393,7 +393,7 @@ class Session:
         for side in self._sides.values():
             side.writer.discard()
         kept = ", ".join(str(side.writer.names.path) for side in self._sides.values())
-        said = f"no run was finished, so --force replaces nothing: {kept} unchanged"
+        said = f"no run was finished, so --force does not replace {kept}"
         raise RecordError(_join(_reason(stopped, 0, planned), stopped, said), stopped.exit_status)
 
     def _close(self, side: Side, stopped: RecordError | None) -> Path:

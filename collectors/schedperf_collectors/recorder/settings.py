@@ -106,12 +106,13 @@ class Machine:
                 problem = run_shell(setting.teardown, TEARDOWN_LIMIT_S)
                 if problem is not None:
                     self._progress.warn(
-                        f"teardown{of_side(setting.name)} failed: {problem}; undo its setup by hand"
+                        f"the teardown{of_side(setting.name)} failed ({problem}); undo the setup "
+                        "by hand"
                     )
             self._tell_left(setting.name, end_orphans(began, until=until))
             for path, now in restore_tunables(before).items():
                 undo = say_undo(path, before[path], now)
-                self._progress.warn(f"{path}: could not be restored; undo it with: {undo}")
+                self._progress.warn(f"{path}: could not be restored; run `{undo}`")
                 self._stuck.add(path)
             self._journal.end_setting()
 
@@ -120,8 +121,8 @@ class Machine:
         if names and (side, shown) not in self._told_left:
             self._told_left.add((side, shown))
             self._progress.warn(
-                f"the setup{of_side(side)} left {len(names)} process(es) running: {shown}; the "
-                "recorder kills them after each run; end them in the teardown"
+                f"the setup{of_side(side)} left {len(names)} process(es) running ({shown}), "
+                "which the recorder kills after each run; end them in the teardown"
             )
 
     def _check(self) -> Tunables:
@@ -131,14 +132,14 @@ class Machine:
             if path in self._stuck and path.name not in MOVED_BY_FIRMWARE:
                 raise RecordError(
                     f"{path}: was not restored after the last run, so the next run would not have "
-                    f"the setting of its side; undo it with: "
-                    f"{say_undo(path, self._tunables[path], now)}"
+                    f"the setting of its side; run "
+                    f"`{say_undo(path, self._tunables[path], now)}`"
                 )
             if path not in self._told:
                 self._told.add(path)
                 self._progress.warn(
                     f"{path}: changed from {self._tunables[path]!r} to {now!r} during the "
-                    "recording; runs before and after differ in it"
+                    "recording, so earlier and later runs have different values"
                 )
         return changed
 

@@ -134,10 +134,14 @@ def _describe_probe(probe: PeltProbe) -> str:
     empty = _cost(probe.empty_ns, probe.empty_ci)
     pair = _cost(probe.pair_ns, probe.pair_ci)
     reads = _cost(probe.reads_ns, probe.reads_ci)
-    own = "" if probe.reads_ns is None else f", of which {reads} are included in the measured time"
+    own = "" if probe.reads_ns is None else f"; the measured time includes {reads} of it"
     text = f"probe overhead per call: {empty} (empty probe), {pair} (timing probe){own}"
     has_intervals = any((probe.empty_ci, probe.pair_ci, probe.reads_ci))
-    return f"{text} (brackets: union of the 95% CIs of all runs)" if has_intervals else text
+    return (
+        f"{text} (in brackets: range that covers the 95% CIs of all runs)"
+        if has_intervals
+        else text
+    )
 
 
 def _cost(value: float | None, interval: Interval | None) -> str:
@@ -227,8 +231,8 @@ def _unseen(entries: Sequence[UnseenFunction]) -> Iterator[Block]:
 def _cross_checks(entries: Sequence[CrossCheck]) -> Iterator[Block]:
     for check in entries:
         yield Text(
-            text=f"{check.function} in {check.side}: {check.calls} calls counted by the probe, "
-            f"{check.breakpoint} by a breakpoint"
+            text=f"{check.function} in {check.side}: the probe counted {check.calls} calls, a "
+            f"breakpoint {check.breakpoint}"
             f"{'' if check.agrees else '; one of the two probes missed calls'}",
             tone="muted" if check.agrees else "warning",
         )
@@ -463,7 +467,7 @@ def _bins_table(histograms: Sequence[PeltHistogram], function: str) -> Table:
                 rows.append(tuple(Cell(text=text) for text in cells))
     return Table(
         caption=f"{function}: {totals[0]} calls in base, {totals[1]} in new, by time per call; "
-        "linear bins first, then log2 bins of the same calls",
+        "the same calls in linear bins, then in log2 bins",
         columns=_BIN_COLUMNS,
         rows=tuple(rows),
         limit=0,

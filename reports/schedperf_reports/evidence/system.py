@@ -90,7 +90,7 @@ def system_counters(comparison: Comparison) -> Iterator[Block]:
     text = f"sums over CPUs; {MEANS}; neither direction is better"
     yield Text(text=text, tone="muted")
     if any(row.changed for row in rows):
-        text = f"{CHANGED}: significant: {RULE}, and in base or new at least {LEAST}"
+        text = f"{CHANGED}: significant, {RULE}, and at least {LEAST} in base or new"
         yield Text(text=text, tone="muted")
     for _, subject, of_point in by_subject(rows):
         ordered = _order(of_point)
@@ -114,8 +114,8 @@ def _warn_of_lost_ticks(sides: Sequence[SystemSide]) -> Iterator[Text]:
         if share is not None and abs(share - 1.0) > MOST_UNACCOUNTED:
             text = (
                 f"{side.side}: /proc/stat accounts for {format_share(share)} of the wall time of "
-                f"{count_of(side.cpus, 'CPU')} (lost ticks, e.g. in an emulated guest): busy and "
-                "idle time of /proc/stat and CPU times of cgroups are unreliable"
+                f"{count_of(side.cpus, 'CPU')} (ticks are lost, e.g. in an emulated guest), so its "
+                "busy and idle times and the CPU times of cgroups are unreliable"
             )
             yield Text(text=text, tone="warning")
 
@@ -123,7 +123,7 @@ def _warn_of_lost_ticks(sides: Sequence[SystemSide]) -> Iterator[Text]:
 def _settings(settings: Sequence[SettingRow]) -> Iterator[Block]:
     for side in dict.fromkeys(row.side for row in settings):
         yield Table(
-            caption=f"scheduler settings that differ, {side} vs base",
+            caption=f"scheduler settings that differ between base and {side}",
             columns=SETTING_COLUMNS,
             rows=tuple(
                 tuple(Cell(text=text) for text in (row.name, _value(row.base), _value(row.new)))

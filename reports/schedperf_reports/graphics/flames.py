@@ -333,15 +333,15 @@ def _describe_changes(tree: FlameTree, lists: FlameLists) -> Iterator[Block]:
     # Which frames changed, vanished and appeared between the sides of a tree.
     if min(tree.counts) == 1:
         yield Text(
-            text=f"n = {_runs_of_tree(tree)}: no CI; record several {tree.independent}",
+            text=f"no CI with n = {_runs_of_tree(tree)}; record several {tree.independent}",
             tone="warning",
         )
     if lists.changed:
         yield _table_of_changes(tree, lists)
     elif min(tree.counts) > 1:
         yield Text(
-            text=f"{tree.event}: no frame changed significantly (a frame is a function on one "
-            "call path)"
+            text=f"{tree.event}: the self time of no frame changed significantly (a frame is a "
+            "function on one call path)"
         )
     if lists.vanished:
         yield _table_of_vanished(tree, lists)

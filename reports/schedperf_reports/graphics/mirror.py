@@ -125,6 +125,6 @@ def describe_bins(bins: Bins, labels: Sequence[str], what: str) -> str:
     most = max(marked, key=lambda index: abs((bins.new[index] or 0.0) - (bins.base[index] or 0.0)))
     base, new = format_share(bins.base[most]), format_share(bins.new[most])
     return (
-        f"{len(marked)} of {count_of(len(labels), 'bin')} changed significantly ({runs}); largest "
-        f"change: {what} in the bin from {labels[most]}: {base} -> {new}"
+        f"{len(marked)} of {count_of(len(labels), 'bin')} changed significantly ({runs}); the "
+        f"largest change is in the bin from {labels[most]}, {base} -> {new} of the {what}"
     )

@@ -63,15 +63,17 @@ DRIFTED = "?"
 RULE = f"q < {FALSE_DISCOVERY_RATE:g} and a change of {percent(SMALLEST_EFFECT)} or more"
 
 # The denominator is the first column, the CI the last.
-PER_COLUMN = Column(title="per", priority=2, explains="denominator of columns `base` and `new`")
+PER_COLUMN = Column(
+    title="per", priority=2, explains="denominator of the values in the columns `base` and `new`"
+)
 COMPARED = (
     Column(title="base", align="right", explains=f"base: {_MEAN}"),
     Column(title="new", align="right", explains=f"new: {_MEAN}"),
     Column(
         title="change",
         align="right",
-        explains="new vs base; neither an increase nor a decrease is better. "
-        f"{CHANGED}: significant, {RULE}; {DRIFTED}: differs, but drift may be the cause",
+        explains="change of new vs base; neither an increase nor a decrease is better. "
+        f"{CHANGED}: significant, {RULE}; {DRIFTED}: significant, but drift may be the cause",
     ),
     Column(
         title="95% CI",

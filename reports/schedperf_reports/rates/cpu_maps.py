@@ -235,16 +235,17 @@ def _describe(entries: Sequence[CpuRow]) -> str:
     first = entries[0]
     runs = count_compared(first)
     if not flags:
-        return f"in topology order: significance unknown ({runs})"
+        return f"CPUs in topology order; significance unknown ({runs})"
     changed = sum(flags)
     if not changed:
-        return f"in topology order: no significant change ({runs})"
+        return f"CPUs in topology order; no significant change ({runs})"
     most = max(entries, key=_count_changes)
     cpus = [cpu for cpu, is_it in zip(most.cpus, most.changed, strict=True) if is_it]
     named = list_some([str(cpu) for cpu in cpus], MOST_WRITTEN_CPUS)
     which = "" if changed == 1 else "most often "
     return (
-        f"in topology order: {changed} of {count_of(len(flags), 'value')} changed significantly "
+        f"CPUs in topology order; {changed} of {count_of(len(flags), 'value')} changed "
+        "significantly "
         f"({runs}), {which}{most.measure} on CPU {named}"
     )
 

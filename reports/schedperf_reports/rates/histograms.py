@@ -42,7 +42,7 @@ def mirror_of(
     sides = ("base", row.side)
     totals = [f"{count} {events}" for count in (row.events_base, row.events_new)]
     tail = f"; {note}" if note else ""
-    caption = f"{title}: {events} per bin, each line labelled with the bin's lower edge{tail}"
+    caption = f"{title}: {events} per bin; each line begins with the lower edge of its bin{tail}"
     return Mirror(
         caption=f"{title}: {describe_bins(row, labels, events)}{tail}",
         what=what,

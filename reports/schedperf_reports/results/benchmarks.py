@@ -133,7 +133,7 @@ def _plot(prefix: str, rows: Sequence[Row], lines: Sequence[IntervalLine]) -> It
         direction = f"{'right' if better == 'lower' else 'left'} is worse"
     counts = count_verdicts(rows, rows[0].family)
     yield Intervals(
-        caption=f"{prefix}{counts}; bars are 95% CIs, {direction}, "
+        caption=f"{prefix}{counts}; bars are 95% CIs; {direction}; "
         "the shaded band is the equivalence margin",
         lines=tuple(lines),
         better=better,

@@ -56,7 +56,10 @@ def _describe_side(side: str, distributions: Sequence[Distribution]) -> Iterator
     ]
     yield from drawn[:MOST_DRAWN]
     if len(drawn) > MOST_DRAWN:
-        yield Text(text=f"first {MOST_DRAWN} of {len(drawn)} distributions plotted", tone="muted")
+        yield Text(
+            text=f"only the first {MOST_DRAWN} of {len(drawn)} distributions are plotted",
+            tone="muted",
+        )
 
 
 def _caption(side: str, distribution: Distribution) -> str:

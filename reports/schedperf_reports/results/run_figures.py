@@ -193,7 +193,7 @@ def _in_time(side: RowRuns, scale: Scale) -> Series:
 def _describe_order(sides: Sequence[RowRuns]) -> str:
     trends = "; ".join(f"{side.name} {_trend(side)}" for side in sides)
     joined = any(len({run.boot for run in side.runs}) > 1 for side in sides)
-    return f"drift of the mean (no CI): {trends}" + (
+    return f"drift of the mean, without CI: {trends}" + (
         "; lines connect runs of the same boot" if joined else ""
     )
 

@@ -81,7 +81,7 @@ def _caption(comparison: Comparison, results: Sequence[SideBySide], family: Fami
         margins = sorted({f"+-{percent(row.margin)}" for row in rows})
         parts.append(f"=: no change, within {' or '.join(margins)}")
     if any(result.best for result in results):
-        by_mean = "ranked by the means, significance unknown"
+        by_mean = "ranked by the means, because significance is unknown"
         largest = "sides with the largest significant changes, or base if no change is significant"
         parts.append(f"best, worst: {largest if has_interval else by_mean}")
     return "; ".join(filter(None, parts))

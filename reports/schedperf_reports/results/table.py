@@ -169,12 +169,12 @@ LAST_COLUMNS = (
         title="q",
         align="right",
         priority=REFERENCE_PRIORITY,
-        explains="p, corrected for multiple testing",
+        explains="p after correction for multiple testing",
     ),
     Column(
         title="test",
         priority=REFERENCE_PRIORITY + 1,
-        explains="statistical test that gave p and CI",
+        explains="statistical test from which p and CI are computed",
     ),
 )
 

@@ -16,9 +16,9 @@ from schedperf_reports.words.sentences import describe_informational
 
 # The option that prints the full report.
 SEE = "--all"
-MORE = f"full report: {SEE}; HTML page with charts: --html FILE"
+MORE = f"{SEE} prints the full report; --html FILE writes a page with charts"
 # Printed below the full text report.
-MOST = "not shown: charts, long tables and some columns; see --html FILE"
+MOST = "charts, long tables and some columns are only in the HTML page (--html FILE)"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

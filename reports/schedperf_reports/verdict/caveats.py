@@ -49,8 +49,8 @@ def _methods(comparison: Comparison) -> str:
     units = {row.replication for row in comparison.rows}
     values = " and ".join(words for unit, words in VALUES.items() if unit in units)
     return (
-        f"unit of replication: {values}{number}; "
-        f"no-change: the 90% CI lies within the equivalence margin of {listed}"
+        f"the unit of replication is the {values}{number}; "
+        f"no-change means that the 90% CI lies within the equivalence margin of {listed}"
     )
 
 

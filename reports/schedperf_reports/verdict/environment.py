@@ -22,7 +22,7 @@ def environment(comparison: Comparison) -> Iterator[Block]:
     values = [dict(fields_of(side.host)) for side in comparison.sides]
     paths = list(dict.fromkeys(path for fields in values for path in fields))
     if not paths:
-        yield Text(text="no side recorded its machine", tone="warning")
+        yield Text(text="no bundle describes its machine", tone="warning")
         return
     by_path = {each.path: each for each in comparison.comparability.differences}
     differing = sum(path in by_path for path in paths)
@@ -92,7 +92,7 @@ def _options_table(
     comparison: Comparison, side: SideSummary, differences: Sequence[OptionDifference], count: str
 ) -> Table:
     return Table(
-        caption=f"different between base and {name_side(side)}: {count} (n: not set)",
+        caption=f"{count} with different values in base and {name_side(side)} (n: not set)",
         columns=(
             Column(title="option", code=True),
             Column(title=name_side(comparison.sides[0]), code=True),

@@ -27,7 +27,7 @@ def raw(comparison: Comparison) -> Iterator[Block]:
         name=RECORD,
         media="application/json",
         write=partial(to_json, comparison),
-        otherwise=f"to write the record: {as_json}",
+        otherwise=f"this command writes the record: {as_json}",
     )
     yield _commands(shlex.join((*again, "--html", REPORT)), as_json)
     yield _digests(comparison)

@@ -75,7 +75,7 @@ def _more_boots(rows: Sequence[Row], most: int, sides: Sequence[SideSummary]) ->
         return ""
     which = "this" if len({row.workload for row in rows}) == 1 else "each"
     number = "+".join(map(str, boots if len(set(boots)) > 1 else boots[:1]))
-    return f" of {which} workload ({number} in all)"
+    return f" of {which} workload ({number} boots in all)"
 
 
 def _numbers(rows: Sequence[Row], unit: Replication) -> list[int]:
@@ -113,7 +113,7 @@ def _order(comparison: Comparison, rows: list[Row]) -> Item:
     is_paired = all(row.replication == "rounds" for row in rows)
     if not is_paired and "blocks" in codes:
         text = (
-            "recorded one side after the other: drift confounds the comparison; "
+            "the sides were recorded one after the other, so drift confounds the comparison; "
             f"{_how_to_interleave(comparison)}"
         )
         return Item(text=text, tone="warning", evidence=("caveats",))
@@ -122,7 +122,7 @@ def _order(comparison: Comparison, rows: list[Row]) -> Item:
     order = "interleaved" if is_paired else "the sides alternated"
     drift = next(filter(None, map(_drift, rows)), None)
     if drift is None:
-        more = ": drift of the machine affects both sides equally" if is_paired else ""
+        more = ", so drift of the machine affects both sides equally" if is_paired else ""
         return Item(text=f"{order}{more}", evidence=("caveats",))
     drifted = f"{order}, but both sides may have drifted"
     # The CI includes boot-to-boot variance, and halves of the runs are often boots.
@@ -165,7 +165,9 @@ def _boots(comparison: Comparison) -> Iterator[Item]:
     if min(recorded) == 1:
         text = "one boot per side" if max(recorded) == 1 else "a side has a single boot"
         yield Item(
-            text=f"{text}: boot-to-boot variance unknown", tone="warning", evidence=("caveats",)
+            text=f"{text}, so boot-to-boot variance is unknown",
+            tone="warning",
+            evidence=("caveats",),
         )
     else:
         yield _boots_item(f"{'+'.join(map(str, recorded))} boots", recorded, "environment")
@@ -179,7 +181,8 @@ def _builds(comparison: Comparison) -> Iterator[Item]:
         yield Item(text="same kernel build on all sides", evidence=("environment",))
     else:
         text = (
-            "one build per kernel: the result may depend on the code and data layout of the build"
+            "one build per kernel, so the result may depend on the code and data layout of the "
+            "build"
         )
         yield Item(text=text, evidence=("environment",))
 

@@ -127,14 +127,14 @@ def list_doubts(comparison: Comparison) -> Iterator[Item]:
     if missing:
         named, numbers = _tell(missing, has_others=has_others)
         yield _warning(
-            f"instrumented runs do not reproduce the change{named}, they show {numbers}: "
-            "captures may not explain it"
+            f"the instrumented runs do not reproduce the change{named} but show {numbers}, so "
+            "their data may not explain the change"
         )
     if alone:
         named, numbers = _tell(alone, has_others=has_others)
         yield _warning(
             f"the instrumented runs show a change{named} ({numbers}) that the clean runs do not "
-            "show: captures may reflect collector overhead"
+            "show, so their data may reflect collector overhead"
         )
 
 
@@ -164,9 +164,9 @@ def list_costs(comparison: Comparison) -> Iterator[Item]:
     doubt = "" if slow[0].is_shown else " (not significant)"
     runs = [run for run in data.runs if run.side in sides]
     names = ", ".join(sorted({name for run in runs for name in run.collectors}))
-    slowed = f"collectors slowed runs{where} by a factor of {ends}{doubt}"
+    slowed = f"collectors slowed the instrumented runs{where} by a factor of {ends}{doubt}"
     yield _warning(
-        f"{slowed}: captures may contain collector overhead{f' ({names})' if names else ''}",
+        f"{slowed}, so their data may reflect collector overhead{f' ({names})' if names else ''}",
         short=_warning(slowed),
     )
 

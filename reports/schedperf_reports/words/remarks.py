@@ -126,8 +126,8 @@ def explain_correction(rows: Iterable[tuple[str, Corrected]]) -> Iterator[Text]:
     if not named:
         return
     yield Text(
-        text="CIs are per row, significance is corrected for multiple testing; not significant, "
-        f"but the CI excludes 0: {list_some(named, MOST_NAMES)}",
+        text="CIs are per row, significance is corrected for multiple testing; rows that are not "
+        f"significant although the CI excludes 0: {list_some(named, MOST_NAMES)}",
         tone="muted",
     )
 

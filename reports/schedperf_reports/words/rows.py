@@ -230,8 +230,8 @@ def count_changes(rows: Sequence[Rate]) -> str:
     if not drifted:
         return text
     return (
-        f"{text}; {drifted} more differ, but drift may be the cause: the sides were recorded one "
-        "after the other with fewer than 10 runs each"
+        f"{text}; {drifted} more differ, but drift may be the cause, because the sides were "
+        "recorded one after the other with fewer than 10 runs each"
     )
 
 

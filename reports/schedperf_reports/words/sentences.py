@@ -148,7 +148,7 @@ class _Sentence:
         names = " and ".join(self._names())
         who = "the sides" if has_same_data(self.comparison) else names
         results = count_of(number, "result")
-        return f"{who} contain the same data (equal digests): no change in {results}"
+        return f"{who} contain the same data (equal digests), so there is no change in {results}"
 
     def _moved(self, moved: Sequence[tuple[Row, str]]) -> str:
         if len(self.rows) == 1:
@@ -218,5 +218,5 @@ def describe_informational(comparison: Comparison) -> str | None:
         return None
     _, row, name = min(widths, key=lambda width: width[0])
     side = f" on {row.side}" if len(comparison.sides) > 2 else ""  # noqa: PLR2004
-    which = "" if len(rows) == 1 else f"; narrowest CI of {len(rows)} results"
+    which = "" if len(rows) == 1 else f" (the narrowest CI of {len(rows)} results)"
     return f"not used for the verdict: {_change(row, name)}{side}{which}"

@@ -39,7 +39,7 @@ def blocking(contrast: Contrast) -> NextStep | None:
     meant = "; if the difference is intended, use --allow" if allow else ""
     return NextStep(
         id="equalise",
-        what=f"use equal values on both sides: {list_some(names, MOST_FIELDS)}",
+        what=f"use equal values of {list_some(names, MOST_FIELDS)} on both sides",
         why=f"{names[0]} differs ({differences[0].reason}), so the sides are not comparable{meant}",
         commands=(*again, *((contrast.compare(*allow),) if allow else ())),
     )

@@ -256,8 +256,9 @@ def _on_a_pmu(contrast: Contrast) -> NextStep | None:
         return None
     return NextStep(
         id="pmu",
-        what="record again with a PMU: on bare metal, or in a guest with a virtual PMU",
-        why="the profile was sampled by an hrtimer, which misses code with interrupts disabled",
+        what="record again with a PMU (on bare metal, or in a guest with a virtual PMU)",
+        why="the profile was sampled by an hrtimer, which cannot sample code that runs with "
+        "interrupts off",
         commands=("schedperf doctor", *contrast.rerun()),
     )
 
@@ -268,7 +269,7 @@ def _record_it(contrast: Contrast) -> NextStep | None:
         return None
     return NextStep(
         id="record",
-        what="record both sides with schedperf; replace the words in capitals",
+        what="record both sides with schedperf, with your command in place of WORKLOAD",
         why="CSV tables contain no collector data that could explain the change",
         commands=RECORD_BOTH,
     )
@@ -345,7 +346,7 @@ def _against_itself(contrast: Contrast) -> NextStep | None:
     return NextStep(
         id="a-a",
         what="compare base with itself (A/A)",
-        why="shows how much results change between two recordings of base",
+        why="this shows how much results vary between two recordings of base",
         commands=commands,
     )
 

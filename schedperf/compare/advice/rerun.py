@@ -195,7 +195,7 @@ def read_recording(bundle: Bundle) -> Recording:
         for command in _as_recorded(recording):
             _check_words(command)
     except (RecordError, ValueError) as error:
-        problem = f"{bundle.path}: cannot be recorded again: {error}"
+        problem = f"{bundle.path}: cannot be recorded again ({error})"
         raise BundleError(problem, "record it with the original command") from error
     return recording
 
@@ -205,7 +205,7 @@ def _read(bundle: Bundle) -> Recording:
     program = _program(bundle, runs)
     workloads = tuple(_workloads(bundle, program))
     if not workloads:
-        raise RecordError("it has no runs")
+        raise RecordError("the bundle has no runs")
     return Recording(
         program=program,
         workloads=workloads,
@@ -236,7 +236,7 @@ def _check_words(command: "Command") -> None:
     for word in command.words:
         os.fsencode(word)
         if "\0" in word:
-            raise RecordError("a NUL character in the command")
+            raise RecordError("the command contains a NUL character")
 
 
 def as_argument(path: str) -> str:

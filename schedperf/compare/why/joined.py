@@ -218,13 +218,13 @@ class _SideEvidence:
             return _why_missing(self._sections, "profile")
         blind = next((event for event in self._events if not event.sees_kernel), None)
         if blind is None:
-            return "no profile recorded with this workload and parameters"
+            return "no profile was recorded with this workload and these parameters"
         return f"{blind.event} does not sample the kernel"
 
     def _why_no_layout(self) -> str:
         seen = data_of(self._sections, Layout) is not None
         return (
-            "no layout recorded for its variables"
+            "the layouts do not contain its variables"
             if seen
             else _why_missing(self._sections, "layout")
         )
@@ -304,7 +304,9 @@ def _describe_layout(merged: _Merged) -> str:
     assert merged.layout is not None
     verb = "now" if merged.rises else "no longer"
     mates = list_some(merged.layout.mates, MOST_NAMED)
-    return f"{merged.layout.entry} {verb} shares its cache line with {mates}, written by other CPUs"
+    return (
+        f"{merged.layout.entry} {verb} shares its cache line with {mates}, which other CPUs write"
+    )
 
 
 def _describe_result(row: Row) -> str:

@@ -67,13 +67,17 @@ def _notes_of_samples(
     levels = ("load_fb_hit", "load_l1_hit", "load_l2_hit", "load_llc_hit", "lcl_hitm", "rmt_hitm",
               "rmt_hit", "lcl_dram", "rmt_dram", "load_miss")  # fmt: skip
     if counts["load"] and not any(counts[name] for name in levels):
-        yield "loads do not record which cache served them: contention not measured"
+        yield "loads do not record which cache served them, so contention is not measured"
     if not counts["store"]:
-        yield "no stores were sampled: the writers of a cache line are unknown"
+        yield "no stores were sampled, so the writers of a cache line are unknown"
     elif observable == "peer" and counts["store_na"]:
         yield "stores do not record which cache they hit (Arm SPE)"
     if counts["no_parse"] > MANY * len(memory):
-        ordinary = "; usual with IBS, which samples all operations" if observable == "ibs" else ""
+        ordinary = (
+            ", which is usual with IBS, because IBS samples all operations"
+            if observable == "ibs"
+            else ""
+        )
         yield (
             f"{counts['no_parse']} of {len(memory)} samples are not classified as load or "
             f"store{ordinary}"
@@ -82,7 +86,7 @@ def _notes_of_samples(
     if without > MANY * len(memory):
         yield f"{without} of {len(memory)} samples do not record a data address"
     if (memory.cpu == NO_CPU).any():
-        yield "samples do not record their CPU: sharing between CPUs is unknown"
+        yield "samples do not record their CPU, so sharing between CPUs is unknown"
     if counts["double_counted"]:
         yield (
             f"{counts['double_counted']} loads are counted as both remote HITM and remote DRAM "
@@ -99,12 +103,12 @@ def _notes_of_machine(recording: Recording, observable: Observable) -> Iterator[
         if family == _ZEN_FAMILY or (family == _ZEN3_FAMILY and model in _ZEN3_MODELS):
             yield (
                 "before Zen 4, IBS does not report whether a line that another core supplied was "
-                "modified: some contended loads may not be counted"
+                "modified, so some contended loads may not be counted"
             )
     if _is_neoverse_v2(features.cpuid) and _release(features.perf_version) < _FIRST_PERF:
         yield (
-            "perf before 6.13 cannot decode the data sources of Neoverse V2: "
-            "peer snoops may be missing"
+            "perf before 6.13 cannot decode the data sources of Neoverse V2, so peer snoops may be "
+            "missing"
         )
 
 
@@ -131,4 +135,7 @@ def _notes_of_event(recording: Recording, memory: MemorySamples) -> Iterator[str
     if losses.records or losses.samples:
         yield f"{losses.records or losses.samples} records were lost"
     if losses.throttled:
-        yield f"the kernel throttled the event {losses.throttled} times (sampling rate too high)"
+        yield (
+            f"the kernel throttled the event {losses.throttled} times, because the sampling rate "
+            "was too high"
+        )

@@ -110,7 +110,7 @@ def compare_memory(base: Runs, new: Runs) -> MemoryComparison:
     :raises ValueError: a side has no run
     """
     if not base or not new:
-        raise ValueError("no runs on one side (expected at least 1 run per side)")
+        raise ValueError("a side has no runs (expected at least 1 run per side)")
     sides = (base, new)
     reason = _why_incomparable(base, new)
     unit = None if base[0].ops is None else base[0].ops.unit
@@ -139,7 +139,7 @@ def _why_incomparable(base: Runs, new: Runs) -> str | None:
     # Why the sides' rates cannot be compared; None if they can.
     observables = {run.content.profile.observable for run in (*base, *new)}
     if len(observables) == 1 and any(run.content.profile.is_text for run in (*base, *new)):
-        return "output of `perf c2c report` does not contain the sampling period"
+        return "the output of `perf c2c report` does not contain the sampling period"
     for what, values in _settings((*base, *new)).items():
         if len(values) > 1:
             listed = (_settings(side)[what] for side in (base, new))
@@ -152,7 +152,7 @@ def _why_incomparable(base: Runs, new: Runs) -> str | None:
                 if in_base != in_new
                 else f"{in_base} in both base and new"
             )
-            return f"{what} differ between runs: {where}"
+            return f"{what} differ between runs ({where})"
     if base[0].content.profile.period is None:
         return "the sampling period is not fixed, so accesses per sample are unknown"
     if any(run.ops is None for run in (*base, *new)):
@@ -282,7 +282,10 @@ class _Sight:
             is_same = not line.kernels.isdisjoint(self.kernels)
             return None if is_same else "offsets of unnamed lines differ between builds"
         if self.hidden and _kind(line) not in self.kinds:
-            return f"may be an unnamed line in {self.name} (unnamed lines: {self.hidden})"
+            return (
+                f"{self.name} may have sampled the line without a name ({self.hidden} line(s) have "
+                "no name)"
+            )
         return None
 
 
@@ -404,7 +407,7 @@ def _notes(sides: Sides, lines: Sequence[LineChange]) -> Iterator[str]:
             more = f" (similar in {len(notes) - 1} more runs)" if len(set(notes)) > 1 else ""
             yield f"{name}: {notes[0]}{more}"
         if len(runs) < FEWEST_RUNS:
-            yield f"{name}: only one run, run-to-run variance unknown"
+            yield f"{name}: only one run, so run-to-run variance is unknown"
     unmatched = Counter(line.unmatched for line in lines if line.unmatched is not None)
     for why, count in unmatched.items():
         yield f"{count} {'line is' if count == 1 else 'lines are'} not compared: {why}"

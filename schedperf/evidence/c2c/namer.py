@@ -99,7 +99,7 @@ class BootNames:
             self._kernel = side.once(_load_kernel)
             self._notes += _notes_of_types(self._kernel)
         except InputError as error:
-            self._notes.append(f"variables are not named: {error}")
+            self._notes.append(f"variables are not named ({error})")
 
     def namer(self, run: Run, recording: Recording, symbols: Symbols) -> Namer:
         """Return the namer of a run's memory samples."""
@@ -153,7 +153,7 @@ def file_namer(
     notes: list[str] = []
     variables = None
     if layout is None:
-        notes.append("variables are not named: no kernel layout given")
+        notes.append("variables are not named without a kernel layout; give one with --layout")
     else:
         kernel = load_with_types(layout)
         _refuse_other(kernel, recording, layout)
@@ -162,7 +162,7 @@ def file_namer(
         texts = (_read_table(path) for path in tables if path.is_file())
         variables = Variables(kernel, data_address(texts, recording.kernel))
     if units is None:
-        notes.append(_not_folded("no per-CPU offsets given"))
+        notes.append(_not_folded("no per-CPU offsets are given; give them with --units"))
     return Namer(
         units=None if units is None else _read_units(units),
         variables=variables,
@@ -183,18 +183,19 @@ def _refuse_other(kernel: Kernel, recording: Recording, layout: Path) -> None:
 def _notes_of_types(kernel: Kernel) -> Iterator[str]:
     if not any(unit.kind == "struct" for unit in kernel.units.values()):
         yield (
-            "fields and slab objects (task_group, mm_struct) are not named: the layout has no BTF, "
+            "fields and slab objects (task_group, mm_struct) are not named, because the layout "
+            "has no BTF, "
             "which describes the members of structs"
         )
 
 
 def _unknown(reason: str) -> Iterator[str]:
-    yield f"variables are not named: {reason}"
+    yield f"variables are not named ({reason})"
     yield _not_folded(reason)
 
 
 def _not_folded(reason: str) -> str:
-    return f"copies of per-CPU lines are not merged: {reason}"
+    return f"copies of per-CPU lines are not merged ({reason})"
 
 
 def _load_kernel(side: Side) -> Kernel:

@@ -205,7 +205,7 @@ def parse_c2c_text(text: str, label: str) -> C2cText:
     if not parts.keys() & {*TOTALS_TITLES, LINES_TITLE}:
         raise InputError(
             f"{label}: unknown format (expected the complete output of `perf c2c report --stdio`); "
-            "pass the complete output or perf.data"
+            "save the output again, or pass perf.data"
         )
     info = list(_info(parts.get(DETAILS_TITLE, ())))
     reader = _Reader(label)
@@ -311,24 +311,24 @@ class _Reader:
         """Yield what was left out, one sentence each."""
         for table, width in self._widths.items():
             yield (
-                f"the table of {table} may be truncated: the line of dashes below "
+                f"the table of {table} may be truncated, because the line of dashes below "
                 f"its header ends at column {width}"
             )
         if self._missing:
             yield (
-                f"rows left out of the table of lines: {self._lines_left_out}, because they lack "
-                f"{', '.join(sorted(self._missing))} (cut or wrapped lines); save the report to a "
-                "file: perf c2c report --stdio > c2c.txt"
+                f"{self._lines_left_out} row(s) of the table of lines are left out, because they "
+                f"lack {', '.join(sorted(self._missing))} (cut or wrapped lines); save the report "
+                "with `perf c2c report --stdio > c2c.txt`"
             )
         elif self._lines_left_out:
             yield (
-                f"rows left out of the table of lines: {self._lines_left_out}, because their "
+                f"{self._lines_left_out} row(s) of the table of lines are left out, because their "
                 "values do not fit the columns"
             )
         if self._offsets_left_out:
             yield (
-                f"rows left out of the table of offsets: {self._offsets_left_out}, because their "
-                "values do not fit the columns"
+                f"{self._offsets_left_out} row(s) of the table of offsets are left out, because "
+                "their values do not fit the columns"
             )
 
     def read_lines(self, lines: Sequence[str]) -> dict[int, tuple[int, dict[str, int]]]:
@@ -532,33 +532,30 @@ def _observable(text: C2cText) -> Observable:
 
 
 def _notes(text: C2cText) -> Iterator[str]:
-    yield (
-        "perf c2c report text: variables are not named, and copies of per-CPU lines are not merged"
-    )
-    yield (
-        "perf c2c report text: reading and writing CPUs not recorded, so sharing is not classified"
-    )
-    yield "perf c2c report text: names of the tasks not recorded"
+    yield ("a perf c2c report names no variables, and copies of per-CPU lines are not merged")
+    yield ("a perf c2c report does not list reading and writing CPUs, so sharing is not classified")
+    yield "a perf c2c report does not contain the names of the tasks"
     if any("loads" in line.counts for line in text.lines):
         yield (
-            "perf c2c report text: on some machines, perf counts each remote HITM twice in the "
-            "totals of records and loads; the text does not show how many, so these totals may be "
-            "too high"
+            "on some machines, perf counts each remote HITM twice in the totals of records and "
+            "loads; a perf c2c report does not show how many, so these totals may be too high"
         )
     if text.lines and not any(row.records for line in text.lines for row in line.rows):
-        yield "perf c2c report text: loads per offset not recorded, so reads per offset are unknown"
+        yield (
+            "the perf c2c report does not contain loads per offset, so reads per offset are unknown"
+        )
     if text.sorted_on is not None:
         yield (
-            "perf c2c report text: perf omitted lines with less than 0.05% (newer versions: "
-            "0.1%) of all contended loads"
+            "perf c2c report omitted lines with less than 0.05% (in newer versions 0.1%) of all "
+            "contended loads"
         )
     if any(count >= _EXACT_COUNT for line in text.lines for count in line.counts.values()):
         yield (
-            "perf c2c report text: counts per offset are computed from percentages with two "
-            f"decimals, so they are not exact for lines with {_EXACT_COUNT} or more samples"
+            "counts per offset are computed from percentages with two decimals, so they are not "
+            f"exact for lines with {_EXACT_COUNT} or more samples"
         )
     if not text.lines:
-        yield "perf c2c report text: no table of cache lines; pass a report printed without --stats"
+        yield "the perf c2c report has no table of cache lines; print the report without --stats"
 
 
 def _line(line: C2cTextLine, observable: Observable) -> Line:

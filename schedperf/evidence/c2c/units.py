@@ -81,14 +81,14 @@ def _fold_by_alignment(addresses: Addresses, units: PercpuUnits, line_bytes: int
     is_folded = candidate & np.isin(line, confirmed)
     bases = np.unique((addresses - offset)[is_folded])
     note = (
-        f"copies of per-CPU lines are detected by alignment only: {least} or more contended lines "
-        f"at distances that are multiples of {int(unit_bytes)} bytes are merged"
+        f"copies of per-CPU lines are detected by alignment only ({least} or more contended lines "
+        f"at distances that are multiples of {int(unit_bytes)} bytes are merged)"
     )
     if units.cpus is not None and len(bases) > units.cpus:
         is_folded = np.zeros(len(addresses), dtype=bool)
         note = (
-            f"{len(bases)} memory blocks look like per-CPU units, but there are {units.cpus} CPUs: "
-            "copies of per-CPU lines are not merged"
+            f"{len(bases)} memory blocks look like per-CPU units, but there are {units.cpus} CPUs, "
+            "so copies of per-CPU lines are not merged"
         )
     return Folded(
         is_folded=is_folded, offset=_signed(offset, is_folded), note=note if len(bases) else ""

@@ -176,11 +176,12 @@ def _checked(unit: Unit, names: Sequence[str], line_bytes: int) -> tuple[str, ..
         if name not in existing:
             raise InputError(
                 f"{unit.name}: unknown name {name[:60]!r} "
-                f"(expected a variable or field of {unit.name})"
+                f"(expected a variable or field of {unit.name}); correct the name"
             )
     if not names or len(names) > MOST_MEMBERS:
         raise InputError(
-            f"{unit.name}: the hot set contains {len(names)} names (expected 1 to {MOST_MEMBERS})"
+            f"{unit.name}: the hot set contains {len(names)} names (expected 1 to {MOST_MEMBERS}); "
+            "shorten --hot"
         )
     lines = Counter(entry.offset // line_bytes for entry in unit.entries)
     if max(lines.values()) > 8 * line_bytes:
@@ -203,9 +204,13 @@ def _members(
         atom = at[name]
         others = [entry.name for entry in atom.entries if entry.name not in entries]
         if has_read_mostly and rules.is_written_remotely(name):
-            left_out[name] = "other CPUs write it, but the set contains read-mostly members"
+            left_out[name] = (
+                "other CPUs write this member, but the set contains read-mostly members"
+            )
         elif others and atom.block.size > rules.line_bytes:
-            left_out[name] = f"part of {atom.block.name}, which can only move as a whole"
+            left_out[name] = (
+                f"the member is part of {atom.block.name}, which can only move as a whole"
+            )
         else:
             members[atom.block.name] = None
     return tuple(members), left_out
@@ -357,7 +362,7 @@ def _notes(unit: Unit, line_bytes: int) -> tuple[str, ...]:
         )
     unsized = [entry.name for entry in unit.entries if entry.size is None]
     if unsized:
-        notes.append(f"{say_unsized(unsized)}: assumed to extend to the next entry")
+        notes.append(f"{say_unsized(unsized)}, so entries are assumed to extend to the next one")
     if unit.alignment is None or unit.alignment % line_bytes:
         notes.append(
             f"the start of {unit.name} might not be aligned to {line_bytes} bytes, so line "

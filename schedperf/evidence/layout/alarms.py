@@ -299,7 +299,7 @@ def _joined_as_measured(facts: Facts, rule: Apart, pairs: list[Pair]) -> Found:
     names = _names(pairs)
     # An unchanged offset hides that other entries joined its line.
     kept = [name for name in names if facts.keeps_offset(name)]
-    unmoved = f"; offset of {list_some(kept, MOST_NAMED)} unchanged" if kept else ""
+    unmoved = f", although the offset of {list_some(kept, MOST_NAMED)} is unchanged" if kept else ""
     return Found(
         rule="joined",
         grade="measured",
@@ -358,7 +358,8 @@ def _spread(facts: Facts) -> Iterator[Found]:
                 entries=names,
                 claim=(
                     f"{list_some(kept, MOST_NAMED)} span {lines} cache lines of "
-                    f"{facts.line_bytes} bytes (base: {facts.lines_of(kept, 0)}, minimum: {fewest})"
+                    f"{facts.line_bytes} bytes ({facts.lines_of(kept, 0)} in base, at least "
+                    f"{fewest} needed)"
                 ),
                 is_apart=bool(pairs),
                 effect=group.effect,
@@ -379,7 +380,7 @@ def _broken_groups(facts: Facts) -> Iterator[Found]:
         guests = _guests(facts, staying, now | set(members))
         reasons = []
         if lines > before and lines > facts.fewest(staying, 1):
-            reasons.append(f"the fields are on {lines} lines (base: {before})")
+            reasons.append(f"the fields are on {lines} lines ({before} in base)")
         if left:
             reasons.append(f"{list_some(left, MOST_NAMED)} moved out of the group")
         if guests:

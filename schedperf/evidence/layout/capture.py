@@ -214,7 +214,7 @@ class Material:
         elif self.btf is None and elf.has_dwarf:
             self.add_btf(encode_btf(path, label, limit_bytes=BTF_LIMIT_BYTES), label)
         elif self.btf is None:
-            self.why_no_types = f"{label}: no BTF and no DWARF found"
+            self.why_no_types = f"{label} contains neither BTF nor DWARF"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -261,11 +261,12 @@ def candidates(source: Path | Side, label: str | None) -> list[Candidate]:
         return _from_bundle(side, label)
     if head[_BOOT_AT:].startswith(_BOOT_MAGIC) or head.startswith(_EFI_MAGIC):
         raise InputError(
-            f"{path}: boot image without symbols; use the vmlinux, System.map or BTF of its build"
+            f"{path}: boot image without symbols; pass the vmlinux, System.map or BTF of this build"
         )
     raise InputError(
         f"{path}: {f'unknown format, starts with {head[:4].hex()}' if head else 'empty file'} "
-        "(expected a bundle, System.map, nm or kallsyms output, BTF, vmlinux or module)"
+        "(expected a bundle, System.map, nm or kallsyms output, BTF, vmlinux or module); "
+        "pass another file"
     )
 
 
@@ -426,7 +427,7 @@ def _why(bundle: Bundle) -> str:
         for entry in bundle.captures
         if entry.collector == "layout" and entry.status != "ok" and entry.reason is not None
     ]
-    return f": {reasons[0]}" if reasons else "; record it with the `layout` collector"
+    return f" ({reasons[0]})" if reasons else "; record again with the `layout` collector"
 
 
 def _from_boot(side: Side, boot: Boot, label: str) -> Material:
@@ -464,7 +465,8 @@ def _read(path: Path, limit: int, *, is_whole: bool = True) -> bytes:
         content = stream.read(limit + is_whole)
     if len(content) > limit:
         raise InputError(
-            f"{path}: larger than {limit >> 20} MiB (limit for this file type); check the file"
+            f"{path}: larger than {limit >> 20} MiB, the limit for this file type; pass another "
+            "file"
         )
     return content
 
@@ -509,8 +511,8 @@ def compile_time_line(config: str | None, machine: str | None) -> tuple[int | No
         return constants[machine], ""
     if machine == "x86_64":
         return _X86_LINE_BYTES, (
-            f"cache line size not recorded; {_X86_LINE_BYTES} bytes assumed, the default of "
-            "x86_64 kernels"
+            f"the cache line size is not recorded; {_X86_LINE_BYTES} bytes are assumed, the "
+            "default of x86_64 kernels"
         )
     return None, ""
 

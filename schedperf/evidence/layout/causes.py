@@ -337,7 +337,7 @@ def _weight(cause: LayoutCause) -> int:
 def describe_edits(edits: Sequence[LayoutEdit]) -> str:
     """Return a cause in words: ``sd_cluster (inserted, 8 bytes)``."""
     if not edits:
-        return "unknown: too many differences between the layouts"
+        return "unknown, because the layouts have too many differences"
     words = f"{edits[0].entry} ({_describe_edit(edits[0])})"
     more = len(edits) - 1
     return f"{words} and {more} more {'edit' if more == 1 else 'edits'}" if more else words
@@ -358,7 +358,7 @@ def _describe_edit(edit: LayoutEdit) -> str:
         return f"alignment changed {change}"
     if edit.kind == "reordered":
         return f"declared elsewhere{company}"
-    return f"unexplained; the padding before it changed {change}"
+    return f"unexplained; the padding before this entry changed {change}"
 
 
 def _with_others(edit: LayoutEdit) -> str:

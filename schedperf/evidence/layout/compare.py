@@ -81,7 +81,9 @@ def analyse_kernels(
     """
     if len(kernels) < FEWEST_KERNELS:
         raise InputError(
-            f"layout: {len(kernels)} kernel given (expected at least {FEWEST_KERNELS})"
+            f"layout: {len(kernels)} kernel given (expected at least {FEWEST_KERNELS}); give "
+            "another "
+            "kernel"
         )
     used, origin = choose_line_bytes(kernels, line_bytes)
     roles = sides or [side_name(number) for number in range(len(kernels))]
@@ -121,7 +123,7 @@ def note_lines(lines: LayoutLines) -> Iterator[str]:
     if lines.differs:
         yield f"compared with {lines.used}-byte cache lines, but {', '.join(lines.differs)}"
     if lines.from_ == "assumed":
-        yield f"cache line size not recorded; {lines.used} bytes assumed"
+        yield f"the cache line size is not recorded; {lines.used} bytes are assumed"
 
 
 def describe_kernel(side: str, kernel: Kernel) -> LayoutKernel:
@@ -165,7 +167,7 @@ def check_comparable(base: Kernel, new: Kernel, unit_names: Iterable[str] | None
         reasons = [reason for name in asked for reason in _why_not(name, base, new)]
         why = "; ".join(list(dict.fromkeys(reasons))[:MOST_REASONS]) or "nothing requested"
         raise InputError(
-            f"{base.label} and {new.label}: no section or struct in common ({why}); give files "
+            f"{base.label} and {new.label} have no section or struct in common ({why}); give files "
             "with the same contents, e.g. a System.map of each kernel"
         )
 

@@ -63,7 +63,7 @@ def map_kernel(
     if not units:
         reasons = "; ".join(dict.fromkeys(absent.reason for absent in missing))
         raise InputError(
-            f"{kernel.label}: none of the requested sections and structs found ({reasons}); "
+            f"{kernel.label} contains none of the requested sections and structs ({reasons}); "
             "request others, or give a file that contains them"
         )
     named = _find_hot(units, hot)

@@ -198,13 +198,12 @@ def _limits(facts: Facts, raised: Found, samples: int | None, *, has_cause: bool
     yield NO_CLAIM
     if raised.grade == "inferred":
         yield (
-            "inferred from the functions that access the entries; "
-            "not confirmed by a published measurement"
+            "the alarm is inferred from the functions that access the entries; no published "
+            "measurement confirms it"
         )
     if raised.grade == "measured":
         yield (
-            "the effect was measured on the machines that are named with it; the effect on this "
-            "machine is unknown"
+            "the effect was measured on the named machines; the effect on this machine is unknown"
         )
     if samples == 0:
         yield "memory samples of new show no contention of the entries in this alarm"

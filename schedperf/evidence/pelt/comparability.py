@@ -20,8 +20,8 @@ NOT_SHORTER = "probe overhead not subtracted (not known to be smaller than the m
 # What the timing pair measures on an empty function is part of what it adds to a call; a longer
 # time is a measurement error.
 READS_TOO_MUCH = (
-    "probe overhead not subtracted: the duration measured on an empty function is longer than the "
-    "time that the probe adds to a call"
+    "probe overhead not subtracted, because the duration measured on an empty function is longer "
+    "than the time that the probe adds to a call"
 )
 # How many descriptions are listed where the runs of one side differ among themselves.
 MOST_TOLD = 3
@@ -160,7 +160,7 @@ def _remarks(side: SideOf[Traced], function: str) -> Iterator[str]:
         (sum(loss.nested or 0 for loss in lost), "calls nested too deeply to be timed"),
     ):
         if number > MOST_UNPAIRED * calls:
-            yield f"{side.name}: {function} has {number} {what} ({calls} calls in total)"
+            yield f"{side.name}: {function} has {number} {what} among {calls} calls"
 
 
 def unseen(side: SideOf[Traced]) -> Iterator[UnseenFunction]:

@@ -44,8 +44,9 @@ MOST_NODES = 128
 # pairs, Linux 6.1 and 6.18 under emulation); with a larger difference one of the two missed calls.
 LARGEST_DISAGREEMENT = 0.01
 NO_WAKEUPS = (
-    "{sides}: calls per wakeup not available: sched:sched_wakeup was not counted on all nodes in "
-    "the same runs, or was 0; record with the collectors perf_stat and bpf_pelt together"
+    "{sides}: calls per wakeup are unknown, because sched:sched_wakeup was not counted on all "
+    "nodes "
+    "in the same runs, or was 0; record with both collectors, perf_stat and bpf_pelt"
 )
 
 # Counts the wakeups of a run of a side; None if unknown.
@@ -226,7 +227,7 @@ def _notes(sides: Sequence[SideOf[Traced]]) -> Iterator[str]:
         lost = sorted({cpu for run in side.runs for cpu in run.content.capture.lost_cpus})
         if lost:
             cpus = ", ".join(map(str, lost))
-            yield f"{side.name}: CPUs went online or offline during the run: {cpus}"
+            yield f"{side.name}: CPUs {cpus} went online or offline during the run"
     missing = [side.name for side in sides if not all(run.content.wakeups for run in side.runs)]
     if missing:
         yield NO_WAKEUPS.format(sides=" and ".join(missing))
@@ -250,7 +251,7 @@ def _loaders(sides: Sequence[SideOf[Traced]]) -> Iterator[str]:
     }
     if len(set(by_side.values())) > 1:
         loaders = ", ".join(f"{name}: {loader}" for name, loader in by_side.items())
-        yield f"sides used different BPF loaders, so probe overhead may differ ({loaders})"
+        yield f"the sides used different BPF loaders, so probe overhead may differ ({loaders})"
 
 
 def _loader(capture: PeltCapture) -> str:

@@ -134,11 +134,15 @@ def _parse_line(fields: list[str], where: str) -> Counter | BadLine:
     try:
         value, unit, event, counted_ns, percent = rest[:5]
     except ValueError:
-        return BadLine(problem=f"{where}: {len(fields)} fields (expected 5, or 7 with --per-node)")
+        return BadLine(
+            problem=f"{where}: {len(fields)} fields (expected 5, or 7 with --per-node); record "
+            "again"
+        )
     base_unit, factor = UNITS.get(unit, (unit, 1.0))
     if not event:
         return BadLine(
-            problem=f"{where}: empty event name (expected a name, e.g. context-switches)"
+            problem=f"{where}: empty event name (expected a name, e.g. context-switches); "
+            "record again"
         )
     try:
         count = None if value in NO_VALUE else _number(value) * factor
@@ -146,7 +150,7 @@ def _parse_line(fields: list[str], where: str) -> Counter | BadLine:
         counted_s = _number(counted_ns) * 1e-9
         cpus = _number(fields[1]) if node else 0.0
     except ValueError as error:
-        return BadLine(problem=f"{where}: {error}")
+        return BadLine(problem=f"{where}: {error}; record again")
     return Counter(
         event=event,
         node=int(node.group(1)) if node else None,

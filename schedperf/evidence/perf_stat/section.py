@@ -283,7 +283,7 @@ def _not_compared(
             reason = (
                 f"the runs report the event in different units: {', '.join(units)}"
                 if len(units) > 1
-                else "rate unknown: wall time and number of operations not recorded"
+                else "the rate is unknown, because time and number of operations are not recorded"
             )
         yield NotCounted(side=lacks.name, event=event, reason=reason)
 

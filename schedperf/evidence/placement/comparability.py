@@ -133,8 +133,8 @@ def why_unseen(capture: PlacementCapture, part: Part) -> Unseen:
         if note.startswith(f"{part}: "):
             return Unseen(None, note.removeprefix(f"{part}: "))
     if mine:
-        return Unseen(None, "the probe programs counted no events")
-    return Unseen(None, "no probe program was attached")
+        return Unseen(None, "the BPF programs counted no events")
+    return Unseen(None, "no BPF program was attached")
 
 
 def _parts_of(what: str) -> set[Part]:
@@ -187,7 +187,7 @@ def why_levels_differ(base: SideOf[PlacementCapture], new: SideOf[PlacementCaptu
         for side, side_sources in zip((base, new), sources, strict=True)
     ]
     return (
-        f"names of move levels come from different sources: {', '.join(ways)}; "
+        f"the names of the levels come from different sources ({', '.join(ways)}); "
         "record both sides with the same collectors"
     )
 
@@ -205,7 +205,7 @@ def _why_not(
             for side, names in zip((base, new), seen, strict=True)
         ]
         return (
-            f"observed by different mechanisms: {', '.join(ways)}; "
+            f"observed by different mechanisms ({', '.join(ways)}); "
             "record both sides with the same mechanism"
         )
     return _why_lost((base, new))
@@ -221,5 +221,5 @@ def _why_lost(sides: Sequence[SideOf[PlacementCapture]]) -> str | None:
         for run in side.runs:
             reason = loss_of(run.content)
             if reason is not None:
-                return f"{side.name}: {reason} in run {run.key.run} of boot {run.key.boot}"
+                return f"{reason} on {side.name}, in run {run.key.run} of boot {run.key.boot}"
     return None

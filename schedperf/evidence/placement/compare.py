@@ -131,7 +131,7 @@ def _universe(sides: Sequence[SideOf[PlacementCapture]]) -> tuple[Universe, list
                 sums[key] = sums.get(key, 0.0) + amount
     kept = {point: frozenset(_keep(amounts)) for point, amounts in totals.items()}
     dropped = sum(len(amounts) - len(kept[point]) for point, amounts in totals.items())
-    limit = f"at most {MOST_PLACES} per `part` are kept"
+    limit = f"at most {MOST_PLACES} per part of the section are kept"
     notes = [f"the {dropped} lowest per-node or per-cgroup counts are left out ({limit})"]
     return kept, notes if dropped else []
 

@@ -119,8 +119,8 @@ def _describe_whole(
         is_one_sided = len(holders) == 1 and dso not in unnamed[holders[0]]
         who = f"only {('base', 'new')[holders[0]]} has" if is_one_sided else "not all runs have"
         what = "kernel symbols" if dso == KERNEL else f"symbols of {dso}"
-        merged = "all kernel code (including idle)" if dso == KERNEL else f"all code of {dso}"
-        yield f"{who} {what}, so {merged} is combined into one row"
+        merged = "all kernel code, idle included," if dso == KERNEL else f"all code of {dso}"
+        yield f"{who} {what}, so {merged} is in one row"
 
 
 def _is_offset(location: Place) -> bool:

@@ -61,13 +61,15 @@ CHARGED_FUNCTIONS = (
 )
 
 # CPU_CYCLES of QEMU's arm64 PMU is its virtual clock at 1 GHz (cycles_get_count() in target/arm).
-EMULATED_COUNTER = "an emulator's counter: virtual time at a fixed rate, not cycles of a real CPU"
+EMULATED_COUNTER = (
+    "an emulator's counter, which counts virtual time at a fixed rate instead of CPU cycles"
+)
 
 _WITH_KERNEL = (
-    "record the kernel too: as root, or with kernel.perf_event_paranoid at 1 or less, and without "
-    "the modifier u"
+    "record the kernel as well (as root, or with kernel.perf_event_paranoid at 1 or less, and "
+    "without the modifier u)"
 )
-_COUNT_CALLS = "or count PELT updates without sampling: schedperf record --with bpf_pelt"
+_COUNT_CALLS = "or count PELT updates without sampling, with schedperf record --with bpf_pelt"
 _CALLS_COUNTED = 'the section "PELT updates" counts PELT updates without sampling'
 
 
@@ -189,7 +191,7 @@ def _judge(
     pmu: str | None,
 ) -> tuple[bool | None, str]:
     if "kernel" in event.excluded:
-        return True, f"{event.plain_name} was recorded without the kernel (exclude_kernel)"
+        return True, f"{event.plain_name} does not count the kernel (exclude_kernel)"
     if clock == "hrtimer":
         return True, f"{event.plain_name} is driven by an hrtimer: {CHARGED_ELSEWHERE}"
     if clock is None:
@@ -203,8 +205,8 @@ def _judge_pmu(event: Event, machine: Machine, pmu: str | None) -> tuple[bool | 
     if machine.name in X86_MACHINES and (event.type in CORE_PMU_TYPES or pmu in X86_NMI_PMUS):
         return False, "the PMU interrupts by NMI on x86"
     if pmu is not None and event.type not in CORE_PMU_TYPES:
-        return None, f"unknown whether the PMU {pmu} interrupts by NMI (not recorded)"
-    return None, "unknown whether the PMU interrupts by NMI (not recorded)"
+        return None, f"the recording does not state whether the PMU {pmu} interrupts by NMI"
+    return None, "the recording does not state whether the PMU interrupts by NMI"
 
 
 def _remedy(clock: str | None, machine: Machine) -> str:
@@ -229,18 +231,18 @@ def _remedy(clock: str | None, machine: Machine) -> str:
 def _caveats(sight: EventSight) -> Iterator[str]:
     if left_out := [_LEVELS[level] for level in sight.excluded if level in _LEVELS]:
         yield (
-            f"{sight.event} does not count {' and '.join(left_out)}: it has no samples, and "
-            "shares refer to the rest"
+            f"{sight.event} does not count {' and '.join(left_out)}, so shares refer to the "
+            "remaining code"
         )
     if sight.emulated and sight.clock == "pmu":
         yield (
-            f"{sight.event}: {EMULATED_COUNTER}; shares show which code runs more often, but not "
+            f"{sight.event} is {EMULATED_COUNTER}; shares show which code runs more often, but not "
             f"how much slower it is on real hardware"
         )
     if sight.clock == "pmu" and not sight.precise:
         yield (
             f"{sight.event} was sampled without a precise level, so sampled addresses may be a few "
-            "instructions late (rarely matters for whole functions)"
+            "instructions late, which rarely matters for whole functions"
         )
 
 
@@ -298,14 +300,15 @@ def loss_caveat(samples: int, lost: EventLosses) -> str | None:
     parts = []
     if lost.mixed:
         parts.append(
-            f"{lost.mixed} samples or context switches were lost (perf record --switch-events; "
-            f"the kernel does not count them separately)"
+            f"{lost.mixed} samples or context switches were lost; with perf record "
+            "--switch-events, the kernel does not count them separately"
         )
     elif lost.samples is None and lost.records:
         # With context switches, which are many, the bound is worth nothing.
         bound = f", at most {_percent(samples, lost.records)} of the expected samples"
         parts.append(
-            f"{_were_lost(lost.records, 'record')} (of any type: the file does not count them by "
+            f"{_were_lost(lost.records, 'record')} (of any type, because the file does not count "
+            "them by "
             f"event){'' if lost.has_switches else bound}"
         )
     if lost.samples:
@@ -319,7 +322,8 @@ def loss_caveat(samples: int, lost: EventLosses) -> str | None:
     if lost.throttled:
         times = "time" if lost.throttled == 1 else "times"
         parts.append(
-            f"the kernel throttled the event {lost.throttled} {times} (sampling rate too high)"
+            f"the kernel throttled the event {lost.throttled} {times}, because the "
+            "sampling rate was too high"
         )
     return "; ".join(parts) or None
 

@@ -174,7 +174,7 @@ def _explained(side: str, event: ProfileEvent, point: ProfilePoint) -> Iterator[
         n=(runs.base, runs.new),
         evidence=("profile",),
         replication=f"{runs.base}+{runs.new} runs",
-        attribution=f"{_attribution(event, point)}; functions selected from the same runs",
+        attribution=f"{_attribution(event, point)}; the functions were selected with the same runs",
     )
 
 
@@ -200,7 +200,7 @@ def _blind(side: str, event: ProfileEvent, blind: Sequence[str]) -> Finding:
     sees = (
         "does not count the kernel"
         if any("kernel" in levels for levels in event.excluded)
-        else "cannot see code that runs with interrupts off"
+        else "cannot sample code that runs with interrupts off"
     )
     where = "the profile" if len(blind) > 1 else f"the profile of {blind[0]}"
     return Finding(

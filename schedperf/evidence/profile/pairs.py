@@ -25,7 +25,7 @@ def describe_unpaired(
                 yield (
                     f"{event.label}: perf.data does not record the event's name, and kernels "
                     "number events differently, so the sides may have different events; record "
-                    "it again"
+                    "again"
                 )
             continue
         alike = next((other for other in only_new if other.name == event.name), None)
@@ -34,9 +34,9 @@ def describe_unpaired(
             continue
         only_new.remove(alike)
         yield (
-            f"not compared: {event.spelled} of base and {alike.spelled} of {side} are different "
-            f"events ({', '.join(_differences(event, alike, side))}); record the same event on "
-            "both sides"
+            f"{event.spelled} of base and {alike.spelled} of {side} are different events "
+            f"({', '.join(_differences(event, alike, side))}) and not compared; record the same "
+            "event on both sides"
         )
     for event in only_new:
         yield f"{event.label} was sampled on {side} only, so it is not compared"
@@ -52,8 +52,8 @@ def describe_targets(side: str, base: Iterable[Event], new: Iterable[Event]) -> 
     if len(of_base) == len(of_new) == 1 and of_base != of_new:
         of_cpus, of_tasks = ("base", side) if False in of_base else (side, "base")
         yield (
-            f"shares are not comparable: {of_cpus} was sampled on whole CPUs (perf record -a or "
-            f"-C), {of_tasks} in a command or in tasks; record both sides the same way"
+            f"shares are not comparable, because {of_cpus} was sampled on whole CPUs (perf record "
+            f"-a or -C) and {of_tasks} in a command or in tasks; record both sides the same way"
         )
 
 
@@ -76,9 +76,9 @@ def _differences(base: EventIdentity, new: EventIdentity, side: str) -> Iterator
     if base.pmu != new.pmu:
         yield f"PMU {base.pmu or 'not recorded'} in base and {new.pmu or 'not recorded'} in {side}"
     if base.config != new.config:
-        yield "different configuration of the PMU"
+        yield "the PMU is configured differently"
     if base.number != new.number:
-        yield "events with the same name, distinguished only by their order"
+        yield "the events have the same name and differ only in their order"
 
 
 def _counts(event: EventIdentity, letter: str) -> bool:

@@ -243,7 +243,7 @@ def refuse_missing_cpus(cpus: Sequence[int], domains: Iterable[Domain], label: s
         if missing := span & ~owner_mask:
             first = (missing & -missing).bit_length() - 1
             problem = (
-                f"truncated: cpu{first} is in a domain, but its own counts or domains are missing"
+                f"truncated (cpu{first} is in a domain, but its own counts or domains are missing)"
             )
             raise InputError(f"{label}: {problem}; capture it again")
 
@@ -336,7 +336,7 @@ def _elapsed(before: int, after: int, label: str) -> int | None:
         elapsed %= _RANGE
     if not 0 <= elapsed < MOST_WRAPPED:
         raise InputError(
-            f"{label}: invalid timestamps {before}, then {after}; "
+            f"{label}: invalid timestamps {before} and {after} (expected ascending timestamps); "
             "pass two snapshots of the same boot, the earlier one first"
         )
     return elapsed or None
@@ -350,7 +350,7 @@ def _common(
     lost = len(before) + len(after) - 2 * len(common)
     if lost:
         notes.append(
-            f"{what} were added, removed or changed during the run: {lost} lines "
+            f"{what} were added, removed or changed during the run; {lost} lines "
             "that only one snapshot contains are left out"
         )
     return common
@@ -389,7 +389,7 @@ def _describe_wraps(wrapped: set[str]) -> list[str]:
     if not wrapped:
         return []
     what = list_some(sorted(wrapped), _MOST_NAMED)
-    return [f"counters wrapped at 2**32 (one wrap assumed, more are possible): {what}"]
+    return [f"the counters {what} wrapped at 2**32 (one wrap is assumed, more are possible)"]
 
 
 def describe_restarts(what: str, counts: Floats) -> list[str]:
@@ -401,4 +401,4 @@ def describe_restarts(what: str, counts: Floats) -> list[str]:
     if not restarted:
         return []
     cause = "so they were reset (a CPU or a cpuset changed) and their counts are unknown"
-    return [f"{restarted} of {len(counts)} {what}: counters decreased, {cause}"]
+    return [f"the counters of {restarted} of {len(counts)} {what} decreased, {cause}"]

@@ -269,12 +269,13 @@ class _ReportReading:
             raise InputError(f"{self.label}: no CPU counters; {advice}")
         if self.is_cut:
             raise InputError(
-                f"{self.label}: truncated: the last line of dashes is shorter than the others; "
+                f"{self.label}: truncated (the last line of dashes is shorter than the others); "
                 f"{_ADVICE_OF_REPORT}"
             )
         if self.sums_domains and not self.domains:
             raise InputError(
-                f"{self.label}: truncated: no domains (the summary has some); {_ADVICE_OF_REPORT}"
+                f"{self.label}: truncated (the summary has domains, but no domain follows); "
+                f"{_ADVICE_OF_REPORT}"
             )
         domains = [block.domain for block in self.domains if block.domain is not None]
         refuse_missing_cpus([block.cpu for block in self.cpus], domains, self.label)
@@ -310,7 +311,7 @@ class _ReportReading:
             if tuple(block.counts) != columns:
                 where = f"{'' if block.domain is None else 'domain of '}CPU {block.cpu}"
                 raise InputError(
-                    f"{self.label}: truncated: {where} has {len(block.counts)} counts "
+                    f"{self.label}: truncated, {where} has {len(block.counts)} counts "
                     f"(expected {len(columns)}); {_ADVICE_OF_REPORT}"
                 )
         rows = [list(block.counts.values()) for block in blocks]
@@ -385,7 +386,7 @@ def read_sched_stats(path: Path, label: str) -> tuple[Snapshot, Snapshot]:
         size = path.stat().st_size
         if not HEADER_BYTES <= size <= _LARGEST_BYTES:
             raise InputError(
-                f"{label}: invalid file size: {size} bytes (expected {HEADER_BYTES} to "
+                f"{label}: invalid size of {size} bytes (expected {HEADER_BYTES} to "
                 f"{_LARGEST_BYTES}); {_ADVICE}"
             )
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
@@ -413,7 +414,7 @@ class _DataReading:
         self.header = read_header(data, label, fewest_events=0)
         self.order = self.header.order
         if self.header.cut:
-            raise InputError(f"{label}: truncated: perf did not exit properly; {_ADVICE}")
+            raise InputError(f"{label}: truncated (perf did not exit properly); {_ADVICE}")
         self.moments: dict[int, _Moment] = {}
 
     def snapshots(self) -> tuple[Snapshot, Snapshot]:

@@ -46,7 +46,10 @@ class SchedstatRow(RateRow):
     ]
     meaning: str
     function: Annotated[str, "kernel function that increments the counter"]
-    split: Annotated[str, "why other schedstat versions have no such counter; empty if all have it"]
+    split: Annotated[
+        str,
+        "why other schedstat versions have no such counter; empty if all versions have the counter",
+    ]
     total_base: Annotated[
         float | None,
         "count per run, summed over CPUs, mean over runs; times in ns; null for ratios",

@@ -158,8 +158,9 @@ def _is_enabled(bundle: Bundle, run: Run) -> bool | None:
     facts = decode(bundle.read(name, _LARGEST_JSON_BYTES), _Facts, name)
     if None not in (facts.enabled, facts.enabled_before) and facts.enabled != facts.enabled_before:
         raise InputError(
-            f"{name}: kernel.sched_schedstats changed during the run, so counts are incomplete; do "
-            "not change it while recording"
+            f"{name}: kernel.sched_schedstats changed during the run, so counts are incomplete; "
+            "record "
+            "again without changing this setting"
         )
     return facts.enabled
 

@@ -167,7 +167,7 @@ class _Reading:
         if not all(is_there):
             if any(is_there):
                 when = "before" if is_there[0] else "after"
-                self.sums.note(f"{name}: not counted (recorded only {when} the run)")
+                self.sums.note(f"{name} is not counted, because it was read only {when} the run")
             return
         try:
             add(self._parse(before, parse), self._parse(after, parse))

@@ -51,13 +51,13 @@ _RULES = (
         "cgroup",
         "throttled_share",
         ("share",),
-        "cgroup {subject}: throttled in {base} -> {new} of its quota periods",
+        "cgroup {subject} was throttled in {base} -> {new} of its quota periods",
     ),
     _Rule(
         "cgroup",
         "throttled",
         _WORK,
-        "cgroup {subject}: throttled for {base} -> {new} per {per}, summed over CPUs",
+        "cgroup {subject} was throttled for {base} -> {new} per {per}, summed over CPUs",
     ),
     _Rule(
         "cpu",

@@ -108,11 +108,11 @@ class SystemSums:
     def notes(self) -> tuple[str, ...]:
         """Return notes on anomalies, one sentence each."""
         wrapped = (
-            f"{group}: counters wrapped (one wrap assumed, more are possible): {_names(subjects)}"
+            f"{group}: {_names(subjects)} wrapped (one wrap is assumed, more are possible)"
             for group, subjects in self._wrapped.items()
         )
         restarted = (
-            f"{group}: counters decreased, so they were reset and are left out: {_names(subjects)}"
+            f"{group}: {_names(subjects)} decreased, so these counters were reset and are left out"
             for group, subjects in self._restarted.items()
         )
         return (*self._notes, *wrapped, *restarted)
@@ -268,7 +268,7 @@ def add_power(
         if new.energy_range_uj and seconds and seconds * MOST_WATTS * 1e6 > new.energy_range_uj:
             sums.note(
                 f"power: {new.name} wraps at {new.energy_range_uj / 1e6:.0f} J; in a run of this "
-                "length it may have wrapped more often than counted"
+                "length the meter may have wrapped more often than counted"
             )
         if old.power_uw is not None and new.power_uw is not None:
             watts = (old.power_uw + new.power_uw) / 2e6
@@ -282,7 +282,7 @@ def _unwrapped(sums: SystemSums, old: Meter, new: Meter) -> int | None:
         return energy
     if energy >= old.energy_uj or old.energy_uj > most:
         return energy
-    sums.note(f"power: {new.name} wrapped at {most / 1e6:.0f} J, counted as one wrap")
+    sums.note(f"power: {new.name} wrapped at {most / 1e6:.0f} J (one wrap is assumed)")
     return energy + most
 
 
@@ -364,11 +364,11 @@ def add_groups(
     at_end = {(cpu_group.path, cpu_group.inode): cpu_group for cpu_group in after}
     last = {**{(cpu_group.path, cpu_group.inode): cpu_group for cpu_group in during}, **at_end}
     for key in first.keys() - last.keys():
-        sums.note(f"cgroup: {key[0]} was removed before the second snapshot, so it has no counts")
+        sums.note(f"cgroup: {key[0]} was removed before the second snapshot and has no counts")
     parts: dict[SystemKey, list[_GroupPart]] = {}
     for key, group in last.items():
         if key not in first and not group.is_new:
-            sums.note(f"cgroup: {group.path} got its CPU quota during the run, so it has no counts")
+            sums.note(f"cgroup: {group.path} got its CPU quota during the run and has no counts")
             continue
         seconds = None if key in at_end else _seconds_until(group, clock)
         for counter, value in _add_group(sums, first.get(key), group):
@@ -412,8 +412,8 @@ def _limit_times(
         if not longest or (partial and min(partial) < least):
             del sums.counts[key]
             sums.note(
-                f"cgroup: {key.subject} has no counts: the last snapshot before the group was "
-                "removed is too early"
+                f"cgroup: {key.subject} has no counts, because the last snapshot before the group "
+                "was removed is too early"
             )
             continue
         rate = sum(
@@ -456,7 +456,9 @@ def add_tasks(sums: SystemSums, tasks: WorkloadTasks) -> None:
                 field = task.fields[name]
                 sums.add_count(SystemKey("tasks", "all tasks", name, None), field.value, field.unit)
     if tasks.left_out:
-        sums.note(f"tasks: {len(tasks.tasks)} workload tasks read, {tasks.left_out} not read")
+        sums.note(
+            f"tasks: {len(tasks.tasks)} workload tasks were read and {tasks.left_out} were not"
+        )
 
 
 def _names(subjects: Mapping[str, None]) -> str:

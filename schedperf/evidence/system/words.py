@@ -49,22 +49,23 @@ _FIELDS: Mapping[tuple[str, str], About] = {
     ("idle", "time"): About("time in the idle state, summed over CPUs", "cpuidle_enter_state()"),
     ("idle", "share"): About("share of CPU time in the idle state", "cpuidle_enter_state()"),
     ("idle", "above"): About(
-        "idle-state entries shorter than the target residency", "menu_select(), teo_select()"
+        "entries that ended before the target residency of the idle state",
+        "menu_select(), teo_select()",
     ),
     ("idle", "above_share"): About(
-        "share of idle-state entries shorter than the target residency",
+        "share of entries that ended before the target residency of the idle state",
         "menu_select(), teo_select()",
     ),
     ("idle", "below"): About(
-        "idle-state entries long enough for a deeper state",
+        "entries that lasted long enough for a deeper idle state",
         "menu_select(), teo_select()",
     ),
     ("idle", "below_share"): About(
-        "share of idle-state entries long enough for a deeper state",
+        "share of entries that lasted long enough for a deeper idle state",
         "menu_select(), teo_select()",
     ),
     ("idle", "rejected"): About(
-        "idle-state entries that the hardware refused", "cpuidle_enter_state()"
+        "entries into the idle state that the hardware refused", "cpuidle_enter_state()"
     ),
     ("cgroup", "quota"): About("CPU time quota of the cgroup per period"),
     ("cgroup", "period"): About("length of a quota period"),

@@ -34,18 +34,21 @@ except Skipped as skipped:
 def test_a_machine_without_bcc_is_told_the_package(make_system: Callable[..., System]) -> None:
     with pytest.raises(Skipped, match="^python3-bpfcc is not installed$") as skipped:
         compile_programs(make_system(RELEASE), "", {})
-    assert skipped.value.remedy == "apt-get install python3-bpfcc"
+    assert skipped.value.remedy == "run `apt-get install python3-bpfcc`"
 
 
 def test_a_kernel_without_headers_is_told_the_package(make_system: Callable[..., System]) -> None:
     with pytest.raises(Skipped) as skipped:
         check_headers(make_system(RELEASE))
-    assert skipped.value.reason == ("no kernel headers for 6.1.0-test, which bcc needs")
+    assert skipped.value.reason == (
+        "the headers of kernel 6.1.0-test, which bcc needs, are not installed"
+    )
     # No apt has them; a machine without apt cannot know.
     assert skipped.value.remedy == (
-        "boot a kernel with CONFIG_IKHEADERS=y; apt has no package linux-headers-6.1.0-test"
+        "boot a kernel with CONFIG_IKHEADERS=y (apt has no package linux-headers-6.1.0-test)"
         if shutil.which("apt-cache")
-        else "apt-get install linux-headers-6.1.0-test, or boot a kernel with CONFIG_IKHEADERS=y"
+        else "run `apt-get install linux-headers-6.1.0-test`, or boot a kernel with "
+        "CONFIG_IKHEADERS=y"
     )
 
 
@@ -68,7 +71,7 @@ def test_headers_that_apt_has_are_the_remedy(
     with pytest.raises(Skipped) as skipped:
         check_headers(make_system(RELEASE))
     assert skipped.value.remedy == (
-        "apt-get install linux-headers-6.1.0-test, or boot a kernel with CONFIG_IKHEADERS=y"
+        "run `apt-get install linux-headers-6.1.0-test`, or boot a kernel with CONFIG_IKHEADERS=y"
     )
 
 

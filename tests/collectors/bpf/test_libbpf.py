@@ -147,7 +147,7 @@ def test_a_full_map_says_so(loaded: Loaded) -> None:
             counts.write(key.to_bytes(4, "little"), bytes(size))
 
     with pytest.raises(
-        Unavailable, match="BPF map 'counts': cannot be written: argument list too long"
+        Unavailable, match="BPF map 'counts' cannot be written: argument list too long"
     ):
         fill()
 

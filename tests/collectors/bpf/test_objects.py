@@ -132,7 +132,7 @@ def test_an_object_for_other_machines_is_compiled_here(
 
 def test_without_clang_the_reason_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
-    with pytest.raises(Unavailable, match="is not packed, and clang is not installed"):
+    with pytest.raises(Unavailable, match="and clang is not installed"):
         read_object("placement")
 
 

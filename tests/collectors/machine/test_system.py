@@ -88,8 +88,8 @@ def test_the_chosen_word_is_the_marked_one() -> None:
 def test_programs_that_are_missing_slow_or_failing_say_so(tmp_path: Path) -> None:
     assert run(["sh", "-c", "echo $LC_ALL; echo err >&2"]) == "C\nerr"
     for command, timeout_s, reason in (
-        (["no-such-program"], 1.0, "no-such-program: not on the PATH"),
-        (["sleep", "9"], 0.1, "sleep: did not finish within 0.1 s"),
+        (["no-such-program"], 1.0, "no-such-program is not on PATH"),
+        (["sleep", "9"], 0.1, "sleep did not finish within 0.1 s"),
         (["sh", "-c", "echo why; exit 3"], 5.0, "sh: exit status 3: why"),
         ([str(tmp_path)], 1.0, f"{tmp_path}: permission denied"),
     ):

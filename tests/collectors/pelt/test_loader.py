@@ -53,7 +53,7 @@ from schedperf_collectors.pelt.programs import (
 from schedperf_collectors.plugin import Skipped
 
 EMPTY = KernelFunctions({}, {})
-NOT_PACKED = "pelt.bpf.o is not packed, and clang is not installed"
+NOT_PACKED = "pelt.bpf.o and clang is not installed"
 NO_TYPES = (
     "/sys/kernel/btf/vmlinux: no such file or directory; fentry, fexit and offsets of members "
     "such as cfs_rq->rq are not available"
@@ -84,7 +84,9 @@ def test_where_no_loader_works_each_says_why(bare: System) -> None:
     }
     why = loaded.programs.why
     assert why.reason == f"libbpf: {NOT_PACKED}; bcc: {NO_BCC}"
-    assert why.remedy.startswith("apt-get install clang, or use the file that `schedperf pack` ")
+    assert why.remedy.startswith(
+        "run `apt-get install clang`, or use a recorder that `schedperf pack` "
+    )
     assert loaded.notes() == []
 
 
@@ -263,7 +265,7 @@ def test_without_an_object_and_clang_the_package_is_named(
 ) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     system = make_system({"sys/devices/system/cpu/possible": "0-3\n"})
-    with pytest.raises(Unavailable, match=r"pelt.bpf.o is not packed, and clang is not installed$"):
+    with pytest.raises(Unavailable, match=r"pelt.bpf.o and clang is not installed$"):
         load_pelt(system, KernelFunctions({}, {}), sampling=1)
 
 

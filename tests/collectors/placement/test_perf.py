@@ -143,9 +143,9 @@ def test_a_perf_that_fails_leaves_no_file_behind(capture: Capture) -> None:
 
 def test_without_perf_both_reasons_are_said(capture: Capture) -> None:
     recording = replace(capture, options={"perf": "/nowhere/perf"})
-    with pytest.raises(Skipped, match="BPF is refused; perf: not on the PATH") as skipped:
+    with pytest.raises(Skipped, match="BPF is refused; perf is not on PATH") as skipped:
         next(capture_with_perf(recording, MACHINE, "BPF is refused"))
-    assert skipped.value.remedy == "apt-get install linux-perf"
+    assert skipped.value.remedy == "run `apt-get install linux-perf`"
     # What mends BPF is better than its replacement.
     with pytest.raises(Skipped) as skipped:
         next(capture_with_perf(recording, MACHINE, "no clang", "apt-get install clang"))

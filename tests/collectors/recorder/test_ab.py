@@ -161,7 +161,7 @@ def test_a_killed_recording_is_told_by_the_next_command(
     done = recorder("record", "-o", "r.tar", *QUICK, "--", "true")
     assert done.returncode == 0
     told = [line for line in done.stderr.splitlines() if "a killed `schedperf ab` left" in line]
-    commands = [line.partition("undo it with: ")[2].partition(" (or")[0] for line in told]
+    commands = [line.partition("undo this with: ")[2].partition(" (or")[0] for line in told]
     assert commands[0] == f"echo {sysctl} > {SYSCTL}"
     assert re.fullmatch(rf"kill \d+( \d+)?; sleep 1; rmdir {cgroup}", commands[1])
     for line in commands:
@@ -204,7 +204,7 @@ def test_a_setting_that_stays_ends_the_recording(
     with machine.with_setting(side):
         value.unlink()
         value.symlink_to("/proc/sys/kernel/ostype")
-    undo = f"undo it with: echo 1 > {value}"
+    undo = f"run `echo 1 > {value}`"
     assert undo in capsys.readouterr().err
     with pytest.raises(RecordError, match=undo), machine.with_setting(side):
         pass
@@ -365,7 +365,9 @@ def test_a_teardown_runs_after_each_run_and_its_failure_is_told(recorder: Any) -
     assert done.returncode == 0
     # Once for host.json, twice for runs.
     assert (recorder.folder / "undone").read_text() == "x\nx\nx\n"
-    warning = "schedperf: warning: teardown of new failed: exit status 5; undo its setup by hand"
+    warning = (
+        "schedperf: warning: the teardown of new failed (exit status 5); undo the setup by hand"
+    )
     assert done.stderr.count(warning) == 3
 
 

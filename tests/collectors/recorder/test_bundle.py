@@ -167,7 +167,7 @@ def test_a_read_only_file_system_is_one_clear_line(small_disk: Path) -> None:
 def test_force_takes_no_file_from_a_recording_that_runs(tmp_path: Path) -> None:
     path = tmp_path / "b.tar"
     writer = BundleWriter(path)
-    with pytest.raises(RecordError, match="another recording is writing to it; wait"):
+    with pytest.raises(RecordError, match="another recording is writing to this file; wait"):
         check_output(path, force=True)
     with pytest.raises(RecordError, match="file exists"):
         BundleWriter(path)
@@ -416,7 +416,7 @@ def test_a_truncated_bundle_is_refused(recorder: Any) -> None:
     (recorder.folder / "b.tar.gz").write_bytes(data[: len(data) // 2])
     done = recorder("record", "--append", "b.tar.gz", *QUICK, "--", "true")
     assert done.returncode == 2
-    assert "incomplete tar; record a new bundle" in done.stderr
+    assert "incomplete or damaged tar archive; record a new bundle" in done.stderr
 
 
 def test_a_bundle_that_is_not_there_is_named(recorder: Any) -> None:

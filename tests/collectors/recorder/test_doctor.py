@@ -61,7 +61,7 @@ def test_every_collector_is_tried(doctored: Any) -> None:
     assert rows["fine"]["remedy"] is None
     assert rows["fine"]["hint"] == ("no words " * 60).strip()
     assert rows["workload"]["status"] == "ok"
-    assert rows["tooled"]["reason"] == "no-such-tool not found on PATH"
+    assert rows["tooled"]["reason"] == "no-such-tool is not on PATH"
     assert rows["tooled"]["remedy"] == "apt-get install no-such-package"
     assert rows["tooled"]["seconds"] is None
     assert rows["crashing"]["reason"].startswith("crashed: killed by SIGABRT")
@@ -87,7 +87,7 @@ def test_text_has_one_line_per_collector(doctored: Any) -> None:
     words = {line.split()[0]: line for line in lines}
     assert list(words) == ["crashing", "fine", "host", "tooled", "workload"]
     assert words["tooled"] == (
-        "tooled          skipped no-such-tool not found on PATH; fix: apt-get install "
+        "tooled          skipped no-such-tool is not on PATH; fix: run `apt-get install "
         "no-such-package"
     )
     assert words["crashing"].split()[1] == "failed"
@@ -110,7 +110,7 @@ def test_details_say_the_same_as_json(doctored: Any) -> None:
     text = doctored("doctor", "-v").stdout
     assert max(map(len, text.splitlines()[1:])) <= 70
     joined = " ".join(text.split())
-    assert "tooled skipped Use a tool. why: no-such-tool not found on PATH fix: apt-get" in joined
+    assert "tooled skipped Use a tool. why: no-such-tool is not on PATH fix: run `apt-get" in joined
     assert "cost: one file; instrumented runs only; only with --with; this test: " in joined
     assert "limited: " + ("no words " * 60).strip() in joined
     assert "doctor -v" not in text

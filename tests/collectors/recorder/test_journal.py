@@ -47,11 +47,11 @@ def test_a_killed_recording_is_told_until_it_is_undone(tmp_path: Path, value: Pa
     folder = tmp_path / "journals"
     leave(folder, value)
     [line] = say_left_over(folder)
-    assert line.startswith(f"a killed `schedperf ab` left {value} changed; undo it with: echo ")
+    assert line.startswith(f"a killed `schedperf ab` left {value} changed; undo this with: echo ")
     [journal] = folder.iterdir()
     assert line.endswith(f"(or remove {journal} to keep it)")
     assert say_left_over(folder) == [line]
-    command = line.partition("undo it with: ")[2].partition(" (or")[0]
+    command = line.partition("undo this with: ")[2].partition(" (or")[0]
     subprocess.run(["sh", "-c", command], check=True)
     assert say_left_over(folder) == []
     assert list(folder.iterdir()) == []
@@ -66,7 +66,7 @@ def test_control_groups_that_are_left_are_told_the_deepest_first(
     folder = tmp_path / "journals"
     leave(folder, value, inner)
     [line] = say_left_over(folder)
-    assert f"undo it with: rmdir '{inner}' (or" in line
+    assert f"undo this with: rmdir '{inner}' (or" in line
     inner.rmdir()
     assert say_left_over(folder) == []
 
@@ -87,7 +87,7 @@ def test_a_teardown_that_did_not_run_is_told(
     folder = tmp_path / "journals"
     leave(folder, value, settings=settings)
     lines = say_left_over(folder)
-    commands = [line.partition("undo it with: ")[2].partition(" (or")[0] for line in lines]
+    commands = [line.partition("undo this with: ")[2].partition(" (or")[0] for line in lines]
     # The next command cannot see that a teardown ran, so the journal goes with it.
     assert commands == [f"{each}; rm {journal}" for each in undo for journal in folder.iterdir()]
     assert all("left the setting of new, whose teardown did not run; " in line for line in lines)
@@ -107,7 +107,7 @@ def test_empty_control_groups_of_a_setup_that_was_killed_are_told(
         (group / "cgroup.procs").write_text(processes)
         groups.add(group)
     [line] = say_left_over(folder)
-    assert f"left the control group {empty}; undo it with: rmdir {empty} (or" in line
+    assert f"left the control group {empty}; undo this with: rmdir {empty} (or" in line
 
 
 def test_a_recording_that_runs_is_not_told_and_leaves_no_journal(

@@ -37,7 +37,10 @@ def test_a_run_says_how_much_it_left_out(recorder: Any, read_bundle: Any) -> Non
         "sh", "-c", script,
     )  # fmt: skip
     assert ended.returncode == 0
-    assert "bytes of stdout omitted (kept: the first 4 and the last 8 MiB)" in ended.stderr
+    assert (
+        "bytes of stdout are omitted and only the first 4 and the last 8 MiB are kept"
+        in ended.stderr
+    )
     written = read_bundle(recorder.folder / "b.tar")
     [run] = written.runs
     stdout = written.members["boots/0/runs/000/stdout"]

@@ -324,7 +324,7 @@ def test_a_workload_that_never_succeeds_ends_the_recording(recorder: Any, read_b
         "echo no >&2; exit 3",
     )
     assert done.returncode == 2
-    assert "no run of the workload succeeded; last run failed: exit status 3: no" in done.stderr
+    assert "no run of the workload succeeded; the last run failed: exit status 3: no" in done.stderr
     manifest = read_bundle(recorder.folder / "b.tar").manifest
     assert manifest["complete"] is False
     assert manifest["incomplete_reason"].startswith(

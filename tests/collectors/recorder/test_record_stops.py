@@ -190,7 +190,7 @@ def test_force_does_not_replace_a_bundle_by_one_without_a_run(
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1] == (
         f"schedperf: error: {small_disk}: no space left on device after 0 of 50 runs; set TMPDIR "
-        "to a larger file system; no run was finished, so --force replaces nothing: b.tar unchanged"
+        "to a larger file system; no run was finished, so --force does not replace b.tar"
     )
     assert (recorder.folder / "b.tar").read_bytes() == before
     assert not list(recorder.folder.glob("b.tar.*"))

@@ -144,9 +144,9 @@ def describe(comparison: Callable[..., Comparison], to_blocks: Callable[..., Any
 def test_both_sides_say_how_they_saw_and_what_the_probe_costs(describe: Describe) -> None:
     assert describe(ROW).texts()[1] == (
         "base and new: 5 runs; fentry/fexit on update_cfs_group; breakpoint on update_load_avg; "
-        "probe overhead per call: 30 ns [28, 32] (empty probe), 90 ns (timing probe), of which "
-        "40 ns [0, 50] are included in the measured time (brackets: union of the 95% CIs of all "
-        "runs)"
+        "probe overhead per call: 30 ns [28, 32] (empty probe), 90 ns (timing probe); the "
+        "measured time includes 40 ns [0, 50] of it (in brackets: range that covers the 95% CIs "
+        "of all runs)"
     )
     sampled = pelt_side(sampling=(64,), probe=None, missing={"fork": "inlined"})
     assert describe(ROW, sides=[sampled]).texts()[1].endswith(
@@ -166,7 +166,7 @@ def test_calls_open_to_their_chance_and_their_rate_a_second(
     [[chance, twins]] = table.details
     assert isinstance(chance, Text)
     assert chance.text == (
-        "q = 1e-05 (p = 1e-06, corrected for all call rows that are shares, means and rates "
+        "q = 1e-05 (p = 1e-06, corrected over all call rows that are shares, means and rates "
         "per wakeup)"
     )
     assert isinstance(twins, Table)
@@ -310,9 +310,9 @@ def test_second_counts_notes_and_missing_sides_are_said(describe: Describe) -> N
         notes=[f"{side}: note {number}" for number in range(7) for side in ("base", "new")],
         missing=[MissingSide(side="new2", reason="no run of new2 was recorded with bpf_pelt")],
     ).texts()
-    assert "f in base: 100 calls counted by the probe, 90 by a breakpoint" in texts
+    assert "f in base: the probe counted 100 calls, a breakpoint 90" in texts
     assert (
-        "f in new: 100 calls counted by the probe, 90 by a breakpoint; "
+        "f in new: the probe counted 100 calls, a breakpoint 90; "
         "one of the two probes missed calls" in texts
     )
     assert "no run of new2 was recorded with bpf_pelt" in texts

@@ -82,7 +82,9 @@ def test_a_terminal_shows_what_changed_at_a_level_and_some_counts_of_the_cpus(
     ]
     changed = "1 of 2 rows changed significantly: newidle lb_gained -91.0%"
     unchanged = "0 of 1 row changed significantly"
-    drifted = "1 more differ, but drift may be the cause: the sides were recorded one after the "
+    drifted = (
+        "1 more differ, but drift may be the cause, because the sides were recorded one after the "
+    )
     few = "other with fewer than 10 runs each"
     found = tables(describe(*cpus, *levels))
     assert [(table.caption, table.limit, len(table.rows)) for table in found] == [
@@ -106,7 +108,8 @@ def test_the_same_count_a_second_is_what_its_row_opens_to(describe: Describe) ->
     assert isinstance(about, Text)
     assert isinstance(chance, Text)
     assert chance.text == (
-        "q = 1e-05 (p = 1e-06, corrected for all rows of this section that are rates per operation)"
+        "q = 1e-05 (p = 1e-06, corrected over all rows of this section that are rates per "
+        "operation)"
     )
     assert about.text == "newidle lb_gained: tasks pulled, counted in detach_tasks()"
     assert isinstance(others, Table)

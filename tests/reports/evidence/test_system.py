@@ -51,9 +51,9 @@ def test_the_mark_of_a_change_has_its_rule_and_what_misses_it_says_why(describe:
     tlb = replace(ROW, **few, row="new-1", group="interrupts", subject="TLB", changed=False)
     blocks = describe(ROW, tlb)
     assert (
-        "*: significant: q < 0.05 and a change of 1% or more, and in base or new at least "
+        "*: significant, q < 0.05 and a change of 1% or more, and at least "
         "100 events per run, or 1% of the time, of the quota periods, or of the entries into idle "
-        "states"
+        "states in base or new"
     ) in texts(blocks)
     _, chance, why, *_ = table_of(blocks).details[1]
     assert isinstance(chance, Text)
@@ -74,12 +74,12 @@ def texts(blocks: list[Block]) -> list[str]:
 
 def test_lost_ticks_are_a_warning_before_the_shares(describe: Describe) -> None:
     lost = (system_side(accounted=0.397), system_side(side="new", accounted=0.95))
-    told = [text for text in texts(describe(ROW, sides=lost)) if "lost ticks" in text]
+    told = [text for text in texts(describe(ROW, sides=lost)) if "ticks are lost" in text]
     assert len(told) == 1
     assert told[0].startswith(
-        "base: /proc/stat accounts for 39.7% of the wall time of 4 CPUs (lost ticks"
+        "base: /proc/stat accounts for 39.7% of the wall time of 4 CPUs (ticks are lost"
     )
-    assert not [text for text in texts(describe(ROW)) if "lost ticks" in text]
+    assert not [text for text in texts(describe(ROW)) if "ticks are lost" in text]
 
 
 def test_a_row_has_values_change_interval_and_its_function(describe: Describe) -> None:
@@ -215,7 +215,7 @@ def test_settings_that_differ_stand_before_the_counts(describe: Describe) -> Non
     first, second = [
         block for block in describe(ROW, settings=settings) if isinstance(block, Table)
     ]
-    assert first.caption == "scheduler settings that differ, new vs base"
+    assert first.caption == "scheduler settings that differ between base and new"
     assert [[cell.text for cell in row] for row in first.rows] == [
         ["nr_migrate", "32", "8"],
         ["domains/domain0/flags", "SD_SHARE_LLC A", "not present"],

@@ -46,7 +46,7 @@ def test_the_tables_say_what_the_colours_say(make_trees: MakeTrees) -> None:
 
 def test_single_runs_are_said_to_have_no_interval(make_trees: MakeTrees) -> None:
     said = text_of(make_trees(runs=(1, 1)))
-    assert "n = 1 + 1 runs: no CI; record several runs" in said
+    assert "no CI with n = 1 + 1 runs; record several runs" in said
     assert "significant" not in said
 
 

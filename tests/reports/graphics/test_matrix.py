@@ -135,7 +135,7 @@ def test_only_what_is_outside_noise_is_shaded_and_has_a_sign(
 
 def test_the_caption_states_what_changed(matrix: Callable[..., Matrix]) -> None:
     assert matrix(entries()).caption == (
-        "per CPU, in topology order: 2 of 16 values changed significantly (5+5 runs), "
+        "per CPU, CPUs in topology order; 2 of 16 values changed significantly (5+5 runs), "
         "most often ttwu_count on CPU 4"
     )
     wakeups = [one for one in entries() if one.measure == "ttwu_count"]

@@ -57,8 +57,8 @@ def test_a_difference_stands_only_beside_bins_outside_noise() -> None:
 
 def test_the_caption_states_the_finding() -> None:
     assert mirror(binned()).caption == (
-        "waits: 2 of 2 bins changed significantly (3+3 runs); "
-        "largest change: waits in the bin from 2 us: 50.0% -> 80.0%"
+        "waits: 2 of 2 bins changed significantly (3+3 runs); the largest change is in the bin "
+        "from 2 us, 50.0% -> 80.0% of the waits"
     )
     assert mirror(binned(new=BASE)).caption == "waits: no bin changed significantly (3+3 runs)"
     assert mirror(binned(base=BASE[:1], new=NEW[:1])).caption == (

@@ -43,11 +43,11 @@ def test_plots_say_which_way_is_worse(make_comparison: Make) -> None:
     assert captions == [
         (
             "4 primary results: 1 regression, 1 improvement, 1 no-change, 1 inconclusive; "
-            "bars are 95% CIs, right is worse, the shaded band is the equivalence margin"
+            "bars are 95% CIs; right is worse; the shaded band is the equivalence margin"
         ),
         (
             "1 secondary result: 1 improvement; "
-            "bars are 95% CIs, left is worse, the shaded band is the equivalence margin"
+            "bars are 95% CIs; left is worse; the shaded band is the equivalence margin"
         ),
     ]
 
@@ -214,7 +214,7 @@ def test_a_linear_axis_shows_all_values(values: list[float]) -> None:
 def test_the_caption_of_runs_states_medians_pairs_and_trend(make_row: MakeRow) -> None:
     assert draw_runs(make_row()).caption == (
         "median base 612 ms (5 runs), new 839.7 ms (5 runs); new is above base in 5 of 5 "
-        "interleaved pairs; drift of the mean (no CI): "
+        "interleaved pairs; drift of the mean, without CI: "
         "base +1.2% (last 2 of 5 runs vs first 2, 1 boot); "
         "new +1.2% (last 2 of 5 runs vs first 2, 1 boot)"
     )

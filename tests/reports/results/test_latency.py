@@ -162,7 +162,9 @@ def test_many_tails_are_cut_and_the_cut_is_said(make_comparison: Make, make_row:
     comparison = make_comparison(rows=rows)
     assert len(blocks_of(comparison, Chart)) == MOST_DRAWN
     [text] = blocks_of(comparison, Text)
-    assert text.text == f"first {MOST_DRAWN} of {MOST_DRAWN + 2} distributions plotted"
+    assert text.text == (
+        f"only the first {MOST_DRAWN} of {MOST_DRAWN + 2} distributions are plotted"
+    )
 
 
 def test_without_latencies_one_line_says_what_records_some(make_comparison: Make) -> None:

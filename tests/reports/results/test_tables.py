@@ -99,8 +99,8 @@ def test_only_undecided_rows_need_a_reason(
     (items,) = of_kind(make_comparison(), Items)
     assert len(items.items) == 1
     assert items.items[0].text == (
-        "hackbench time at groups=16: inconclusive: not significant, "
-        "equivalence within +-3% not shown"
+        "hackbench time at groups=16: inconclusive: not significant, and equivalence within +-3% "
+        "is not shown"
     )
     invalid = make_row(verdict="invalid", reason="no value in new", ratio=None, base=None)
     (items,) = of_kind(make_comparison(rows=(invalid,)), Items)

@@ -159,7 +159,7 @@ def test_the_first_screen_of_a_large_comparison_is_one_screen(
     lines = draw(make_comparison(rows=rows, sweeps=())).splitlines()
     assert len(lines) <= 45
     assert any("59 more unchanged (list: --all)" in line for line in lines)
-    assert lines[-2] == "full report: --all; HTML page with charts: --html FILE"
+    assert lines[-2] == "--all prints the full report; --html FILE writes a page with charts"
     everything = draw(make_comparison(rows=rows, sweeps=()), everything=True)
     assert len(everything.splitlines()) > len(lines)
     assert "test 33 time" in everything
@@ -170,7 +170,7 @@ def test_everything_cuts_nothing_and_names_what_a_text_has_not(make_comparison: 
     drawn = draw(make_comparison(), everything=True)
     assert " more, see " not in drawn
     assert drawn.splitlines()[-2] == (
-        "not shown: charts, long tables and some columns; see --html FILE"
+        "charts, long tables and some columns are only in the HTML page (--html FILE)"
     )
 
 

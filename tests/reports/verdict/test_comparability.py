@@ -375,5 +375,5 @@ def test_configurations_that_differ_in_unknown_options_are_said_to(
     make_comparison: Make, item: ItemOf
 ) -> None:
     found = differing(make_difference("noted", "kernel.config_sha256", "c0", "d1"))
-    text = item(make_comparison(comparability=found), "kernel configs differ; ").text
-    assert text == "kernel configs differ; options unknown, because a bundle contains no config"
+    text = item(make_comparison(comparability=found), "the kernel configurations differ").text
+    assert text == "the kernel configurations differ, but a bundle does not contain the options"

@@ -69,8 +69,8 @@ def test_methods_name_every_unit_and_every_test_once(
     assert isinstance(values, Text)
     assert isinstance(tests, Text)
     assert values.text == (
-        "unit of replication: boot (mean of its runs) and interleaved pair of runs "
+        "the unit of replication is the boot (mean of its runs) and interleaved pair of runs "
         "(10 clean runs in all); "
-        "no-change: the 90% CI lies within the equivalence margin of +-3%"
+        "no-change means that the 90% CI lies within the equivalence margin of +-3%"
     )
     assert tests.text == "tests: Welch t on logs; paired t on logs"

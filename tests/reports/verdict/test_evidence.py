@@ -28,7 +28,7 @@ def test_how_sure_it_is_counts_values_order_boots_builds_and_tests(
 ) -> None:
     comparison = make_comparison()
     assert item(comparison, "5 runs per side").evidence == ("benchmarks",)
-    assert item(comparison, "recorded one side after the other").tone == "warning"
+    assert item(comparison, "the sides were recorded one after the other").tone == "warning"
     assert item(comparison, "one boot per side").tone == "warning"
     assert "one build per kernel" not in " ".join(one.text for one in items(comparison))
     assert item(comparison, "4 results tested by Welch t on logs").text.endswith(
@@ -39,7 +39,7 @@ def test_how_sure_it_is_counts_values_order_boots_builds_and_tests(
 def test_a_drift_is_met_by_turns_of_settings_or_of_booted_kernels(
     make_comparison: Make, make_side: MakeSide, item: ItemOf
 ) -> None:
-    begin = "recorded one side after the other: drift confounds the comparison; "
+    begin = "the sides were recorded one after the other, so drift confounds the comparison; "
     boots = "`schedperf vm --boots 2` interleaves the sides"
     assert item(make_comparison(), begin).text == f"{begin}{boots}"
     settings = make_comparison(sides=(make_side(), make_side("new")))
@@ -119,8 +119,8 @@ def test_weaknesses_beyond_the_first_are_counted(
     caveats = [caveat("failed-runs", failed=n, total=9, side="new") for n in range(1, 6)]
     comparison = make_comparison(caveats=tuple(caveats))
     texts = [one.text for one in items(comparison)]
-    assert "3 of 9 runs of new failed (excluded)" in texts
-    assert "4 of 9 runs of new failed (excluded)" not in texts
+    assert "3 of 9 runs of new failed; failed runs are excluded" in texts
+    assert "4 of 9 runs of new failed; failed runs are excluded" not in texts
     assert item(comparison, "2 more caveats").evidence == ("caveats",)
 
 
@@ -160,8 +160,8 @@ def test_methods_are_named_once_with_what_confirmed_some_results(
 @pytest.mark.parametrize(
     ("boots", "workloads", "whole"),
     [
-        ((4, 4), 2, " of each workload (4 in all)"),
-        ((4, 3), 1, " of this workload (4+3 in all)"),
+        ((4, 4), 2, " of each workload (4 boots in all)"),
+        ((4, 3), 1, " of this workload (4+3 boots in all)"),
         ((2, 2), 2, ""),
         ((4, None), 2, ""),
     ],

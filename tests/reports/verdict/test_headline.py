@@ -99,8 +99,8 @@ def test_what_decides_nothing_is_told_as_such(
     comparison = make_comparison(rows=rows, overall=without, caveats=())
     assert headline(comparison).text == ("measured under emulation (TCG), so no verdict is given")
     told = (
-        f"not used for the verdict: hackbench time at groups=4 +10.0% [+0.0%, +20.0%] {N}; "
-        "narrowest CI of 2 results"
+        "not used for the verdict: hackbench time at groups=4 +10.0% [+0.0%, +20.0%] "
+        f"{N} (the narrowest CI of 2 results)"
     )
     assert told in [block.text for block in described(comparison) if isinstance(block, Text)]
     assert describe_informational(make_comparison()) is None

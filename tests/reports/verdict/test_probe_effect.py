@@ -64,7 +64,7 @@ def test_the_sides_are_compared_in_both_kinds_of_runs(
     assert isinstance(doubts, Items)
     [doubt] = doubts.items
     assert doubt.text.startswith(
-        "instrumented runs do not reproduce the change, they show +0.0% [-"
+        "the instrumented runs do not reproduce the change but show +0.0% [-"
     )
     assert doubt.evidence == ()
     assert isinstance(table, Table)
@@ -73,7 +73,7 @@ def test_the_sides_are_compared_in_both_kinds_of_runs(
     side, metric, change, probed_change, interval, n = (cell.text for cell in cells)
     assert (side, metric, change) == ("new", "hackbench time", "+30.0%")
     assert (probed_change, n) == ("+0.0%", "5+5 and 4+4 runs")
-    assert f", they show +0.0% {interval}:" in doubt.text
+    assert f"but show +0.0% {interval}, so" in doubt.text
 
 
 def test_each_kind_of_runs_has_its_own_unit(

@@ -113,8 +113,8 @@ def test_a_change_that_instrumented_runs_do_not_show_is_a_doubt_with_its_numbers
     comparison = probed([make_row()], between=[between(1.066, 0.965, 1.177)])
     [doubt] = list_doubts(comparison)
     assert doubt.text == (
-        "instrumented runs do not reproduce the change, they show +6.6% [-3.5%, +17.7%]: "
-        "captures may not explain it"
+        "the instrumented runs do not reproduce the change but show +6.6% [-3.5%, +17.7%], so "
+        "their data may not explain the change"
     )
     assert (doubt.tone, doubt.evidence) == ("warning", ("probe_effect",))
     assert say_agreement(pairs_of(comparison)) is None
@@ -163,7 +163,7 @@ def test_a_change_of_instrumented_runs_alone_is_a_doubt(
     [doubt] = list_doubts(comparison)
     assert doubt.text == (
         "the instrumented runs show a change (+50.0% [+20.0%, +90.0%]) that the clean runs do not "
-        "show: captures may reflect collector overhead"
+        "show, so their data may reflect collector overhead"
     )
 
 
@@ -181,8 +181,9 @@ def test_of_several_results_the_clearest_is_named_and_the_others_are_counted(
     comparison = probed(rows, between=pairs)
     [doubt] = texts(list_doubts(comparison))
     assert doubt.startswith(
-        "instrumented runs do not reproduce the change of hackbench time at groups=16 and 1 more"
-        ", they show +0.0% [-10.0%, +10.0%]: "
+        "the instrumented runs do not reproduce the change of hackbench time at groups=16 and 1 "
+        "more"
+        " but show +0.0% [-10.0%, +10.0%], so "
     )
     assert say_agreement(pairs_of(comparison)) == (
         "the instrumented runs also show 1 of 3 changes of the clean runs"
@@ -205,11 +206,11 @@ def test_results_are_matched_by_all_that_tells_them_apart(
         ),
         (
             [effect(1.03, "base"), effect(1.63)],
-            f"runs of new by a factor of 1.6 (95% CI [1.4, 2.0], {N}): ",
+            f"runs of new by a factor of 1.6 (95% CI [1.4, 2.0], {N}), so",
         ),
         (
             [effect(1.0, "base"), effect(0.25, better="higher")],
-            f"runs of new by a factor of 4.0 (95% CI [3.3, 4.8], {N}): ",
+            f"runs of new by a factor of 4.0 (95% CI [3.3, 4.8], {N}), so",
         ),
         (
             [effect(1.0, "base"), effect(1.63, width=3.6)],
@@ -217,12 +218,12 @@ def test_results_are_matched_by_all_that_tells_them_apart(
         ),
         (
             [effect(1.63, width=None)],
-            f"runs of new by a factor of 1.6 (no CI, {N}) (not significant): ",
+            f"runs of new by a factor of 1.6 (no CI, {N}) (not significant), so",
         ),
         # What is shown is said, and what may be noise is not mixed with it.
         (
             [effect(9.0, "base", width=100.0), effect(2.0)],
-            f"runs of new by a factor of 2.0 (95% CI [1.7, 2.4], {N}): ",
+            f"runs of new by a factor of 2.0 (95% CI [1.7, 2.4], {N}), so",
         ),
     ],
 )
@@ -230,8 +231,8 @@ def test_collectors_that_slow_runs_down_are_a_doubt(
     probed: Probed, rows: list[Any], told: str
 ) -> None:
     [cost] = list_costs(probed(rows=rows, runs=[run("bpf_pelt", "perf_stat")]))
-    assert cost.text.startswith(f"collectors slowed {told}")
-    assert cost.text.endswith("may contain collector overhead (bpf_pelt, perf_stat)")
+    assert cost.text.startswith(f"collectors slowed the instrumented {told}")
+    assert cost.text.endswith("may reflect collector overhead (bpf_pelt, perf_stat)")
     assert (cost.tone, cost.evidence) == ("warning", ("probe_effect",))
 
 

@@ -14,8 +14,8 @@ from schedperf_reports.words.remarks import explain_correction
 MakeRow = Callable[..., Row]
 
 BEGIN = (
-    "CIs are per row, significance is corrected for multiple testing; not significant, but "
-    "the CI excludes 0: "
+    "CIs are per row, significance is corrected for multiple testing; rows that are not "
+    "significant although the CI excludes 0: "
 )
 
 

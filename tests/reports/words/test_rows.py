@@ -31,7 +31,8 @@ def test_changes_are_counted_where_runs_can_tell_them(rows: list[NamedRow], word
 
 def test_differences_that_may_be_drift_are_counted_apart() -> None:
     said = (
-        "2 more differ, but drift may be the cause: the sides were recorded one after the other "
+        "2 more differ, but drift may be the cause, because the sides were recorded one after "
+        "the other "
         "with fewer than 10 runs each"
     )
     assert count_changes([CHANGED, SAME, DRIFTED, DRIFTED]) == (

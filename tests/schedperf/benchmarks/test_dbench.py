@@ -111,7 +111,7 @@ class TestRealPrograms:
         [problem] = [
             item.problem for item in parse_text("dbench", done.stdout) if isinstance(item, BadLine)
         ]
-        assert problem.endswith("(the run was too short); use a larger -t")
+        assert problem.endswith(", because the run was too short; use a larger -t")
 
 
 class TestRecordings:
@@ -201,9 +201,9 @@ class TestTexts:
         ("damage", "problem"),
         [
             (("207.726", "nan"), "stdout:2: dbench throughput: invalid number 'nan'"),
-            (("207.726", "-1"), "stdout:2: dbench throughput is -1 (the run was too short)"),
+            (("207.726", "-1"), "stdout:2: dbench throughput is -1, because the run was too short"),
             (("216.785", "x"), "stdout:2: dbench latency max: invalid number 'x'"),
-            (("clients", "clones"), "stdout:2: incomplete line of the dbench throughput"),
+            (("clients", "clones"), "stdout:2: incomplete dbench throughput"),
         ],
     )
     def test_damage_is_a_value_that_says_where(

@@ -292,8 +292,8 @@ class TestTexts:
             "netperf TCP_RR transactions"
         ]
         assert problems(found)[-1] == (
-            "stdout: netperf TCP_STREAM: 1 of 2 clients printed a valid result "
-            "(the sum over all clients would be too low); record again"
+            "stdout: 1 of 2 clients of netperf TCP_STREAM printed a valid result, so the sum "
+            "over all clients would be too low; record again"
         )
 
     def test_a_sum_without_a_client_that_reached_nobody_is_none(
@@ -302,8 +302,8 @@ class TestTexts:
         found = parse_text("netperf", STREAM + NOT_CONNECTED)
         assert found == [
             BadLine(
-                problem="stdout: netperf clients that could not connect to netserver: 1 "
-                "(the sum over all clients would be too low); record again"
+                problem="stdout: 1 netperf client(s) could not connect to netserver, so the sum "
+                "over all clients would be too low; record again"
             )
         ]
 
@@ -312,12 +312,12 @@ class TestTexts:
     ) -> None:
         [item] = parse_text("netperf", "".join(UDP.splitlines(keepends=True)[:-2]))
         assert isinstance(item, BadLine)
-        assert "UDP_STREAM: 0 of 1 clients" in item.problem
+        assert "0 of 1 clients of netperf UDP_STREAM" in item.problem
 
     def test_a_rate_without_a_unit_is_refused(self, parse_text: ParseText) -> None:
         found = parse_text("netperf", f"OMNI Send{FROM}THROUGHPUT=1.5\n")
         assert problems(found)[0] == (
-            "stdout:2: netperf OMNI_SEND: no throughput with a known unit; "
+            "stdout:2: netperf OMNI_SEND printed no throughput with a known unit; "
             "add THROUGHPUT,THROUGHPUT_UNITS to -o or -k"
         )
 
@@ -347,5 +347,8 @@ class TestTexts:
     def test_sums_stay_in_the_range_of_a_number(self, parse_text: ParseText) -> None:
         found = parse_text("netperf", STREAM.replace("8000.00", "1e144") * 100)
         assert problems(found) == [
-            "stdout: netperf TCP_STREAM throughput is too large (expected at most 1e+150)"
+            (
+                "stdout: netperf TCP_STREAM throughput is too large (expected at most 1e+150); "
+                "record again"
+            )
         ]

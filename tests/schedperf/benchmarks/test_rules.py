@@ -59,8 +59,8 @@ def test_no_match_is_no_measurement() -> None:
 
 def test_no_group_is_a_bad_line() -> None:
     assert problem(r"rate \d+") == (
-        "stdout: rule 'rate': no capture group in the regular expression (expected one around the "
-        "number)"
+        "stdout: rule 'rate': no capture group in the regular expression (expected the number in "
+        "parentheses)"
     )
 
 
@@ -76,7 +76,7 @@ def test_text_instead_of_a_number_is_a_bad_line() -> None:
     "expression", ["(", "[", "(?P<a>", "*", "(" * 490 + ")" * 490, "x" * (LONGEST_REGEX + 1)]
 )
 def test_a_broken_expression_is_a_bad_line(expression: str) -> None:
-    assert problem(expression).startswith("stdout: rule 'rate': invalid regular expression: ")
+    assert problem(expression).startswith("stdout: rule 'rate': invalid regular expression (")
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,7 @@ class TestRecordings:
         for length in range(1, end):
             [found] = parse_text("schbench", "\n".join(lines[:length]))
             assert isinstance(found, BadLine)
-            assert "schbench ended early" in found.problem
+            assert "schbench ended before" in found.problem
 
     @pytest.mark.system
     def test_the_real_program(self, measured: Measured) -> None:
@@ -199,7 +199,7 @@ class TestTexts:
             found = parse_text("schbench", "\n".join([*lines, END]))
             assert len(found) == 1
             assert isinstance(found[0], BadLine)
-            assert "concurrent schbench instances is mixed" in found[0].problem
+            assert "concurrent schbench instances are mixed" in found[0].problem
 
     def test_a_remainder_of_another_instance_is_no_result(self, parse_text: ParseText) -> None:
         rest = wakeup().replace("Wakeup", "Request")
@@ -208,7 +208,7 @@ class TestTexts:
 
     def test_a_section_without_samples_is_no_result(self, parse_text: ParseText) -> None:
         found, rate = parse_text("schbench", wakeup(samples=0) + END)
-        assert found == BadLine(problem="stdout:5: wakeup latency has no samples; run longer")
+        assert found == BadLine(problem="stdout:5: wakeup latency has no samples; use a larger -r")
         assert isinstance(rate, Measurement)
 
     @pytest.mark.parametrize("printed", ["x", "", "nan", "-", "9" * 100])

@@ -16,7 +16,7 @@ ParseText = Callable[[str, str], list[Measurement | BadLine]]
 Text = Callable[[str], str]
 Measured = Callable[[str], dict[str, float]]
 
-SHORT = "(not positive, or too short to compute events per second)"
+SHORT = "(expected a positive time, long enough to compute events per second); record again"
 HEADER = "sysbench 1.0.20 (using system LuaJIT 2.1.0-beta3)\n"
 TOTALS = "General statistics:\n    total time:  2.0000s\n    total number of events:  100\n"
 

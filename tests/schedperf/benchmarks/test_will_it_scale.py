@@ -95,7 +95,7 @@ class TestTexts:
     @pytest.mark.parametrize(
         ("row", "problem"),
         [
-            ("2,-1,0.0,-1,0.0,0", "will-it-scale processes=2 is -1 (the test failed)"),
+            ("2,-1,0.0,-1,0.0,0", "will-it-scale processes=2 is -1, because the test failed"),
             ("2,1e999,0.0,6,0.0,0", "will-it-scale processes=2: invalid number '1e999'"),
             ("2,,0.0,6,0.0,0", "will-it-scale processes=2: invalid number ''"),
             ("2,12003", "invalid row (expected tasks,processes,"),

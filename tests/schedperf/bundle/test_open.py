@@ -175,14 +175,14 @@ class TestVersions:
             make_bundle(tmp_path / "b.tar", manifest={"version": version, "colour": "blue"})
         )
         assert [caveat.text for caveat in bundle.caveats] == [
-            "b.tar has format 1.3, newer than 1.0: new fields are not read"
+            "b.tar has format 1.3, newer than 1.0, so new fields are not read"
         ]
 
     def test_another_format_is_refused(self, tmp_path: Path, make_bundle: MakeBundle) -> None:
         path = make_bundle(tmp_path / "b.tar", manifest={"format": "sosreport"})
         with pytest.raises(
             BundleError,
-            match='format is "sosreport" \\(expected "schedperf-bundle"\\); use a version of',
+            match='format is "sosreport" \\(expected "schedperf-bundle"\\); use the version',
         ):
             open_bundle(path)
 

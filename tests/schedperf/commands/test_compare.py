@@ -68,7 +68,8 @@ def test_an_allowed_field_that_no_bundle_has_is_a_warning(
     assert main(["compare", base, slower, *allowed]) == 1
     said = capsys.readouterr().err
     assert said.startswith(
-        "schedperf: warning: --allow cpu.microcod: unknown field of host.json; `schedperf show "
+        "schedperf: warning: --allow cpu.microcod names an unknown field of host.json; "
+        "`schedperf show "
         "--cat boots/0/host.json` prints the fields"
     )
     assert said.count("\n") == 1
@@ -86,8 +87,8 @@ def test_the_margin_is_a_percentage_or_a_fraction(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "bundles given: 0 (expected at least two, e.g. base.tar new.tar"),
-        (["base.tar"], "bundles given: 1 (expected at least two, e.g. base.tar new.tar"),
+        ([], "0 bundle(s) given (expected at least two, e.g. base.tar new.tar"),
+        (["base.tar"], "1 bundle(s) given (expected at least two, e.g. base.tar new.tar"),
         (["a.tar", "b.tar", "--format", "pdf"], "unknown format 'pdf' (expected one of"),
         (["a.tar", "b.tar", "--json", "-", "--html", "-"], "formats requested (expected one of"),
         (
@@ -151,8 +152,8 @@ def test_one_screen_is_printed_unless_all_is_asked_for(
         printed.append(capsys.readouterr().out)
     assert len(printed[0].splitlines()) < len(printed[1].splitlines())
     assert printed[0].splitlines()[0] == printed[1].splitlines()[0]
-    assert ("full report: --all" in printed[0]) == (name == "text")
-    assert "full report: --all" not in printed[1]
+    assert ("--all prints the full report" in printed[0]) == (name == "text")
+    assert "--all prints the full report" not in printed[1]
 
 
 def test_text_is_the_default(

@@ -21,7 +21,7 @@ def test_an_input_without_data_names_the_collector_and_an_example_that_works(
     assert len(done.stderr.splitlines()) == 1
     collector = {"schedstat": "schedstat", "c2c": "perf_c2c", "profile": "perf_profile"}[command]
     assert f"record with --with {collector}" in done.stderr
-    example: Path = ROOT / done.stderr.partition("or try ")[2].partition(" of the source")[0]
+    example: Path = ROOT / done.stderr.partition("or use ")[2].partition(" of the source")[0]
     source = next(example.glob("base.*"))
     assert run_cli(command, source).returncode == 0
 

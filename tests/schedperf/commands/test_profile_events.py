@@ -101,7 +101,7 @@ def test_symbols_are_for_perf_data_alone(profiled: Any, make_pair: Any, capsys: 
     (path,) = make_pair(profiled.runs(10))
     assert main(["profile", path, "--symbols", path]) == 2
     assert (
-        "--symbols: bundles contain their own symbols (expected perf.data); leave it out"
+        "--symbols: bundles contain their own symbols (expected perf.data); leave this option out"
         in capsys.readouterr().err
     )
 
@@ -167,7 +167,7 @@ def test_a_name_of_several_events_is_refused_with_their_names(
     path.write_bytes(write_perf_data(PerfData(events=events, records=samples)))
     assert main(["profile", str(path), "--event", "cycles"]) == 2
     assert (
-        "--event 'cycles' matches several events (expected one of: cycles:u, cycles:k); choose "
+        "--event 'cycles' matches several events (expected one of cycles:u, cycles:k); choose "
         "one of them" in capsys.readouterr().err
     )
 
@@ -183,9 +183,9 @@ def test_sides_of_different_modifiers_are_not_compared(tmp_path: Path, capsys: C
     data = data_of(capsys, *map(str, paths))
     assert {row["change"] for row in data["rows"]} == {None}
     assert (
-        "not compared: cycles:u of base and cycles:pp of new are different events (base does not "
-        "count the kernel or the hypervisor, precise level 0 in base and 2 in new); record the "
-        "same event on both sides"
+        "cycles:u of base and cycles:pp of new are different events (base does not count the "
+        "kernel or the hypervisor, precise level 0 in base and 2 in new) and not compared; record "
+        "the same event on both sides"
     ) in data["cautions"]
 
 
@@ -207,15 +207,15 @@ def test_shares_of_cpus_and_of_a_command_have_different_totals(
         Path(path).write_bytes(
             write_perf_data(PerfData(events=(event,), records=[Sample(ip=0x1000)] * 3))
         )
-    start = "shares are not comparable: "
+    start = "shares are not comparable, because "
     forth, back, same = (
         [text for text in data_of(capsys, *pair)["cautions"] if text.startswith(start)]
         for pair in (paths, paths[::-1], [paths[1], paths[1]])
     )
     cpus, tasks = "on whole CPUs (perf record -a or -C)", "in a command or in tasks"
     advice = "record both sides the same way"
-    assert forth == [f"{start}base was sampled {cpus}, new {tasks}; {advice}"]
-    assert back == [f"{start}new was sampled {cpus}, base {tasks}; {advice}"]
+    assert forth == [f"{start}base was sampled {cpus} and new {tasks}; {advice}"]
+    assert back == [f"{start}new was sampled {cpus} and base {tasks}; {advice}"]
     assert same == []
 
 

@@ -101,7 +101,7 @@ def test_a_name_for_no_export_is_a_usage_error(tmp_path: Path, capsys: Capture) 
 def test_a_workload_is_a_point_and_the_error_lists_what_can_be_typed(capsys: Capture) -> None:
     (path,) = example("cluster-percpu", "base")
     _, out, _ = run(capsys, path)
-    assert "choose another with --point: 'perf bench sched pipe -l 5000'" in out
+    assert "select another one with --point ('perf bench sched pipe -l 5000')" in out
     chosen = data_of(capsys, path, "--point", "perf bench sched pipe -l 5000")
     assert chosen["sides"][0]["point"] == "perf bench sched pipe -l 5000"
     status, _, err = run(capsys, path, "--point", "nothing")
@@ -140,7 +140,7 @@ def test_q_is_that_of_the_comparison_of_whole_bundles(capsys: Capture) -> None:
         assert mine["changed"] == row["changed"]
     assert not data_of(capsys, *paths)["cautions"]
     assert (
-        "q is corrected for the number of rows in this table; schedperf compare corrects for the "
+        "q is corrected for the number of rows of this table, but in schedperf compare for the "
         "number of functions in all samples"
     ) in data_of(capsys, *paths, "--sort", "dso")["cautions"][0]
 

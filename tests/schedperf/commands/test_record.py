@@ -149,9 +149,7 @@ def test_what_varies_too_much_ends_with_the_budget(
     prepare(sd=20.0)
     record_base(10)
     assert until_decided("-n", "10", "--max-runs", "12") == 0
-    text = (
-        "interim test after 12 runs: reached the budget of 12 runs; open: rate at x=1 (1 of 1 rows)"
-    )
+    text = "interim test after 12 runs: all 12 runs were made; open: rate at x=1 (1 of 1 rows)"
     assert text in capfd.readouterr().err
     assert len(open_bundle(Path("new.tar")).runs) == 12
 
@@ -178,7 +176,7 @@ def test_a_base_that_can_never_decide_is_warned_of_and_given_up(
     prepare(seed=2)
     assert until_decided() == 0
     lines = capfd.readouterr().err.splitlines()
-    assert lines[0].startswith("schedperf: warning: base.tar: base has 5 runs; sides recorded")
+    assert lines[0].startswith("schedperf: warning: base.tar: base has 5 runs, but sides recorded")
     assert lines[0].endswith("record at least 10 runs per side, or interleave with `schedperf ab`")
     undecided = "more runs would not give a verdict for rate at x=1 (1 of 1 rows)"
     assert f"interim test after 3 runs: {undecided}" in lines
@@ -219,7 +217,7 @@ def test_a_base_that_cannot_be_used_is_refused_before_the_first_run(
     Path("base.tar").unlink()
     record_base(3)
     refused(
-        "no primary metric in the output of its runs; record both sides with --metric, e.g. "
+        "its runs printed no primary metric; record both sides with --metric, e.g. --metric "
         "'rate[1/s,higher]=rate: ([0-9.]+)'"
     )
 
@@ -231,7 +229,7 @@ def test_points_that_only_base_has_are_refused(
     record_base(3, ("--point", "x=1,2"))
     assert until_decided() == 2
     err = capfd.readouterr().err
-    problem = "contains rate at x=2, which this command does not record; add this --point"
+    problem = "contains rate at x=2, which this command does not record; add these "
     assert f"base.tar: {problem}" in err
 
 
@@ -275,7 +273,7 @@ def test_a_base_that_breaks_meanwhile_ends_the_looks_and_not_the_recording(
     assert until_decided("--max-runs", "6", script=script) == 0
     err = capfd.readouterr().err
     assert "interim test after 3 runs: open" in err
-    assert "schedperf: warning: no further interim tests: base.tar: " in err
+    assert "schedperf: warning: interim tests have ended: base.tar: " in err
     assert "recording all 6 runs\n" in err
     new = open_bundle(Path("new.tar"))
     assert len(new.runs) == 6
@@ -351,5 +349,5 @@ def test_hackbench_against_itself_ends_and_says_why(prepare: Prepare) -> None:
     last = max(new.sequential.looks or ())
     assert sum(not run.warmup for run in new.runs) == last >= 10
     assert str(new.sequential.stopped).startswith(
-        "decided: " if last < 14 else ("decided: ", "reached the budget of 14 runs; open:")
+        "decided: " if last < 14 else ("decided: ", "all 14 runs were made; open:")
     )

@@ -164,7 +164,8 @@ def test_a_killed_recorder_is_named_with_what_is_left_and_its_workload_is_ended(
     # The shell may have got its signal before it is looked for.
     assert re.fullmatch(
         "schedperf: error: the recorder was killed by SIGKILL; finished runs are in "
-        r"b\.tar\.partial \(remove b\.tar\.reserve\); processes that it left running were killed: "
+        r"b\.tar\.partial \(remove b\.tar\.reserve\); processes that the recorder left running "
+        "were killed: "
         "(sh, )?sleep"
         "(, sh)?",
         err.splitlines()[-1],

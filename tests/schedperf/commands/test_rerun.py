@@ -88,8 +88,9 @@ def test_without_a_terminal_and_without_yes_nothing_is_run(
     assert (status, out) == (2, "")
     assert f"  schedperf record -o rerun/base.tar -n 3 --with none -- {QUICK}\n" in err
     assert err.splitlines()[-1] == (
-        "schedperf: error: no terminal to ask whether to run these 2 commands; read them, and add "
-        "--yes to run them"
+        "schedperf: error: no terminal to ask whether to run these 2 commands; read what is "
+        "printed, and "
+        "add --yes to run"
     )
     assert names_in(".") == ["base.tar", "new.tar"]
 
@@ -242,7 +243,7 @@ def test_append_is_refused_on_another_machine_or_kernel(
     bundles({"host": {**here, "cpu": {**here["cpu"], "model": "Other CPU"}}})
     status, _, err = rerun(capsys, "base.tar", "--append", "--yes")
     assert status == 2
-    assert "base.tar: recorded on a machine that differs in cpu.model; leave out --append" in err
+    assert "base.tar: recorded on a machine with different cpu.model; leave out --append" in err
     bundles({"host": {**here, **OTHER}})
     status, _, err = rerun(capsys, "base.tar", "--append", "--yes")
     assert (status, err) == (2, f"schedperf: error: {OTHER_TEXT}, then repeat this command\n")
@@ -283,7 +284,7 @@ def test_runs_that_are_too_short_are_reported(
     assert "recorded under emulation, so runs may be too short on this machine" in err
     last = err.splitlines()[-1]
     assert "hackbench -l 50 -g 1: a run takes 0." in last
-    assert "(expected at least 1 s); a new recording with runs of 5 s: schedperf record -o " in last
+    assert "(expected at least 1 s); record runs of 5 s with: schedperf record -o " in last
     words = shlex.split(last.partition("runs of 5 s: ")[2])
     assert words[:4] == ["schedperf", "record", "-o", "rerun/base-long.tar"]
     assert int(words[words.index("-l") + 1]) > 50
@@ -317,7 +318,7 @@ def test_guests_need_the_images_of_their_kernels(
     status, _, err = rerun(capsys, "base.tar", "new.tar")
     assert status == 2
     assert err == (
-        "schedperf: error: kernel image of base: not in the bundle; add --kernel base=IMAGE "
+        "schedperf: error: the kernel image of base is not in the bundle; add --kernel base=IMAGE "
         "--kernel new=IMAGE\n"
     )
     images = ["--kernel", "base=a/bzImage", "--kernel", "new=b/bzImage"]
@@ -325,7 +326,7 @@ def test_guests_need_the_images_of_their_kernels(
     assert status == 0
     assert out.startswith("schedperf vm --kernel base=a/bzImage --kernel new=b/bzImage --output ")
     assert " --kernel-args nokaslr --boots 4 -n 3 " in out
-    assert "a/bzImage: no such file (the kernel of base); build or copy it" in err
+    assert "a/bzImage: no such file (expected the kernel image of base); build or copy it" in err
 
 
 def test_the_same_bundle_twice_gives_two_files(

@@ -132,7 +132,7 @@ WORK = ("--", "true")
         ),
         (
             ("--kernel", "tip=bin", "--kernel", "new=new", *WORK),
-            "bin: directory (expected a kernel image",
+            "bin: is a directory (expected a kernel image",
         ),
         ((*TWO,), "no command given; put it at the end, after --"),
         ((*TWO, "--", "no-such-program-here"), "no-such-program-here: no such program"),
@@ -183,7 +183,7 @@ def test_a_bundle_that_exists_stays_as_it_is(place: Path, make_bundle: Callable[
     made = make_bundle(place / "tip.tar").read_bytes()
     status, _, err = run(place, *TWO, *WORK)
     assert status == 2
-    assert "tip.tar: exists; use --add-boots" in err
+    assert "tip.tar: already exists; use --add-boots" in err
     assert (place / "tip.tar").read_bytes() == made
 
 
@@ -192,7 +192,7 @@ def test_check_says_how_guests_run_here(place: Path) -> None:
     status, out, err = run(place, "--check")
     assert (status, err) == (0, "")
     assert re.fullmatch(
-        r"guests are emulated \((QEMU cannot use )?/dev/kvm: .+\): timings are informational "
+        r"guests are emulated \((QEMU cannot use )?/dev/kvm: .+\), so timings are informational "
         r"and not used for the verdict; counts and layouts are valid\n",
         out,
     )
@@ -223,7 +223,7 @@ def test_results_go_to_stdout_and_what_goes_on_to_stderr(
     assert out.splitlines() == ["tip.tar", "new.tar", "schedperf compare tip.tar new.tar"]
     lines = err.splitlines()
     assert lines[0].startswith("schedperf: guests are emulated (--accel tcg): ")
-    assert lines[1].startswith("schedperf: perf_profile is not recorded: ")
+    assert lines[1].startswith("schedperf: perf_profile is not recorded, because ")
     told = [re.fullmatch(r"\[\d:\d\d\] boot 1/2 tip: (.*)", line) for line in lines[2:6]]
     *doing, done = [match[1] for match in told if match]
     assert doing == ["booting", "bpf_pelt skipped: no bcc", "run 1/1 0.50 s"]
@@ -313,13 +313,13 @@ def test_a_guest_that_kvm_cannot_run_is_emulated(
     write_program(place / "bin/qemu-system-x86_64", "exit 0")
     write_program(place / "bin/vng", KVM_BREAKS + guest(place))
     status, out, err = run(place, *TWO, "--boots", "1", "--accel", "kvm", *WORK)
-    reason = "KVM cannot run this guest: KVM internal error. Suberror: 1"
+    reason = "KVM cannot run this guest (KVM internal error. Suberror: 1)"
     assert (status, out) == (2, "")
     assert err.splitlines()[-1].endswith(f"--accel kvm: {reason}; use --accel tcg")
     status, _, err = run(place, *TWO, "--boots", "1", *WORK)
     assert status == 0, err
-    assert "guests run on KVM: timings are valid" in err
-    assert f"guests are emulated ({reason}): timings are informational" in err
+    assert "guests run on KVM, so timings are valid" in err
+    assert f"guests are emulated ({reason}), so timings are informational" in err
     assert (place / "tip.tar").exists()
 
 

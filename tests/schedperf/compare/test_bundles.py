@@ -122,13 +122,13 @@ class TestEqualData:
     def test_without_results_is_inconclusive(self, compared: Compare, side: Facts) -> None:
         found = compared(side, side)
         assert outcome(found) == ("inconclusive", 0)
-        assert found.overall.reason.startswith("no result: ")
+        assert found.overall.reason.startswith("no result, because ")
 
     def test_kernels_without_runs_and_captures_have_no_result(self, compared: Compare) -> None:
         other = {"runs": 0, "host": {"kernel": {"release": "6.13.0"}}}
         found = compared({"runs": 0}, other)
         assert outcome(found) == ("invalid", 4)
-        assert found.overall.reason.startswith("no result: no clean run in base")
+        assert found.overall.reason.startswith("no result, because base has no clean run")
         # A side that has none beside one that has some is a recording that failed.
         assert outcome(compared({"runs": runs(*TIMES)}, other)) == ("invalid", 4)
 
@@ -146,7 +146,7 @@ class TestNotComparable:
         found = compared({"runs": [{"stdout": text}]}, {"runs": [{"stdout": text}] * 2})
         assert outcome(found) == ("invalid", 4)
         assert found.overall.reason == (
-            "no result: 1 line of base could not be parsed; first: "
+            "no result, because 1 line of base could not be parsed; first: "
             "boots/0/runs/000/stdout:2: hackbench time: invalid number 'soon'"
         )
 
@@ -272,7 +272,7 @@ class TestFindings:
         findings, caveats = find_all([self.rule(crash), good], {})
         assert [one.value for one in findings] == [2.0]
         assert [one.text for one in caveats] == [
-            "the finding rule `broken` failed, so its findings are missing: KeyError: 'changed'"
+            "the finding rule `broken` failed, so its findings are missing (KeyError: 'changed')"
         ]
 
     def test_a_number_that_json_cannot_hold_is_a_crash(self) -> None:

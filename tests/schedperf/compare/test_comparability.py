@@ -172,7 +172,7 @@ def test_a_metric_that_is_read_by_another_expression_blocks(gate: Gate) -> None:
 def test_without_host_json_nothing_is_known_and_that_is_noted(gate: Gate) -> None:
     found = gate({"host": None})
     [difference] = found.differences
-    assert difference.reason == "no host.json in new: machines not compared"
+    assert difference.reason == "machines are not compared, because host.json is missing in new"
 
 
 def test_boots_of_one_side_must_be_of_one_kernel(gate: Gate) -> None:

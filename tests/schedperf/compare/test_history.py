@@ -68,7 +68,7 @@ def test_a_recording_of_another_machine_is_refused(
     said = capsys.readouterr().err
     assert said.startswith(f"schedperf: error: {other}: not comparable with {sides[0]}")
     assert "cpu.microcode differs" in said
-    assert said.endswith("remove it from --history\n")
+    assert said.endswith("leave it out of --history\n")
 
 
 def test_tables_take_tables(tmp_path: Path, capsys: Capture) -> None:
@@ -95,4 +95,4 @@ def test_data_that_are_given_twice_are_refused(
     said = capsys.readouterr().err
     assert said.endswith(f"{past[1]}; leave it out of --history\n")
     assert main(["compare", *sides, "--history", sides[0]]) == 2
-    assert f"{sides[0]}: same data as" in capsys.readouterr().err
+    assert f"{sides[0]}: contains the same data as" in capsys.readouterr().err

@@ -125,7 +125,7 @@ THP: tuple[Host, Host] = ({"memory": {"thp": "never"}}, {"memory": {"thp": "alwa
         (PREEMPT, "sched.preempt", {"kernel": {"cmdline": "ro preempt=full"}},
          "kernel.cmdline.preempt full in base, not set in new"),
         (PREEMPT, "sched.preempt", {"written": {"sched.preempt": "voluntary"}},
-         "full in base, voluntary when it booted"),
+         "full in base, voluntary at boot"),
         (AUTOGROUP, "sched.autogroup", {"sysctl": {"kernel.sched_autogroup_enabled": "0"}},
          "settings.sysctl.kernel.sched_autogroup_enabled 0 in base, not set in new"),
         (AUTOGROUP, "sched.autogroup", {"kernel": {"cmdline": "ro noautogroup"}},
@@ -173,7 +173,7 @@ def test_the_configuration_says_what_the_default_is(gate: Gate, base: str, sever
     assert difference.severity == severity
     assert difference.origin == ("kernel" if severity == "treatment" else "owner")
     if severity == "blocking":
-        assert "default in its kernel's configuration voluntary" in difference.reason
+        assert "but voluntary in the configuration of its kernel" in difference.reason
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,10 @@ def test_boots_of_one_kernel_that_differ_show_that_it_was_set(
     new = make_bundle(tmp_path / "new.tar", host=host)
     found = compare_hosts(name_sides([open_bundle(base), open_bundle(new)]))
     blocking = {each.path: each.reason for each in found.differences if each.severity == "blocking"}
-    assert "3000000 in base, 1000000 in another boot of it" in blocking["sched.base_slice_ns"]
+    assert (
+        "3000000 in base, but 1000000 in another boot of the same side"
+        in blocking["sched.base_slice_ns"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -244,7 +247,9 @@ def test_what_was_written_while_it_was_recorded_blocks(
     found = compare_hosts(name_sides([open_bundle(base), open_bundle(new)]))
     assert only(found, "sched.features.PLACE_LAG").severity == severity
     if severity == "blocking":
-        assert only(found, "sched.features.PLACE_LAG").reason.endswith("True in a run of it")
+        assert only(found, "sched.features.PLACE_LAG").reason.endswith(
+            "True in a run of the same side)"
+        )
 
 
 def test_what_only_one_side_records_is_not_known(gate: Gate) -> None:

@@ -162,7 +162,9 @@ class TestRecord:
         lines = [f"{line},ok" for line in runs(slower())]
         found = compared(base, write("new.csv", f"{HEADER},status", *lines, *failed))
         assert found.sides[1].runs_failed == 2
-        assert [one.text for one in found.caveats] == ["2 of 7 runs of new failed (excluded)"]
+        assert [one.text for one in found.caveats] == [
+            "2 of 7 runs of new failed; failed runs are excluded"
+        ]
         assert {row.metric: row.n_new for row in found.rows}["time"] == 5
 
     def test_a_table_without_a_primary_row_decides_nothing(self, write: Write) -> None:
@@ -252,21 +254,27 @@ class TestCommand:
         [
             (
                 ["base.csv"],
-                "base.csv: contains one side (expected at least 2); give a second table, or add a ",
+                (
+                    "base.csv: contains one side (expected at least 2 sides); give a second table, "
+                    "or add a "
+                ),
             ),
             (
                 ["tip.csv"],
-                "tip.csv: contains only the side 'tip' (expected at least 2); give a second table",
+                "tip.csv: contains only the side 'tip' (expected at least 2 sides); give",
             ),
-            (["base.csv", "x.tar"], "x.tar: bundle compared with a table, "),
-            (["x.tar", "base.csv"], "x.tar: bundle compared with a table, "),
+            (["base.csv", "x.tar"], "x.tar: a bundle cannot be compared with a table, "),
+            (["x.tar", "base.csv"], "x.tar: a bundle cannot be compared with a table, "),
             (
                 ["base.csv", "all.csv"],
-                "all.csv: contains 2 sides (A, B; expected 1 per table); compare it alone",
+                (
+                    "all.csv: contains 2 sides (A, B; expected one side per table); compare this "
+                    "table alone"
+                ),
             ),
             (["all.csv", "--base", "C"], "all.csv: unknown side 'C' (expected one of A, B)"),
-            (["base.csv", "base.csv", "--base", "A"], "--base: only for a single table"),
-            (["x.tar", "y.tar", "--base", "A"], "--base: only for a single table"),
+            (["base.csv", "base.csv", "--base", "A"], "--base: only valid with a single table"),
+            (["x.tar", "y.tar", "--base", "A"], "--base: only valid with a single table"),
             (["all.csv", "--allow", "cpu.smt"], "--allow: tables have no fields of host.json"),
             (["absent.csv", "base.csv"], "absent.csv: cannot be read: no such file"),
             (["bad.csv", "base.csv"], "bad.csv:1: unknown column 'wrkload' (did you mean"),

@@ -69,7 +69,10 @@ def test_sizes_that_are_not_known_are_none() -> None:
         ({"stable": False}, "units changed during the run"),
         ({"method": None, "units": None, "tried": {"kcore": "no /proc/kcore"}}, "kcore: no /proc"),
         ({"method": None, "units": None, "tried": None}, "reason unknown"),
-        ({"units": None, "unit_bytes": None}, "no addresses and no size of per-CPU units"),
+        (
+            {"units": None, "unit_bytes": None},
+            "contains neither addresses nor the size of per-CPU units",
+        ),
         ({"units": {"0": "here"}}, "expected str matching regex .*0x"),
         ({"units": {"0": 5}}, "expected str, got int"),
         ({"units": {"x": "0x0"}}, r"key in \$.units is invalid .expected int, got str"),

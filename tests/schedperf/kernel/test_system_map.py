@@ -114,7 +114,7 @@ def test_32_bit_addresses_are_read() -> None:
         ),
         (
             b"0000000000000040 D __per_cpu_start\n0000000000000000 D __per_cpu_end\n",
-            "invalid per-CPU section: __per_cpu_start 0000000000000040",
+            "invalid per-CPU section from __per_cpu_start 0000000000000040",
         ),
         (
             b"00000000 D __per_cpu_start\n0000000000000040 D __per_cpu_end\n",

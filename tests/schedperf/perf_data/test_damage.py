@@ -43,9 +43,9 @@ def places(data: bytes | bytearray) -> tuple[int, int]:
         (b"", "invalid magic"),
         (b"\x7fELF" + bytes(200), "invalid magic"),
         (b"PERFFILE" + bytes(200), "perf.data from before Linux 2.6.39 is not supported"),
-        (b"PERFILE2", "truncated: 8 bytes expected at offset 0x8, only 0 present"),
+        (b"PERFILE2", "truncated at offset 0x8 (expected 8 bytes, found 0)"),
         (b"PERFILE2" + struct.pack("<Q", 16) + bytes(80), "no events"),
-        (b"PERFILE2" + struct.pack("<Q", 104), "16 bytes, too short for a perf.data header"),
+        (b"PERFILE2" + struct.pack("<Q", 104), "16 bytes (expected at least 104, the header"),
         (b"PERFILE2" + struct.pack("<Q", 104) + bytes(88), "attributes of 0 bytes"),
     ],
 )
@@ -81,7 +81,7 @@ def test_an_endless_row_of_empty_records_ends() -> None:
 def test_samples_that_are_too_short_are_counted(body: int) -> None:
     records: list[Record] = [Sample(ip=IP), RawRecord(kind=9, body=b"\xff" * body), Sample(ip=IP)]
     data = write_perf_data(PerfData(events=EVENTS, records=records))
-    assert samples_of(data) == (2, ("samples with invalid or truncated fields: 1",))
+    assert samples_of(data) == (2, ("1 sample(s) with invalid or truncated fields are left out",))
 
 
 @pytest.mark.parametrize(("period", "kept"), [((1 << 63) - 1, 3), (1 << 63, 2), ((1 << 64) - 1, 2)])
@@ -99,7 +99,10 @@ def test_a_call_chain_that_is_longer_than_its_sample_costs_that_sample(length: i
     at = start + size // 3 - 3 * 8
     assert struct.unpack_from("<Q", data, at)[0] == 2
     struct.pack_into("<Q", data, at, length)
-    assert samples_of(bytes(data)) == (2, ("samples with invalid or truncated fields: 1",))
+    assert samples_of(bytes(data)) == (
+        2,
+        ("1 sample(s) with invalid or truncated fields are left out",),
+    )
 
 
 def test_a_file_of_a_killed_perf_is_read_to_its_end() -> None:
@@ -107,8 +110,8 @@ def test_a_file_of_a_killed_perf_is_read_to_its_end() -> None:
     start, size = places(whole)
     killed = bytearray(whole[: start + size - 8])
     killed[48:56] = bytes(8)
-    cut = "truncated: perf did not finish writing it, or the copy is partial"
-    partial = f"the last record is truncated: only its first {size // 3 - 8} bytes are present"
+    cut = "the file is truncated: perf did not finish writing it, or the copy is incomplete"
+    partial = f"the last record is truncated to its first {size // 3 - 8} bytes"
     assert samples_of(bytes(killed)) == (2, (cut, partial))
     assert samples_of(whole[: start + size - 8]) == (2, (cut, partial))
 
@@ -238,7 +241,7 @@ def test_one_file_of_a_folder_says_that_others_are_missing(tmp_path: Path) -> No
 
 
 def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="^perf.data: cannot be read: no such file or directory"):
+    with pytest.raises(InputError, match="^perf.data: no such file or directory"):
         read_perf_data(tmp_path / "nothing", "perf.data")
     (tmp_path / "empty").touch()
     with pytest.raises(InputError, match="^perf.data: empty"):
@@ -253,7 +256,7 @@ def test_many_damaged_records_of_a_pipes_header_are_a_few_notes() -> None:
     data = write_perf_data_pipe(PerfData(events=EVENTS, records=damaged))
     _, notes = samples_of(data)
     assert len(notes) == 11
-    assert notes[-1] == "990 more header records are damaged"
+    assert notes[-1] == "990 further header records are damaged"
 
 
 def test_millions_of_records_in_a_few_compressed_bytes_stay_numbers() -> None:

@@ -139,7 +139,7 @@ def test_samples_of_no_known_event_are_counted() -> None:
     stranger = data.replace(struct.pack("<2Q", 101, IP), struct.pack("<2Q", 999, IP))
     recording = read_perf_data(stranger, "perf.data")
     assert recording.losses.unknown_ids == 1
-    assert recording.notes == ("samples with an unknown event id: 1",)
+    assert recording.notes == ("1 sample(s) with an unknown event id are left out",)
     assert int(recording.samples.count.sum()) == 4
 
 

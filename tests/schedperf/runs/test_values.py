@@ -66,7 +66,9 @@ def test_warm_up_has_no_row_and_a_failed_run_one_without_a_value(read: Read) -> 
         ["", None, 0, "failed"],
         ["hackbench time", 0.5, 1, "ok"],
     ]
-    assert [caveat.text for caveat in found.caveats] == ["1 of 2 runs of base failed (excluded)"]
+    assert [caveat.text for caveat in found.caveats] == [
+        "1 of 2 runs of base failed; failed runs are excluded"
+    ]
 
 
 def test_a_program_that_runs_twice_in_one_run_is_one_observation(read: Read) -> None:

@@ -196,7 +196,7 @@ def test_exposures_make_rates_of_counts() -> None:
         ([[-1.0], [2.0]], [1.0, 1.0], "invalid count "),
         ([[1.0], [2.0]], [1.0], "shape"),
         (np.zeros((0, 1)), [], "at least 1 run"),
-        ([[1.0, 2.0], [2.0, 2.0]], [1.0, 1.0], "different numbers of lines"),
+        ([[1.0, 2.0], [2.0, 2.0]], [1.0, 1.0], "base has . lines and new has"),
     ],
 )
 def test_what_is_no_count_is_refused(base: Any, exposure: Any, words: str) -> None:

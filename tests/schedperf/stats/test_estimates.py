@@ -213,12 +213,12 @@ class TestSummaries:
     def test_without_a_spread_nothing_can_be_said(self, make_runs: MakeRuns) -> None:
         row = self.compare(make_runs, n=5)
         assert (row["verdict"], row["more_runs"]) == ("inconclusive", None)
-        assert "standard deviation not recorded: significance unknown" in row["reason"]
+        assert "the standard deviation is not recorded, so significance is unknown" in row["reason"]
         assert row["ratio"] == pytest.approx(1.1)
 
     def test_without_both_that_is_said(self, make_runs: MakeRuns) -> None:
         row = self.compare(make_runs)
-        assert "number of runs and standard deviation" in row["reason"]
+        assert "the number of runs and the standard deviation" in row["reason"]
 
     def test_no_spread_at_all_is_exact(self, make_runs: MakeRuns) -> None:
         row = self.compare(make_runs, cv=0.0, n=3)

@@ -303,11 +303,11 @@ class TestWhatIsRefused:
 
     @pytest.mark.parametrize("name", ["side", "workload", "point", "metric", "unit", "better"])
     def test_a_missing_column_is_named(self, runs: pd.DataFrame, name: str) -> None:
-        with pytest.raises(InputError, match=f"^runs: no column `{name}`"):
+        with pytest.raises(InputError, match=f"^runs: column `{name}` is missing"):
             compare_runs(runs.drop(columns=name), base="base")
 
     def test_values_or_means_must_be_there(self, runs: pd.DataFrame) -> None:
-        with pytest.raises(InputError, match="^runs: no column `value` or `mean`"):
+        with pytest.raises(InputError, match="^runs: column `value` or `mean` is missing"):
             compare_runs(runs.drop(columns="value"), base="base")
 
     @pytest.mark.parametrize("word", ["Higher", "", None, math.nan])
@@ -351,20 +351,20 @@ class TestSummaries:
         self, make_runs: MakeRuns, cv: float, n: float
     ) -> None:
         with pytest.raises(
-            InputError, match="base, hackbench, , time: invalid summary with `cv` = "
+            InputError, match="base, hackbench, , time: invalid row with a mean, `cv` "
         ):
             compare_runs(self.summary(make_runs, cv=cv, n=n), base="base")
 
     def test_two_summaries_of_one_side_are_refused(self, make_runs: MakeRuns) -> None:
         table = self.summary(make_runs, cv=0.01, n=3)
-        with pytest.raises(InputError, match="invalid summary"):
+        with pytest.raises(InputError, match="invalid row with a mean"):
             compare_runs(pd.concat([table, table.tail(1)]), base="base")
 
     def test_a_summary_beside_runs_of_its_side_is_refused(self, make_runs: MakeRuns) -> None:
         table = pd.concat(
             [self.summary(make_runs, cv=0.01, n=3), make_runs({"new": [110.0, 111.0]})]
         )
-        with pytest.raises(InputError, match="new, hackbench, , time: invalid summary"):
+        with pytest.raises(InputError, match="new, hackbench, , time: invalid row with a mean"):
             compare_runs(table, base="base")
 
     def test_a_mean_that_is_no_number_is_shown(self, make_runs: MakeRuns) -> None:

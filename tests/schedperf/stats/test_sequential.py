@@ -136,7 +136,10 @@ def test_what_can_never_be_decided_ends_it() -> None:
     assert decide_look([make_row("invalid", n_base=0)]).is_over
     assert decide_look([make_row("invalid")]).is_over
     assert not decide_look([make_row("invalid", n_new=0)]).is_over
-    assert decide_look([]).text == "no verdict possible: there is no primary result to compare"
+    assert (
+        decide_look([]).text
+        == "no verdict is possible, because there is no primary result to compare"
+    )
     assert decide_look([make_row("regression", family="secondary")]).is_over
 
 
@@ -144,10 +147,10 @@ def test_few_runs_of_few_rows_are_warned_of_before_the_first_run() -> None:
     assert warn_of_blocks(10, 30, 1) is None
     assert warn_of_blocks(5, 30, 4) is None
     assert str(warn_of_blocks(5, 30, 3)).startswith(
-        "base has 5 runs; sides recorded one after the other"
+        "base has 5 runs, but sides recorded one after the other"
     )
     assert str(warn_of_blocks(10, 8, 1)).startswith(
-        "--max-runs is 8; sides recorded one after the other"
+        "--max-runs is 8, but sides recorded one after the other"
     )
 
 

@@ -134,11 +134,11 @@ class TestDecide:
         bare = {"ci": None, "equivalence_ci": None, "q": None, "n_base": None, "n_new": None}
         found = said(evidence(more_runs=12, **bare))
         assert found[1] == (
-            "+5%: number of runs not recorded; with the recorded standard deviation, "
+            "+5%: the number of runs is not recorded; with the recorded standard deviation, "
             "12 runs per side would decide it"
         )
         found = said(evidence(**bare))
-        assert "number of runs and standard deviation not recorded" in found[1]
+        assert "the number of runs and the standard deviation are not recorded" in found[1]
 
     def test_a_share_of_nothing_is_no_share(self) -> None:
         found = said(evidence(effect=None))

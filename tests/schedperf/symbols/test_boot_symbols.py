@@ -91,7 +91,12 @@ def test_what_does_not_fit_is_noted(
 ) -> None:
     boot, notes = open_boot({})
     assert boot.of(recording).kernel is None
-    assert notes == ["boot 0: no usable symbol table, kernel addresses stay unresolved"]
+    assert notes == [
+        (
+            "boot 0: kernel addresses stay unresolved without a usable symbol table; record with "
+            "the collector `layout`, as root"
+        )
+    ]
 
     moved = profiled_kernel(slide=0x5000000)
     boot, notes = open_boot({"boots/0/layout/kallsyms": moved.kallsyms()})
@@ -130,7 +135,7 @@ def test_only_an_equal_build_id_names_kernel_addresses(
 
     assert boot.of(other).kernel is None
     assert len(notes) == 1
-    assert notes[0].startswith("boot 0: kernel addresses stay unresolved: ")
+    assert notes[0].startswith("boot 0: kernel addresses stay unresolved, because ")
     assert said in notes[0]
     # Other runs of the boot are named.
     if booted:

@@ -84,9 +84,10 @@ def test_neither_the_release_nor_the_text_address_tell_the_running_kernel(
     assert symbols.kernel is None
     (note,) = heard
     assert note == (
-        "kernel addresses stay unresolved: perf.data does not record the kernel's build id (perf "
-        "record -B or -z, or perf was killed); give the symbol table of the recorded kernel "
-        "(--symbols)"
+        "kernel addresses stay unresolved, because perf.data does not record the kernel's build "
+        "id (perf "
+        "record -B or -z, or perf was killed); pass the symbol table of the recorded kernel with "
+        "--symbols"
     )
 
 
@@ -160,7 +161,7 @@ def test_why_the_kernel_stays_unnamed_is_said(
     symbols = symbols_for_file(recording, None, heard.append, make_machine(notes, kallsyms))
     assert symbols.kernel is None
     assert len(heard) == 1
-    assert heard[0].startswith("kernel addresses stay unresolved: ")
+    assert heard[0].startswith("kernel addresses stay unresolved, because ")
     assert said in heard[0]
 
 
@@ -205,7 +206,7 @@ def test_a_local_file_is_believed_by_its_build_id_alone(recording: Recording) ->
     assert of_file(MappedFile(path, "00" * 20)) is None
     assert of_file(MappedFile("/no/such/file", "00" * 20)) is None
     assert len(heard) == 1
-    assert heard[0].startswith("[vdso]: build id differs from perf.data; ")
+    assert heard[0].startswith("[vdso]: the build id differs from that in perf.data; ")
     assert np.uint64(0) not in found.starts
 
 
@@ -250,7 +251,7 @@ def test_generated_code_is_named_only_on_the_machine_that_recorded_it(
     if found is not None:
         # Names may have blanks, and the last function of an address counts.
         assert found.names == ("hot /app/x.js:12", "cold")
-        assert "of a process with the same PID" in heard[-1]
+        assert "another process with the same PID" in heard[-1]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
@@ -265,7 +266,9 @@ def test_generated_code_that_another_user_lists_is_not_used(
     machine = make_machine(NOTES, kernel.kallsyms())
     of_file = symbols_for_file(recording, None, heard.append, machine).of_file
     assert of_file(MappedFile(str(generated), None)) is None
-    assert heard == [f"{generated}: not used, because it belongs to another user; copy it as root"]
+    assert heard == [
+        f"{generated}: not used, because the file belongs to another user; copy the file as root"
+    ]
 
 
 def test_a_given_table_that_cannot_be_moved_is_noted(
@@ -278,8 +281,8 @@ def test_a_given_table_that_cannot_be_moved_is_noted(
     assert symbols.kernel is not None
     (note,) = heard
     assert note == (
-        f"perf.data does not have the kernel's address: addresses of {path} are used unchanged, "
-        "which yields wrong names if KASLR moved the kernel"
+        f"perf.data does not contain the kernel's address, so addresses of {path} are used "
+        "unchanged; names are wrong if KASLR moved the kernel"
     )
 
 

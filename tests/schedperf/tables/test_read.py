@@ -256,8 +256,8 @@ BAD_FIELDS = {
         "up",
         "better: unknown value 'up' (expected higher or lower",
     ),
-    "no metric": ("metric", "", "metric: field is empty; fill it in"),
-    "no workload": ("workload", " ", "workload: field is empty; fill it in"),
+    "no metric": ("metric", "", "metric: the field is empty; fill in a value"),
+    "no workload": ("workload", " ", "workload: the field is empty; fill in a value"),
     "an unnamed parameter": (
         "point",
         "8",
@@ -295,14 +295,14 @@ BAD_SUMMARIES = {
     ),
     "a spread of a run": ("1,,1%,", "`cv` or `n` set without `mean`"),
     "a count of a run": ("1,,,3", "`cv` or `n` set without `mean`"),
-    "no number": (",,,", "no number in `value` or `mean`; add it, or set `status`"),
+    "no number": (",,,", "no number in `value` or `mean`; add the number, or set `status`"),
     "a spread above 1": (",5,1.75,", "cv: '1.75' is 175% (expected"),
     "a negative spread": (",5,-1%,", "cv: invalid CV '-1%'"),
     "no spread": (
         ",5,small,",
         "cv: invalid CV 'small' (expected a percentage or fraction, e.g. 1.75% or 0.0175",
     ),
-    "no run": (",5,1%,0", "n: invalid count 0 (expected 1 or more); leave it empty"),
+    "no run": (",5,1%,0", "n: invalid count 0 (expected 1 or more); leave the field empty"),
     "half a run": (",5,1%,2.5", "n: invalid count '2.5'"),
 }
 
@@ -326,7 +326,7 @@ BAD_FILES = {
     "nothing": (b"", "a.csv:1: empty table (expected a header with column names)"),
     "comments": (b"# a\n# b\n", "empty table"),
     "a header": (f"# a\n{HEADER}\n".encode(), "a.csv:2: header without rows"),
-    "a bundle": (b"boots/0/host.json\0\0", "a.csv:1: contains a NUL byte; save it as text"),
+    "a bundle": (b"boots/0/host.json\0\0", "a.csv:1: contains a NUL byte; save the table as text"),
     "a NUL byte further on": (f"{HEADER}\n{ROW}\n\0".encode(), "a.csv:3: contains a NUL byte"),
     "Latin-1": (f"{HEADER}\ntb\xe4nch".encode("latin-1"), "a.csv:2: invalid UTF-8"),
     "half of UTF-16": (codecs.BOM_UTF16_LE + b"abc", "invalid UTF-8"),

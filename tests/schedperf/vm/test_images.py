@@ -51,7 +51,7 @@ def test_an_image_that_was_cut_is_refused(
     path.write_bytes(bytes(head).ljust(whole, b"\0"))
     assert read_kernel("tip", path, None, tmp_path).release == "6.12.0"
     path.write_bytes(path.read_bytes()[:-1])
-    assert f"truncated: {whole - 1} of {whole} bytes present; copy or build it" in refusal(path)
+    assert f"truncated to {whole - 1} bytes (expected {whole}); copy or build it" in refusal(path)
 
 
 def test_files_beside_the_image_are_taken_those_of_its_release_first(
@@ -132,7 +132,7 @@ def test_a_folder_is_answered_with_the_image_that_is_in_it(image: Path) -> None:
     folder = image.parent / "tip"
     folder.mkdir()
     (folder / "vmlinuz").write_bytes(image.read_bytes())
-    expected = f"{folder}: directory (expected a kernel image, e.g. {folder}/vmlinuz)"
+    expected = f"{folder}: is a directory (expected a kernel image, e.g. {folder}/vmlinuz)"
     assert refusal(folder) == expected
 
 
@@ -142,7 +142,7 @@ def test_a_folder_is_answered_with_the_image_that_is_in_it(image: Path) -> None:
         (b"", "an invalid kernel image"),
         (
             b"\x7fELF" + bytes(60),
-            "a vmlinux (expected the bzImage built from it, arch/x86/boot/bzImage",
+            "a vmlinux (expected the bzImage of the same build, arch/x86/boot/bzImage",
         ),
         (bytes(56) + b"ARM\x64" + bytes(60), "an arm64 kernel"),
         (gzip.compress(b"Image", mtime=0), "perhaps an arm64 Image.gz"),

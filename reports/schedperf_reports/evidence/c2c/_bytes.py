@@ -52,8 +52,8 @@ def bytes_table(point: C2cPoint, line: C2cLineRow) -> Table:
             rows += _access(access, word, seen.contended, format_rate(rates))
     return Table(
         caption=(
-            f"{called(line)}: readers and writers by byte{_split(line)}; samples of all runs, "
-            f"{word} as remote + local"
+            f"{called(line)}: reads and writes of each byte range{_split(line)}; samples of all "
+            f"runs, {word} as remote + local"
         ),
         columns=columns,
         rows=tuple(rows),
@@ -71,7 +71,7 @@ def seen_bytes_table(source: C2cSource, line: C2cSampledLine) -> Table:
         rows += _access(access, word, line.contended, latency)
     return Table(
         caption=(
-            f"{line.name or line.key}: readers and writers by byte; samples, {word} as "
+            f"{line.name or line.key}: reads and writes of each byte range, in samples; {word} as "
             "remote + local"
         ),
         columns=(*_access_columns(word), Column(title="latency", align="right", priority=5)),

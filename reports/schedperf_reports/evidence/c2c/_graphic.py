@@ -80,7 +80,7 @@ def _caption(lines: Sequence[C2cLineRow], left: int, word: str) -> str:
     changed = [f"{name}: {' and '.join(said)}" for name, said in changes.items() if said]
     more = f"; {count_of(left, 'more line')} in the tables" if left else ""
     said = "; ".join(changed) or f"no significant change in {word} on the drawn lines"
-    return f"readers and writers by byte; {said}{more}"
+    return f"reads and writes of each byte range; {said}{more}"
 
 
 def _times(ratio: float | None, what: str) -> str:

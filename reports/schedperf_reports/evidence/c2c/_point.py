@@ -97,9 +97,15 @@ def _samples(counted: C2cLineRow | C2cTotals) -> int:
 
 def _nothing(point: C2cPoint) -> str:
     if _samples(point.totals):
-        return "contended lines unknown: the input contains no complete table of cache lines"
+        return (
+            "contended lines are unknown, because the input contains no complete table of "
+            "cache lines"
+        )
     if None in (*point.samples, *point.totals.remote.samples, *point.totals.local.samples):
-        return "contended lines unknown: the input does not contain the number of contended loads"
+        return (
+            "contended lines are unknown, because the input does not contain the number of "
+            "contended loads"
+        )
     seen = count_of(sum(filter(None, point.samples)), "memory sample")
     return f"no contended lines: 0 of {seen} hit a line cached by another CPU"
 
@@ -116,7 +122,7 @@ def _basis(point: C2cPoint) -> str:
     )
     meaning = "; ".join(dict.fromkeys(MEANINGS[observable] for observable in point.observable))
     return (
-        f"{where}n = {runs.base} + {runs.new} runs, {counted} samples; loads sampled: "
+        f"{where}n = {runs.base} + {runs.new} runs, {counted} samples; sampled loads: "
         f"{periods}, {latencies}; {meaning}"
     )
 
@@ -133,6 +139,7 @@ def _power(point: C2cPoint) -> str:
     if point.phi:
         varied += f" (CV {100.0 * point.phi**0.5:.0f}%)"
     return (
-        f"rates: scaled up from the samples to all accesses {per_operation(point)}; {varied}; "
-        f"smallest detectable ratio (80% power) on the most sampled line: {point.least_ratio:.3g}"
+        f"rates are extrapolated from the samples to all accesses {per_operation(point)}; "
+        f"{varied}; the smallest detectable ratio (80% power) of the line with the most samples "
+        f"is {point.least_ratio:.3g}"
     )

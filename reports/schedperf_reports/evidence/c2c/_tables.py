@@ -113,7 +113,7 @@ def _lines_caption(point: C2cPoint, lines: Sequence[C2cLineRow]) -> str:
     word = word_of(point.observable)
     hidden = point.seen - sum(point.seen_unmatched) - len(lines)
     more = f"; {count_of(hidden, 'line')} with less contention omitted" if hidden > 0 else ""
-    power = "; detectable: smallest detectable ratio (80% power)"
+    power = "; detectable: smallest ratio that this number of runs detects (80% power)"
     return (
         f"{count_of(len(lines), 'contended line')}, {word} {_measured(point)}"
         f"{power if point.reason is None else ''}{more}"
@@ -292,7 +292,7 @@ def seen_table(source: C2cSource, lines: Sequence[C2cSampledLine]) -> Table:
 def _twice(lines: Sequence[C2cSeen]) -> str:
     if not any(line.double_counted for line in lines):
         return ""
-    return "; records: as counted by perf c2c; twice: number of records that perf c2c counts twice"
+    return "; records: as in perf c2c; twice: number of records that perf c2c counts twice"
 
 
 def format_count(value: int | None) -> str:

@@ -19,7 +19,6 @@ from schedperf_reports.words.states import State
 
 # With base and one new side, a sentence need not say which new side it means.
 MOST_UNNAMED_SIDES = 2
-_NO_COMMON = "no workload was sampled with the same parameters in base and "
 
 
 def _state(comparison: Comparison) -> State | None:
@@ -52,7 +51,11 @@ def c2c(comparison: Comparison) -> Iterator[Block]:
         if len(comparison.sides) > MOST_UNNAMED_SIDES:
             yield Text(text=f"{compared.side} vs base", tone="strong")
         if not compared.points:
-            yield Text(text=f"not compared: {_NO_COMMON}{compared.side}", tone="muted")
+            yield Text(
+                text="no workload was sampled with the same parameters in base and "
+                f"{compared.side}",
+                tone="muted",
+            )
         for point in compared.points:
             yield from describe_point(point, side=compared.side)
         for note in merge_sides(compared.notes):

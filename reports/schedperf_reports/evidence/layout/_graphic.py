@@ -56,7 +56,7 @@ _WRITTEN = {
     "own": "written by its own CPU",
     "remote": "written by other CPUs",
 }
-_MARKS = {"mates changed": "the other variables on its line changed"}
+_MARKS = {"mates changed": "other variables joined or left the line"}
 _READ = {"own": "read by its own CPU", "remote": "read by other CPUs"}
 
 Rows = tuple[LineRow, ...]
@@ -257,7 +257,7 @@ def _row(column: _Column, start: int, line_bytes: int, uses: Mapping[str, Layout
     drawn, left = stack(occupants)
     is_known = all(occupant.is_sized for occupant in occupants)
     gaps = _gaps(occupants, start, line_bytes, column) if is_known else ()
-    note = f"{left} overlapping variables not drawn, see the text version" if left else ""
+    note = f"{left} overlapping variables are only in the text version" if left else ""
     return LineRow(offset=f"0x{start:x}", occupants=(*drawn, *gaps), note=note)
 
 

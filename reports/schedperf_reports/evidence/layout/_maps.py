@@ -70,10 +70,10 @@ def describe_unknown(missing: Sequence[LayoutMissingUnit]) -> Iterator[Block]:
         reasons.setdefault(unit.reason.replace(unit.unit, "…"), []).append(unit)
     for alike in reasons.values():
         units = [call_unit(unit.unit) for unit in alike]
-        more = "" if len(units) == 1 else "; same reason for all of these"
+        more = "" if len(units) == 1 else " (the same reason for all of them)"
         names = list_names(units, len(units))
         reason = "; ".join(merge_sides(alike[0].reason.split("; ")))
-        yield Text(text=f"layout unknown: {names}: {reason}{more}", tone="muted")
+        yield Text(text=f"unknown layout of {names}: {reason}{more}", tone="muted")
 
 
 def _summary(unit_map: LayoutUnitMap, line_bytes: int) -> str:
@@ -179,14 +179,15 @@ def _what_to_do(advice: LayoutAdvice, label: str) -> str:
             "false sharing"
         )
         return (
-            f"advice for {label}: leave {names} as they are, on {count_of(before, 'line')}: {why}"
+            f"advice for {label}: leave {names} as they are, on {count_of(before, 'line')}, "
+            f"because {why}"
         )
     after = f"after {advice.after}" if advice.after else "at the start"
     aligned = ", the first with ____cacheline_aligned" if advice.is_aligned else ""
     others = "1 other entry moves" if moved == 1 else f"{moved} other entries move"
     return (
-        f"advice for {label}: declare {names} in this order {after}{aligned}: "
-        f"{count_of(advice.lines_after, 'line')} instead of {before} (minimum {fewest}); "
+        f"advice for {label}: declare {names} in this order {after}{aligned}; this needs "
+        f"{count_of(advice.lines_after, 'line')} instead of {before} (minimum {fewest}), and "
         f"{others} to another line"
     )
 

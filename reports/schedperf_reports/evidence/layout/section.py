@@ -239,8 +239,8 @@ def _verdict(compared: LayoutComparison, line_bytes: int) -> str:
     if not changed:
         return f"no alarm: no variable moved to or from a shared line; {unchanged}"
     return (
-        f"no alarm: line sharing changed for {count_of(changed, 'variable')}, but no alarm rule "
-        f"matches; {unchanged}"
+        f"no alarm: {count_of(changed, 'variable')} with a different set of variables on the "
+        f"line, but no alarm rule matches; {unchanged}"
     )
 
 
@@ -328,8 +328,8 @@ def _describe_names(unit: LayoutUnit) -> Iterator[Block]:
         pairs = [" and ".join(pair) for pair in unit.only_read]
         yield Text(
             text=(
-                f"{called}: no longer on one line, but only read at run time, so no alarm: "
-                f"{list_names(pairs, len(pairs))}"
+                f"{called}: {list_names(pairs, len(pairs))} are no longer on one line, but only "
+                "read at run time, so no alarm is raised"
             ),
             tone="muted",
         )
@@ -337,8 +337,8 @@ def _describe_names(unit: LayoutUnit) -> Iterator[Block]:
         names = list_names(unit.unknown_heat, counts.unknown_heat, MOST_UNKNOWN)
         yield Text(
             text=(
-                f"{called}: access frequency unknown, so no alarm: {names} (moved or added, not "
-                "in the table of hot variables)"
+                f"{called}: {names} moved or were added and are not in the table of hot "
+                "variables, so no alarm is raised"
             ),
             tone="muted",
         )
@@ -349,8 +349,8 @@ def _describe_sources(layout: Layout) -> Iterator[Block]:
     if "percpu" in units:
         sources = units["percpu"].sources
         base, new = map(", sizes from ".join, sources)
-        said = base if base == new else f"{base} in base, {new} in new"
-        yield Text(text=f"source of the per-CPU section: {said}", tone="muted")
+        said = base if base == new else f"{base} in base, and from {new} in new"
+        yield Text(text=f"the per-CPU section was read from {said}", tone="muted")
     notes = list(layout.notes)
     notes += [f"{kernel.side}: {note}" for kernel in layout.kernels for note in kernel.notes]
     notes += [
@@ -370,8 +370,8 @@ def _units_table(changed: Sequence[LayoutUnit], unchanged: int, side: str, limit
     """
     return Table(
         caption=(
-            f"changed in {side}: {len(changed)}, unchanged: {unchanged}; lost, gained: pairs of "
-            "variables that stopped or started sharing a line; slid lines: lines that moved as a "
+            f"{len(changed)} changed in {side}, {unchanged} unchanged; lost and gained: pairs of "
+            "variables that stopped and started sharing a line; slid lines: lines that moved as a "
             "whole; use unknown: moved or added variables that are not in the table of hot "
             "variables"
         ),
@@ -418,7 +418,7 @@ def _causes_table(changed: Sequence[LayoutUnit], limit: int) -> Table:
             rows.append((heading, *[Cell(text="")] * (len(_CAUSE_COLUMNS) - 1)))
         rows += [_cause_row(cause) for cause in unit.causes]
     return Table(
-        caption="causes: number of lost and gained pairs that would be unchanged without this edit",
+        caption="causes: edits, and how many lost and gained pairs each of them explains",
         columns=_CAUSE_COLUMNS,
         rows=tuple(rows),
         limit=limit,
@@ -483,9 +483,8 @@ def _pairs_tables(changed: Sequence[LayoutUnit]) -> Iterator[Table]:
             listed = "" if len(pairs) == total else f"; first {len(pairs)} listed"
             yield Table(
                 caption=(
-                    f"{call_unit(unit.unit)}: pairs of variables on one line: "
-                    f"{counts.separated} lost, "
-                    f"{counts.joined} gained{listed}"
+                    f"{call_unit(unit.unit)}: {count_of(counts.separated, 'pair')} of variables "
+                    f"stopped sharing a line (lost), {counts.joined} started (gained){listed}"
                 ),
                 columns=_PAIR_COLUMNS,
                 rows=tuple(_pair_row(change, pair) for change, pair in pairs),

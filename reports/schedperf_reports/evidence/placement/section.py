@@ -58,7 +58,7 @@ MOST_NOTES = 5
 MOST_REFUSALS = 3
 
 WHAT_IS_COUNTED = (
-    f"counts on all CPUs, from start to end of the workload; {MEANS}; percentiles of "
+    f"counts on all CPUs, from the start to the end of the workload; {MEANS}; percentiles of "
     "waits are interpolated within log2 bins; neither direction is better"
 )
 # Cgroups whose timers are drawn; the table lists all.
@@ -73,8 +73,8 @@ _MOVES: tuple[Part, ...] = ("fork", "exec", "wakeup", "migration", "cause")
 # Title of each further table, and the parts in it.
 _GROUPS: Mapping[str, tuple[Part, ...]] = {
     "migrations by level and node": _MOVES,
-    "waits for a CPU, and depth of task groups": ("latency", "depth"),
-    "load-balancing results, by domain level": (
+    "run-queue latency, and depth of task groups": ("latency", "depth"),
+    "results of load balancing by domain level": (
         "destination", "source", "attempts", "pinned", "migratable", "group_imbalance",
     ),
     "bandwidth timers": ("timers",),
@@ -206,8 +206,8 @@ def _describe_depths(depths: Sequence[DepthRow]) -> str:
         for side, of_side in sides.items()
     )
     return (
-        "task-group depth of the workload's tasks (in parentheses: share of context switches, "
-        f"95% CI): {shares}"
+        "task-group depth of the workload's tasks (share of context switches with 95% CI): "
+        f"{shares}"
     )
 
 

@@ -64,8 +64,8 @@ _SHARE_COLUMNS = (
         title="q",
         align="right",
         priority=2,
-        explains="p corrected for multiple testing (all tested rows of the table); -: not tested, "
-        "for the reason in the caption",
+        explains="p after correction for multiple testing (all tested rows of the table); -: not "
+        "tested, for the reason in the caption",
     ),
 )
 
@@ -199,8 +199,8 @@ def _name_rows(changed: int, others: int) -> str:
         return f"{count_of(others, 'scheduler function')} without a significant change in share"
     and_others = f" and {count_of(others, 'other scheduler function')}" if others else ""
     return (
-        f"{count_of(changed, 'function')} with a significant change in share (all call paths "
-        f"together){and_others}"
+        f"{count_of(changed, 'function')} with a significant change in share, summed over all "
+        f"call paths{and_others}"
     )
 
 
@@ -213,7 +213,7 @@ def costs_table(point: ProfilePoint) -> Table | None:
     scale = cost_scale(
         point.cost_unit, *(mean for _, cost in costs for mean in (cost.base, cost.new))
     )
-    about = "" if operations.exact else "; operations estimated as printed rate times run time"
+    about = "" if operations.exact else " (estimated as printed rate times run time)"
     ranked = sorted(costs, key=lambda symbol_cost: -abs(symbol_cost[1].change))
     count = scale_for("count", operations.base)
     return Table(
@@ -283,7 +283,7 @@ def _why_untested(row: AnyRow) -> str:
     if isinstance(row, ProfileRow) and share.base + share.new < SMALLEST_CHANGE_PP:
         return f"share below {SMALLEST_CHANGE_PP:g}% (sum of base and new)"
     if share.ci_low is None:
-        return "no CI: no variance between runs"
+        return "no CI, because all runs are equal"
     return "kernel code that the event may sample incompletely"
 
 
@@ -313,7 +313,7 @@ def _count_changes(names: Sequence[str], rows: int, untested: Counter[str]) -> s
     else:
         why = ", ".join(f"{count} {reason}" for reason, count in untested.most_common())
     if rows and left == rows:
-        return f"none of {count_of(rows, 'row')} was tested for significance: {why}"
+        return f"none of {count_of(rows, 'row')} was tested for significance ({why})"
     count = count_of(rows - left, "tested row") if left else count_of(rows, "row")
     text = f"{len(names)} of {count} changed significantly"
     text = f"{text}: {listed}" if listed else text

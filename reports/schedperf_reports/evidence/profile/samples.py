@@ -97,7 +97,7 @@ def _describe_event(event: SampledEvent) -> Iterator[Block]:
     if len(event.n) > 1 and min(event.n.values()) == 1:
         counts = " + ".join(map(str, event.n.values()))
         yield Text(
-            text=f"{event.event}: n = {counts}: no CI; record several runs",
+            text=f"{event.event}: no CI with n = {counts}; record several runs",
             tone="warning",
         )
 
@@ -106,17 +106,17 @@ def _describe_sight(event: str, sight: ProfileSight) -> Iterator[Block]:
     where = f"{sight.side} was " if sight.side else ""
     if "kernel" in sight.excluded:
         text = (
-            f"recorded with {event}, which does not count the kernel: the profile contains no "
+            f"recorded with {event}, which does not count the kernel, so the profile contains no "
             "scheduler code"
         )
         yield Text(text=f"{where}{text} ({_MANUAL})", tone="warning")
     elif sight.clock is None:
-        yield Text(text=f"{where}recorded with {event}: samples count events, not CPU time")
+        yield Text(text=f"{where}recorded with {event}, whose samples count events, not CPU time")
     elif sight.blind is False:
         text = f"recorded with {event}, which also samples code that runs with interrupts off"
         yield Text(text=f"{where}{text}: {sight.reason}")
     else:
-        sees = "cannot see" if sight.blind else "may not see"
+        sees = "cannot sample" if sight.blind else "may not sample"
         instead = (
             "record cycles on a machine with a PMU"
             if sight.clock == "hrtimer"

@@ -191,7 +191,7 @@ def _describe_sight(event: ProfileEvent) -> tuple[str, Tone]:
     without = [side for side, levels in event.excluded.items() if "kernel" in levels]
     if without:
         what = (
-            "which does not count the kernel: the functions listed below cannot include "
+            "which does not count the kernel, so the functions listed below cannot include "
             "scheduler functions"
         )
         return f"{_where(without)}recorded with {name}, {what}", "warning"
@@ -199,12 +199,12 @@ def _describe_sight(event: ProfileEvent) -> tuple[str, Tone]:
     unknown = [side for side, is_blind in event.blind.items() if is_blind is None]
     if blind:
         what = (
-            "which cannot sample most of the scheduler: hot functions may be missing from the "
+            "which cannot sample most of the scheduler, so hot functions may be missing from the "
             "list below"
         )
         return f"{_where(blind)}recorded with {name}, {what}", "warning"
     if unknown:
-        what = "which may not see code that runs with interrupts off"
+        what = "which may not sample code that runs with interrupts off"
         return f"{_where(unknown)}recorded with {name}, {what}", "warning"
     return f"recorded with {name}, which also samples code that runs with interrupts off", "plain"
 
@@ -229,13 +229,13 @@ def describe_explained(explained: ExplainedChange, point: ProfilePoint) -> str:
     subject = count_of(len(symbols), "symbol")
     if explained.part is None or explained.ci_low is None or explained.ci_high is None:
         return (
-            f"{subject} changed in cost ({whole} per {operation}), share of the total change "
-            f"unknown ({explained.reason}): {listed}"
+            f"{subject} changed in cost ({whole} per {operation}), but the share of the total "
+            f"change is unknown ({explained.reason}): {listed}"
         )
     low, high = (f"{100.0 * end:.0f}" for end in (explained.ci_low, explained.ci_high))
     verb = "accounts for" if len(symbols) == 1 else "account for"
     also = (
-        " and in wall time"
+        " and of the change in wall time"
         if explained.busy_equal
         else "; the change in wall time is not explained"
     )
@@ -296,8 +296,7 @@ def _describe_stacks(trees: FlameComparison) -> Iterator[Block]:
     yield from describe_flames(trees.events)
     if trees.left_out:
         yield Text(
-            text="flame graphs not on this page (draw them with schedperf profile --point … "
-            f"--flamegraph): "
+            text="not drawn on this page (use schedperf profile --point … --flamegraph): "
             f"{'; '.join(trees.left_out)}",
             tone="muted",
         )
@@ -340,9 +339,9 @@ def _sights_of(event: ProfileEvent) -> tuple[str, str]:
 
 
 _SEES: Mapping[bool | None, str] = {
-    True: "cannot see code that runs with interrupts off (most of the scheduler)",
+    True: "cannot sample code that runs with interrupts off (most of the scheduler)",
     False: "also samples code that runs with interrupts off",
-    None: "may not see code that runs with interrupts off",
+    None: "may not sample code that runs with interrupts off",
 }
 
 

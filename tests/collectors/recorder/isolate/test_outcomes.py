@@ -55,8 +55,8 @@ def test_a_missing_program_is_named_with_its_package(isolated: Isolate) -> None:
         raise AssertionError("must not be tried")
 
     result = isolated(collect, needs=("sh", "no-such-program")).run()
-    assert (result.status, result.reason) == ("skipped", "no-such-program not found on PATH")
-    assert result.remedy == "apt-get install some-package"
+    assert (result.status, result.reason) == ("skipped", "no-such-program is not on PATH")
+    assert result.remedy == "run `apt-get install some-package`"
     assert result.seconds is None
 
 
@@ -84,7 +84,7 @@ def test_a_crash_names_the_signal(isolated: Isolate) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     result = isolated(collect).run()
-    assert (result.status, result.reason) == ("failed", "crashed: killed by SIGKILL")
+    assert (result.status, result.reason) == ("failed", "the collector crashed: killed by SIGKILL")
 
 
 def test_an_exit_tells_the_last_words(isolated: Isolate) -> None:
@@ -93,7 +93,10 @@ def test_an_exit_tells_the_last_words(isolated: Isolate) -> None:
         os._exit(3)
 
     result = isolated(collect).run()
-    assert (result.status, result.reason) == ("failed", "crashed: exit status 3: last words")
+    assert (result.status, result.reason) == (
+        "failed",
+        "the collector crashed: exit status 3: last words",
+    )
 
 
 def test_a_collector_that_forks_and_returns_twice_is_heard_once(

@@ -42,7 +42,8 @@ def test_the_drawing_has_who_reads_and_writes_which_bytes_of_both_sides(
 ) -> None:
     (drawing,) = [block for block in describe(DATA) if isinstance(block, CacheLines)]
     assert drawing.caption == (
-        "readers and writers by byte; task_group.load_avg: remote HITM at 0.129 times the base rate"
+        "reads and writes of each byte range; task_group.load_avg: remote HITM at 0.129 times "
+        "the base rate"
     )
     (group,) = drawing.groups
     assert [row.offset for row in group.rows] == ["0x100", "0x140"]

@@ -96,8 +96,9 @@ def test_nothing_seen_is_not_could_not_see(
         "no contended lines: 0 of 3000 memory samples hit a line cached by another CPU" in nothing
     )
     without_table = describe(with_point(lines=())).texts()
-    assert "contended lines unknown: the input contains no complete table of cache lines" in (
-        without_table
+    assert (
+        "contended lines are unknown, because the input contains no complete table of cache lines"
+        in (without_table)
     )
     absent = Section(schema="", status="absent", reason="base: no PEBS here", data=None)
     blocks = to_blocks(c2c(make_comparison(sections={"c2c": absent})))
@@ -126,13 +127,13 @@ def test_too_few_samples_to_see_a_change_are_said(describe: Describe) -> None:
 def test_what_could_have_been_seen_and_how_counts_scatter_is_said(describe: Describe) -> None:
     said = describe(DATA).texts()
     assert (
-        "rates: scaled up from the samples to all accesses per 1000 messages; negative "
-        "binomial model of sample counts per run (CV 20%); smallest detectable ratio (80% power) "
-        "on the most sampled line: 1.45"
+        "rates are extrapolated from the samples to all accesses per 1000 messages; negative "
+        "binomial model of sample counts per run (CV 20%); the smallest detectable ratio (80% "
+        "power) of the line with the most samples is 1.45"
     ) in said
     assert "base and new: who wrote a line cannot be seen" in said
     steady = describe(with_point(phi=0.0, model="Poisson")).texts()
-    assert any("Poisson model of sample counts per run; smallest" in text for text in steady)
+    assert any("Poisson model of sample counts per run; the smallest" in text for text in steady)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +155,7 @@ def test_a_missing_side_and_a_side_without_common_points_are_said(describe: Desc
         missing=(MissingSide(side="new2", reason="new2: no PEBS"),),
     )
     assert describe(data).texts() == [
-        "not compared: no workload was sampled with the same parameters in base and new",
+        "no workload was sampled with the same parameters in base and new",
         "sampled on base only",
         "not measured: new2: no PEBS",
     ]

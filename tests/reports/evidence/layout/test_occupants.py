@@ -78,7 +78,7 @@ def test_more_on_the_same_bytes_than_can_be_read_are_counted(
 ) -> None:
     row = only_row(*(make_entry(f"member{number}", 0) for number in range(MOST_LANES + 3)))
     assert len(named(row)) == MOST_LANES
-    assert row.note == "3 overlapping variables not drawn, see the text version"
+    assert row.note == "3 overlapping variables are only in the text version"
 
 
 def test_lanes_are_free_again_behind_what_overlapped() -> None:

@@ -103,8 +103,8 @@ def test_waits_and_phases_are_mirrored(describe: Describe, forks: PlacementRow) 
     blocks = describe(forks, waits=[waits], phases=phases)
     found = [one for one in blocks if isinstance(one, Mirror)]
     assert found[0].caption == (
-        "waits of runnable tasks: 2 of 2 bins changed significantly (5+5 runs); largest change: "
-        "waits in the bin from 0 ns: 75.0% -> 25.0%"
+        "waits of runnable tasks: 2 of 2 bins changed significantly (5+5 runs); the largest "
+        "change is in the bin from 0 ns, 75.0% -> 25.0% of the waits"
     )
     assert found[0].bins[0].difference == "-50 pp [-60, -40]"
     assert [one.label for one in found[2].bins] == ["-50%", "0%"]
@@ -189,8 +189,7 @@ def test_depths_zeros_and_notes_are_sentences(describe: Describe, forks: Placeme
     assert blocks.tables()[-1].rows[0][0].text == "execs"
     texts = blocks.texts()
     assert (
-        "task-group depth of the workload's tasks (in parentheses: share of context "
-        "switches, 95% CI): "
+        "task-group depth of the workload's tasks (share of context switches with 95% CI): "
         "base 0 (100.0%), n = 5 runs; "
         "new 0 (25.0% [0.0%, 60.0%]), 8 (75.0% [40.0%, 100.0%]), n = 2 boots"
     ) in texts

@@ -38,14 +38,15 @@ Describe = Callable[[Profile], Any]
             {"symbols": ("update_cfs_group",), "busy_equal": True, "busy_reason": "it stayed"},
             (
                 "1 symbol accounts for 71% of the change in CPU time per message (95% CI "
-                "[60%, 83%]) and in wall time (it stayed): update_cfs_group: 1.2 us per message"
+                "[60%, 83%]) and of the change in wall time (it stayed): update_cfs_group: 1.2 "
+                "us per message"
             ),
         ),
         (
             {"part": None, "ci_low": None, "ci_high": None, "reason": "too few"},
             (
-                "3 symbols changed in cost (CPU time per message), share of the total "
-                "change unknown (too few): update_cfs_group, update_load_avg, "
+                "3 symbols changed in cost (CPU time per message), but the share of the total "
+                "change is unknown (too few): update_cfs_group, update_load_avg, "
                 "reweight_entity: 1.2 us per message"
             ),
         ),
@@ -98,11 +99,11 @@ def test_a_blind_event_is_one_short_warning_that_links_to_the_whole_of_it(
     item = sight_of(blocks)
     assert item.tone == "warning"
     assert item.text == (
-        "recorded with cpu-clock, which cannot sample most of the scheduler: hot functions may "
+        "recorded with cpu-clock, which cannot sample most of the scheduler, so hot functions may "
         "be missing from the list below"
     )
     assert item.evidence == ("profile#samples",)
-    sees = "cannot see code that runs with interrupts off (most of the scheduler)"
+    sees = "cannot sample code that runs with interrupts off (most of the scheduler)"
     assert cells(basis_of(blocks)) == [
         ["cpu-clock", "base and new", f"{sees}: {reason}"],
         ["cpu-clock", "instead", "record on a machine with a PMU"],
@@ -119,12 +120,12 @@ def test_a_blind_event_is_one_short_warning_that_links_to_the_whole_of_it(
         ),
         (
             BaseNew(base=None, new=False),
-            "base was recorded with cycles, which may not see",
+            "base was recorded with cycles, which may not sample",
             ["base", "new"],
         ),
         (
             BaseNew(base=None, new=None),
-            "recorded with cycles, which may not see",
+            "recorded with cycles, which may not sample",
             ["base and new"],
         ),
     ],

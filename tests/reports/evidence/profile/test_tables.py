@@ -21,7 +21,7 @@ from tests.schedperf.evidence.profile.records import (
 Describe = Callable[[Profile], Any]
 Cells = Callable[[Table], list[list[str]]]
 
-CHANGED_OVER_NODES = "1 function with a significant change in share (all call paths together): "
+CHANGED_OVER_NODES = "1 function with a significant change in share, summed over all call paths: "
 
 
 def titled(blocks: Any, start: str) -> Table:
@@ -105,14 +105,14 @@ def test_a_row_without_q_says_why(describe: Describe) -> None:
     table = describe(with_point(rows=rows)).tables()[0]
     cold = "share below 0.1% (sum of base and new)"
     blind = "kernel code that the event may sample incompletely"
-    few = "no CI: no variance between runs"
+    few = "no CI, because all runs are equal"
     assert f"3 not tested: 1 {cold}, 1 {blind}, 1 {few}; " in table.caption
     said = [blocks[0].items[1].text for blocks in table.details[1:]]
     assert said == [f"not tested: {why}" for why in (cold, blind, few)]
     # A class has no least share: where one has no q, the event is blind.
     classes = (make_class_row(share=untested(0.003), changed=False),)
     table = titled(describe(with_point(classes=classes)), "by function class")
-    assert table.caption.endswith(f"none of 1 row was tested for significance: {blind}")
+    assert table.caption.endswith(f"none of 1 row was tested for significance ({blind})")
 
 
 def test_what_changed_is_shown_over_nodes_in_a_narrow_table_too(
@@ -234,7 +234,7 @@ def test_a_rate_times_the_time_is_no_count_and_that_is_said(describe: Describe) 
     operations = ProfileOperations(unit="message", exact=False, base=40e3, new=40e3)
     table = titled(describe(with_point(operations=operations)), "cost in")
     assert table.caption.endswith(
-        "; operations estimated as printed rate times run time; "
+        " (estimated as printed rate times run time); "
         "1 of 1 row changed significantly: update_cfs_group +0.85"
     )
 

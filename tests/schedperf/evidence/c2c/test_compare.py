@@ -165,7 +165,7 @@ def test_a_named_line_that_a_side_does_not_have_was_counted_zero_times() -> None
 def test_totals_that_a_text_does_not_have_are_no_zeros() -> None:
     text = runs({LOAD_AVG: (9,)}, is_text=True, period=None, totals={})
     found = compare_memory(runs({LOAD_AVG: (9,)}), text)
-    assert found.reason == "output of `perf c2c report` does not contain the sampling period"
+    assert found.reason == "the output of `perf c2c report` does not contain the sampling period"
     assert tuple(found.totals.remote.samples) == (9, None)
     assert tuple(only(found).remote.samples) == (9, 9)
 
@@ -222,7 +222,9 @@ def test_a_name_that_may_be_hidden_behind_an_address_is_not_counted_as_zero() ->
     new = runs({"0xffffffff82a00000": (9, 9)}, boot="n")
     found = compare_memory(base, new)
     named = next(one for one in found.lines if one.base is not None)
-    assert named.unmatched == "may be an unnamed line in new (unnamed lines: 1)"
+    assert (
+        named.unmatched == "new may have sampled the line without a name (1 line(s) have no name)"
+    )
     assert named.remote.q is None
 
 
@@ -231,15 +233,15 @@ def test_a_name_that_may_be_hidden_behind_an_address_is_not_counted_as_zero() ->
     [
         (
             {"observable": "peer"},
-            "kinds of contended loads differ between runs: hitm in base, peer in new",
+            "kinds of contended loads differ between runs (hitm in base, peer in new)",
         ),
-        ({"period": 200}, "sampling periods differ between runs: 100 in base, 200 in new"),
-        ({"ldlat": None}, "minimum load latencies differ between runs: 30 in base, none in new"),
-        ({"line_bytes": 128}, "cache line sizes differ between runs: 64 in base, 128 in new"),
-        ({"event": ("x",)}, "events differ between runs: cpu/mem-loads,ldlat=30/P and cpu/mem-"),
+        ({"period": 200}, "sampling periods differ between runs (100 in base, 200 in new)"),
+        ({"ldlat": None}, "minimum load latencies differ between runs (30 in base, none in new)"),
+        ({"line_bytes": 128}, "cache line sizes differ between runs (64 in base, 128 in new)"),
+        ({"event": ("x",)}, "events differ between runs (cpu/mem-loads,ldlat=30/P and cpu/mem-"),
         (
             {"operations": Operations(count=1.0, unit="run", exact=True)},
-            "units of operations differ between runs: message in base, run in new",
+            "units of operations differ between runs (message in base, run in new)",
         ),
         ({"operations": None}, "the number of benchmark operations per run is unknown"),
     ],
@@ -257,7 +259,7 @@ def test_different_questions_are_not_compared(values: dict[str, Any], reason: st
 def test_runs_of_one_side_with_different_periods_are_not_compared() -> None:
     mixed = [*runs({OTHER: (1,)}), *runs({OTHER: (1,)}, period=7)]
     found = compare_memory(mixed, mixed)
-    assert found.reason == "sampling periods differ between runs: 100, 7 in both base and new"
+    assert found.reason == "sampling periods differ between runs (100, 7 in both base and new)"
 
 
 def test_samples_that_perf_chose_stand_for_no_number_of_accesses() -> None:
@@ -309,7 +311,7 @@ def test_one_run_a_side_has_rates_without_intervals_and_says_so() -> None:
     remote = only(found).remote
     assert (remote.base, remote.new) == (pytest.approx(1.0), pytest.approx(9.0))
     assert remote.ratio_low is remote.p is remote.least_ratio is found.model is None
-    assert found.notes[0] == "base: only one run, run-to-run variance unknown"
+    assert found.notes[0] == "base: only one run, so run-to-run variance is unknown"
 
 
 def test_lines_that_few_samples_hit_are_not_tested() -> None:
@@ -319,7 +321,7 @@ def test_lines_that_few_samples_hit_are_not_tested() -> None:
 
 
 def test_no_run_is_an_error_of_the_caller_and_no_line_is_none() -> None:
-    with pytest.raises(ValueError, match="no runs on one side"):
+    with pytest.raises(ValueError, match="a side has no runs"):
         compare_memory([], [run()])
     found = compare_memory([run()] * 2, [run()] * 2)
     assert found.lines == ()

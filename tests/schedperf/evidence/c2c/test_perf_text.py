@@ -63,7 +63,7 @@ def test_numbers_of_offsets_are_the_shares_of_the_line(report: str) -> None:
     assert sum(access.writes for access in hottest.accesses) == hottest.counts["store"] == 1500
     assert hottest.sharing is None
     assert profile.period is None
-    assert any("reading and writing CPUs not recorded" in note for note in profile.notes)
+    assert any("does not list reading and writing CPUs" in note for note in profile.notes)
 
 
 def test_every_version_of_perf_says_the_same() -> None:
@@ -151,7 +151,7 @@ def test_rows_that_do_not_fit_their_columns_are_counted(report: str) -> None:
     first = parse_c2c_text(report, "report").lines
     text = parse_c2c_text(changed, "report")
     assert text.damage == (
-        "rows left out of the table of lines: 1, because their values do not fit the columns",
+        "1 row(s) of the table of lines are left out, because their values do not fit the columns",
     )
     # The offsets of the other lines stay theirs.
     assert text.lines == first[1:]
@@ -186,7 +186,8 @@ def test_lines_that_are_cut_give_no_wrong_count(width: int, report: str) -> None
     assert cut.damage or cut.lines == whole.lines
     if not cut.lines:
         assert any(
-            f"left out of the table of lines: {len(whole.lines)}, because they lack" in each
+            f"{len(whole.lines)} row(s) of the table of lines are left out, because they lack"
+            in each
             for each in cut.damage
         )
 
@@ -201,7 +202,7 @@ def test_wrapped_lines_are_left_out_with_their_number(width: int, report: str) -
     text = parse_c2c_text(wrapped, "mail")
     assert not text.lines
     assert re.search(
-        "rows left out of the table of lines: [0-9]+, because they lack ", str(text.damage)
+        r"[0-9]+ row\(s\) of the table of lines are left out, because they lack ", str(text.damage)
     )
 
 

@@ -218,7 +218,7 @@ def test_objects_known_by_address_alone_are_compared_with_nothing(compared: C2c)
 def test_other_periods_are_not_compared_and_the_reason_is_said(sides: Sides) -> None:
     data = data_of(sides(runs_of("base", *SCALES), runs_of("new", *SCALES, period=500)))
     point = point_of(data)
-    assert point.reason == "sampling periods differ between runs: 1000 in base, 500 in new"
+    assert point.reason == "sampling periods differ between runs (1000 in base, 500 in new)"
     assert point.totals.remote.base is None
     assert point.totals.remote.samples.base > 0
     assert findings_of(data) == []
@@ -228,7 +228,9 @@ def test_other_observables_are_never_compared(sides: Sides) -> None:
     arm = sampled(write_perf_data(scheduler_run("new", numa=NUMA, vendor="arm").perf_data()))
     point = point_of(data_of(sides(runs_of("base", *SCALES), [arm] * 3)))
     assert point.observable == BaseNew(base="hitm", new="peer")
-    assert point.reason == "kinds of contended loads differ between runs: hitm in base, peer in new"
+    assert (
+        point.reason == "kinds of contended loads differ between runs (hitm in base, peer in new)"
+    )
 
 
 def test_a_workload_without_operations_is_not_compared(sides: Sides) -> None:
@@ -305,7 +307,7 @@ def test_loads_of_perf_mem_are_read_as_what_they_are(sides: Sides) -> None:
     assert point.totals.stores.samples == BaseNew(base=0, new=0)
     assert all(seen.sharing is None for line in point.lines for seen in line.seen)
     assert any(
-        "no stores were sampled: the writers of a cache line" in note for note in point.notes
+        "no stores were sampled, so the writers of a cache line" in note for note in point.notes
     )
     assert any("samples of `perf_mem`, which record only loads" in note for note in compared.notes)
 
@@ -367,8 +369,11 @@ def test_a_recording_of_another_kernel_gets_no_names_of_the_bundles(sides: Sides
     )  # fmt: skip
     assert "update_cfs_group" in base
     assert new <= {"[kernel] unresolved"}
-    said = f"build id of the recorded kernel is {'77' * 20}, of the bundle's kernel {1:040x}"
-    assert f"variables are not named: {said}" in "\n".join(point_of(data).notes)
+    said = (
+        f"the build id of the recorded kernel is {'77' * 20}, "
+        f"and that of the bundle's kernel is {1:040x}"
+    )
+    assert f"variables are not named ({said})" in "\n".join(point_of(data).notes)
 
 
 def test_samples_of_new_outrank_the_table_in_the_layout_section(sides: Sides) -> None:

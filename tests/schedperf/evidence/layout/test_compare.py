@@ -232,7 +232,7 @@ def test_a_renamed_entry_is_found_under_its_new_name() -> None:
         ({"machine": "arm64"}, {}, "new has architecture arm64, but tip has architecture x86_64"),
         ({"pointer_bytes": 4}, {}, "new has 4-byte pointers, but tip has 8-byte pointers; compare"),
         ({"is_big_endian": True}, {}, "new has big-endian byte order, but tip has little-endian"),
-        ({"units": {}}, {}, "tip and new: no section or struct in common .new: was not read."),
+        ({"units": {}}, {}, "tip and new have no section or struct in common .new: was not read."),
         ({}, {"kinds": ("globals",)}, "no section or struct in common .tip: was not read."),
         ({}, {"kinds": ()}, "no section or struct in common .nothing requested."),
         (

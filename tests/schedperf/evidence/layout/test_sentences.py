@@ -46,13 +46,13 @@ def edit(
         ((edit("reordered", 8, 8),), "x (declared elsewhere)"),
         (
             (edit("unexplained", 0, 12),),
-            "x (unexplained; the padding before it changed from 0 to 12 bytes)",
+            "x (unexplained; the padding before this entry changed from 0 to 12 bytes)",
         ),
         (
             (edit("removed", 4, None), edit("resized", 1, 2)),
             "x (removed, 4 bytes) and 1 more edit",
         ),
-        ((), "unknown: too many differences between the layouts"),
+        ((), "unknown, because the layouts have too many differences"),
     ],
 )
 def test_a_cause_says_what_was_edited_and_by_how_much(

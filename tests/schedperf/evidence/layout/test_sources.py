@@ -77,7 +77,7 @@ def test_a_symbol_table_alone_knows_no_sizes_and_no_structs(folder: Path) -> Non
     assert (kernel.label, kernel.machine, kernel.pointer_bytes) == ("base", "x86_64", 8)
     assert kernel.is_big_endian is None
     assert kernel.line_bytes.compile_time == 64
-    assert "cache line size not recorded; 64 bytes assumed" in kernel.notes[0]
+    assert "the cache line size is not recorded; 64 bytes are assumed" in kernel.notes[0]
 
 
 def test_btf_alone_says_how_much_it_does_not_describe(folder: Path) -> None:

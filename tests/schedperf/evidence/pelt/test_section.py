@@ -158,7 +158,7 @@ def test_a_mean_that_few_calls_carry_says_so_and_has_a_trimmed_one_beside_it(
     assert mean.new > p99.new
     assert mean.ratio > 10.0
     assert trimmed.ratio == pytest.approx(1.0, abs=0.01)
-    text = "new: the slowest 1% of the calls take 97.9% of the time (see the trimmed mean)"
+    text = "new: the slowest 1% of the calls take 97.9% of the time; the trimmed mean excludes them"
     assert mean.remarks[-1] == row_of(data, what="share").remarks[-1] == text
     assert (mean.few_calls, trimmed.few_calls) == (True, False)
 
@@ -263,7 +263,7 @@ def test_exits_without_an_entry_are_said_from_one_in_a_thousand_calls(
     few, many = ({"lost": {"unpaired": number, "nested": 0}} for number in (1, 2))
     data = analyse(traced_runs(BASE, of_function=few), traced_runs(BASE, of_function=many))
     assert row_of(data).remarks == (
-        "new: update_cfs_group has 8 exits without a recorded entry (6030 calls in total)",
+        "new: update_cfs_group has 8 exits without a recorded entry among 6030 calls",
     )
 
 
@@ -285,7 +285,7 @@ def test_runs_without_a_count_of_wakeups_have_no_calls_per_wakeup(
         "operation",
         "second",
     }
-    assert any("new: calls per wakeup not available" in note for note in data.notes)
+    assert any("new: calls per wakeup are unknown" in note for note in data.notes)
 
 
 @pytest.mark.parametrize(
@@ -362,7 +362,7 @@ def test_a_run_that_cannot_be_read_is_left_out_and_said(
         "base: boots/0/runs/004/bpf_pelt/pelt.json: $.seconds is missing; copy the file again"
     )
     assert "new: odd (4 runs)" in data.notes
-    assert "new: CPUs went online or offline during the run: 3" in data.notes
+    assert "new: CPUs 3 went online or offline during the run" in data.notes
 
 
 def loaded_by(used: str | None, no_types: str | None = None) -> dict[str, Any]:

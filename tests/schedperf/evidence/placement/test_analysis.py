@@ -204,7 +204,7 @@ def test_what_one_side_did_not_see_is_shown_of_the_other(
         part="source",
         mechanism=None,
         function=None,
-        reason="no probe program was attached",
+        reason="no BPF program was attached",
     )
 
 
@@ -313,6 +313,7 @@ def test_a_flood_of_nodes_and_cgroups_is_cut_and_said(
     assert time.process_time() - started < 60.0
     assert len(data.rows) < 2000
     assert any(
-        "lowest per-node or per-cgroup counts are left out (at most 128 per `part`" in note
+        "lowest per-node or per-cgroup counts are left out (at most 128 per part of the section"
+        in note
         for note in data.notes
     )

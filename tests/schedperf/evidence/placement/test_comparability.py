@@ -62,7 +62,7 @@ def test_probes_of_another_kind_are_not_compared(
     )
     found = refusals(*sides(programs=changed))
     assert found["attempts"] == (
-        "observed by different mechanisms: base: fentry/fexit, new: kprobe/kretprobe; "
+        "observed by different mechanisms (base: fentry/fexit, new: kprobe/kretprobe); "
         "record both sides with the same mechanism"
     )
     assert set(found) == {"attempts", "pinned", "group_imbalance"}
@@ -71,8 +71,8 @@ def test_probes_of_another_kind_are_not_compared(
 def test_levels_of_other_sources_are_not_compared(sides: Make) -> None:
     base, new = sides(levels_from="topology")
     assert why_levels_differ(base, new) == (
-        "names of move levels come from different sources: base: source not "
-        "recorded, new: the topology in /sys; record both sides with the same collectors"
+        "the names of the levels come from different sources (base: source not recorded, new: "
+        "the topology in /sys); record both sides with the same collectors"
     )
     assert why_levels_differ(base, base) is None
     assert why_levels_differ(new, new) is None
@@ -85,9 +85,9 @@ def test_causes_are_compared_only_where_the_same_markers_tell_them(
     refused = make_program(None, "select_task_rq_fair", "EPERM")
     found = refusals(*sides(programs=with_programs(make_placement, select_marker=refused)))
     assert found == {
-        "cause": "observed by different mechanisms: base: migration cause derived by bpf and "
-        "tracepoint and select_marker (fentry/fexit), "
-        "new: migration cause derived by bpf and tracepoint; record both sides "
+        "cause": "observed by different mechanisms (base: migration cause derived by bpf and "
+        "tracepoint and select_marker (fentry/fexit), new: migration cause derived by bpf and "
+        "tracepoint); record both sides "
         "with the same mechanism"
     }
 
@@ -138,7 +138,7 @@ def test_perf_compares_with_bpf_until_it_loses_an_event(sides: Make, make_progra
     chosen: dict[str, Any] = {"mechanism": "perf", "programs": perf_programs(make_program)}
     assert "wakeup" not in refusals(*sides(**chosen, lost={"records": 0}))
     found = refusals(*sides(**chosen, lost={"records": 3}))
-    assert found["wakeup"] == "new: perf lost at least 3 events in run 0 of boot 0"
+    assert found["wakeup"] == "perf lost at least 3 events on new, in run 0 of boot 0"
 
 
 def test_perf_has_no_causes_and_no_balancer(
@@ -151,7 +151,7 @@ def test_perf_has_no_causes_and_no_balancer(
         )
     )  # fmt: skip
     assert found["cause"] == "not measured on new: perf cannot observe the cause of a migration"
-    assert found["attempts"] == "not measured on new: no probe program was attached"
+    assert found["attempts"] == "not measured on new: no BPF program was attached"
 
 
 def test_few_losses_of_bpf_are_tolerated_and_many_are_not(
@@ -174,5 +174,5 @@ def test_runs_of_one_side_that_saw_differently_are_said(
     )
     mixed = place_side("base", [make_placement(), make_placement(programs=changed)])
     assert refusals(mixed, mixed)["attempts"].startswith(
-        "observed by different mechanisms: base: fentry/fexit or kprobe/kretprobe"
+        "observed by different mechanisms (base: fentry/fexit or kprobe/kretprobe"
     )

@@ -65,8 +65,8 @@ def test_other_instruments_of_the_other_side_are_said(analyse: Analyse, placed_r
     more = [dict(run) for run in placed_runs(2)]
     more[0]["files"] = {**more[0]["files"], "bpf_pelt/pelt.json": "{}"}
     expected = (
-        "new: bpf_pelt was recorded in 0 of 3 runs, but in 1 of 2 runs of base: "
-        "collector overhead differs"
+        "new: bpf_pelt was recorded in 0 of 3 runs, but in 1 of 2 runs of base, "
+        "so collector overhead differs"
     )
     assert expected in analyse(more, placed_runs(3)).notes
     assert not any("collector overhead" in note for note in analyse(more, more * 2).notes)
@@ -85,7 +85,7 @@ def test_bundles_without_placement_say_why(analyse: Analyse, placed_runs: Make) 
         "collector": "bpf_placement",
         "path": "boots/0/runs/000/bpf_placement",
         "status": "skipped",
-        "reason": "BPF: EPERM; perf is not on the PATH",
+        "reason": "BPF: EPERM; perf is not on PATH",
     }
     with pytest.raises(Absent, match="bpf_placement of base: BPF: EPERM; perf is not on"):
         analyse([{}], [{}], captures=[skipped])

@@ -39,8 +39,9 @@ def test_a_clock_without_a_pmu_is_blind_whatever_it_was_called(config: int) -> N
     assert "hrtimer" in found.reason
     assert found.remedy is not None
     assert "PMU" in found.remedy
-    assert found.remedy.endswith("; or count PELT updates without sampling: schedperf record "
-                                 "--with bpf_pelt")  # fmt: skip
+    assert found.remedy.endswith(
+        "; or count PELT updates without sampling, with schedperf record --with bpf_pelt"
+    )
 
 
 def test_calls_that_were_counted_already_are_where_the_report_shows_them() -> None:
@@ -151,14 +152,14 @@ def test_lost_records_of_other_events_are_no_lost_samples() -> None:
 def test_lost_context_switches_are_no_part_of_the_expected_samples() -> None:
     mixed = EventLosses(records=10_703, samples=None, throttled=0, mixed=9_666, has_switches=True)
     assert loss_caveat(216, mixed) == (
-        "9666 samples or context switches were lost (perf record --switch-events; the kernel does "
-        "not count them separately); 1037 records were lost of other types or events"
+        "9666 samples or context switches were lost; with perf record --switch-events, the "
+        "kernel does not count them separately; 1037 records were lost of other types or events"
     )
     both = mixed + lost(5, 5)
     assert (both.mixed, both.samples, both.has_switches) == (9_666, None, True)
     uncounted = EventLosses(records=30_000, samples=None, throttled=0, has_switches=True)
     assert loss_caveat(602, uncounted) == (
-        "30000 records were lost (of any type: the file does not count them by event)"
+        "30000 records were lost (of any type, because the file does not count them by event)"
     )
 
 
@@ -180,7 +181,7 @@ def test_an_event_without_the_kernel_is_blind_to_it(kind: int, config: int) -> N
     assert sight.excluded == ("kernel", "hv")
     assert "does not count the kernel" in sight.caveats[0]
     assert sight.remedy is not None
-    assert sight.remedy.startswith("record the kernel too")
+    assert sight.remedy.startswith("record the kernel as well")
 
 
 def test_an_event_of_the_kernel_alone_says_that_user_space_is_missing() -> None:

@@ -71,7 +71,7 @@ def test_a_side_has_a_caveat_of_its_worst_point() -> None:
     assert found.code == "other-commands"
     assert found.text == (
         "background load of 30% of the busy time while new2 was sampled (cc1 30%); "
-        "the profile includes it"
+        "the profile includes this load"
     )
 
 

@@ -68,7 +68,7 @@ def test_events_of_different_modifiers_are_not_compared(
     data = profiled.compare(profiled.runs(10), profiled.runs(10, event=new))
     assert list(data.comparisons[0].events) == []
     assert list(data.comparisons[0].notes) == [
-        f"not compared: cycles of base and {why}; record the same event on both sides"
+        f"cycles of base and {why} and not compared; record the same event on both sides"
     ]
 
 
@@ -190,7 +190,10 @@ def test_without_an_address_system_map_is_of_no_use(profiled: Any) -> None:
     assert profiled.points(data)[0].rows[0].symbol == "[kernel] unresolved"
     notes = data.comparisons[0].notes
     assert notes[0].endswith("perf.data does not record the kernel's address; use kallsyms")
-    assert notes[1] == "base: boot 0: no usable symbol table, kernel addresses stay unresolved"
+    assert (
+        notes[1] == "base: boot 0: kernel addresses stay unresolved without a usable symbol table; "
+        "record with the collector `layout`, as root"
+    )
 
 
 def test_nodes_of_perf_data_are_used_where_host_json_has_none(profiled: Any) -> None:

@@ -164,10 +164,10 @@ NUL = "\0"
         ),
         ("", "empty file (expected a bundle, a directory with the files before and after"),
         ("Columns description\n", "no CPU counters; pass the complete output of `perf sched stats"),
-        ("PERFILE2", "invalid file size: 8 bytes"),
+        ("PERFILE2", "invalid size of 8 bytes"),
         ("PERFILE2" + "\0" * 200, "event attributes of 0 bytes are too small"),
         # The size of the header and that of its attributes; perf writes the rest when it ends.
-        (f"PERFILE2h{7 * NUL}P{200 * NUL}", "truncated: perf did not exit properly"),
+        (f"PERFILE2h{7 * NUL}P{200 * NUL}", "truncated (perf did not exit properly)"),
         ("hello\n", "error: "),
     ],
 )
@@ -191,15 +191,15 @@ def test_wrong_arguments_are_one_line(
     empty = tmp_path / "empty"
     empty.mkdir()
     for arguments, problem in (
-        ([], "expected one bundle, file or directory, or two to compare"),
+        ([], "0 inputs given (expected one bundle, file or directory, or two to compare"),
         ([tmp_path, "--cpu", "3-1"], "--cpu: invalid list '3-1' (expected CPUs and ranges"),
         ([tmp_path, "--cpu", "x"], "invalid list 'x' (expected CPUs and ranges"),
         ([empty], "no runs in this directory"),
         ([tmp_path / "nowhere"], "no such file"),
         ([tmp_path / "a,b"], "no such file"),
-        ([tmp_path], "all counts are 0; record while the workload runs"),
-        ([f"{tmp_path / 'after'},{tmp_path / 'after'}"], "no time between the snapshots"),
-        ([tmp_path, "--cpu", "7"], "--cpu: no data for these CPUs; choose others"),
+        ([tmp_path], "all counts are 0; set kernel.sched_schedstats to 1"),
+        ([f"{tmp_path / 'after'},{tmp_path / 'after'}"], "both snapshots have the same time"),
+        ([tmp_path, "--cpu", "7"], "--cpu: the input has no data of these CPUs; choose others"),
         (["/dev/null"], "not a regular file"),
     ):
         status, _, err = run(capsys, *arguments)

@@ -68,7 +68,7 @@ def test_perfs_own_wrap_of_a_difference_is_unknown(make_report: Make) -> None:
     change = parse(make_report(17, {0: {"busy lb_count": 4294967287, "idle lb_count": 5}, 1: {}}))
     assert np.isnan(change.domain_counts[0]).all()
     assert not np.isnan(change.domain_counts[1]).any()
-    assert change.notes[0].startswith("1 of 2 domains: counters decreased")
+    assert change.notes[0].startswith("the counters of 1 of 2 domains decreased")
 
 
 def test_damaged_reports_are_one_line(make_report: Make) -> None:
@@ -77,7 +77,7 @@ def test_damaged_reports_are_one_line(make_report: Make) -> None:
     last = max(number for number, line in enumerate(lines) if line.startswith("CPU 1, "))
     cases = {
         "\n".join(lines[: last + 9]): "truncated",
-        "\n".join(lines[: lines.index("CPU 0, DOMAIN MC CPUS <0-1, \b\b>")]): "no domains",
+        "\n".join(lines[: lines.index("CPU 0, DOMAIN MC CPUS <0-1, \b\b>")]): "no domain follows",
         "\n".join([*lines[: last - 1], "-" * 60]): "the last line of dashes is shorter",
         "\n".join(lines[: lines.index("CPU 1")]): "cpu1 is in a domain, but",
         text.replace("pull_task() count on cpu busy", "push_task() count on cpu busy"): "unknown",

@@ -128,10 +128,8 @@ def test_a_counter_of_32_bits_wraps_and_one_that_fell_is_unknown(read: Read) -> 
     assert value(found, "interrupts", "LOC", "count") == count(11)
     assert value(found, "interrupts", "RES", "count") == count(2)
     wrapped, restarted = found.notes
-    assert wrapped.startswith("interrupts: counters wrapped (one wrap assumed")
-    assert wrapped.endswith(": LOC of cpu0")
-    assert restarted.startswith("interrupts: counters decreased, so they were reset")
-    assert restarted.endswith(": RES of cpu0")
+    assert wrapped.startswith("interrupts: LOC of cpu0 wrapped (one wrap is assumed")
+    assert restarted.startswith("interrupts: RES of cpu0 decreased, so these counters were reset")
 
 
 def test_idle_states_are_summed_over_cpus_in_seconds(read: Read) -> None:
@@ -177,9 +175,9 @@ def test_energy_wraps_at_its_range_and_long_runs_are_said(read: Read) -> None:
     found = read({"power": (before, after)})
     assert value(found, "power", "package-0", "energy") == count(1.5, "J")
     assert value(found, "power", "fan", "power") == SystemValue(3.0, "W", "level")
-    assert found.notes == ("power: package-0 wrapped at 262143 J, counted as one wrap",)
+    assert found.notes == ("power: package-0 wrapped at 262143 J (one wrap is assumed)",)
     [_, note] = read({"power": (before, after)}, seconds=3600.0).notes[:2]
-    assert "it may have wrapped more often than counted" in note
+    assert "the meter may have wrapped more often than counted" in note
 
 
 def test_cpu_times_are_seconds(read: Read) -> None:
@@ -252,8 +250,8 @@ def test_groups_that_come_and_go_are_counted_as_far_as_they_were_seen(read: Read
             f"snapshot; {until}"
             for path in ("/gone", "/job")
         ),
-        "cgroup: /limited-now got its CPU quota during the run, so it has no counts",
-        "cgroup: /never was removed before the second snapshot, so it has no counts",
+        "cgroup: /limited-now got its CPU quota during the run and has no counts",
+        "cgroup: /never was removed before the second snapshot and has no counts",
     ]
 
 
@@ -296,8 +294,8 @@ def test_a_group_whose_last_snapshot_is_early_has_no_counts(read: Read) -> None:
         ("/job", "quota"), ("/job", "period"),
     }  # fmt: skip
     assert (
-        "cgroup: /job has no counts: the last snapshot before the group was removed is too early"
-        in found.notes
+        "cgroup: /job has no counts, because the last snapshot before the group was removed is "
+        "too early" in found.notes
     )
 
 
@@ -348,7 +346,7 @@ def test_tasks_of_the_workload_are_added_up(read_tasks: Callable[[str], SystemCo
     found = read_tasks(json.dumps(record))
     assert value(found, "tasks", "all tasks", "nr_switches") == count(19)
     assert value(found, "tasks", "all tasks", "wait_sum") == count(0.003, "s")
-    assert found.notes == ("tasks: 2 workload tasks read, 1 not read",)
+    assert found.notes == ("tasks: 2 workload tasks were read and 1 were not",)
     with pytest.raises(InputError, match=r"tasks\.json"):
         read_tasks("{")
 
@@ -374,7 +372,7 @@ def test_a_damaged_file_costs_only_itself(read: Read) -> None:
 
 def test_a_file_of_one_look_only_is_said(read: Read) -> None:
     found = read({}, {"system_counters/after/cpuidle": table(IDLE_COLUMNS)})
-    assert found.notes == ("cpuidle: not counted (recorded only after the run)",)
+    assert found.notes == ("cpuidle is not counted, because it was read only after the run",)
 
 
 def test_what_the_collector_said_is_passed_on(read: Read) -> None:

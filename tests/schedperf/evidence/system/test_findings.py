@@ -59,7 +59,7 @@ def find() -> Find:
 def test_a_cgroup_that_is_throttled_more_names_both_shares_and_the_timer(find: Find) -> None:
     [found] = find(THROTTLED)
     assert found.claim == (
-        "cgroup /2cg/a: throttled in 41.0% -> 84.0% of its quota periods, "
+        "cgroup /2cg/a was throttled in 41.0% -> 84.0% of its quota periods, "
         "+105% (95% CI [+90%, +120%]): share of quota periods in which the cgroup used up its "
         "quota; look at sched_cfs_period_timer()"
     )
@@ -133,9 +133,9 @@ def test_a_few_changes_of_a_side_and_fewer_of_a_group_are_told(find: Find) -> No
 def test_the_sum_over_cgroups_is_told_where_no_cgroup_is(find: Find) -> None:
     whole = replace(THROTTLED, subject="all limited groups", ratio=9.0)
     [found] = find(whole, THROTTLED)
-    assert found.claim.startswith("cgroup /2cg/a: throttled in")
+    assert found.claim.startswith("cgroup /2cg/a was throttled in")
     [found] = find(whole, replace(THROTTLED, changed=False))
-    assert found.claim.startswith("cgroup all limited groups: throttled in")
+    assert found.claim.startswith("cgroup all limited groups was throttled in")
     assert [one.side for one in find(whole, replace(THROTTLED, side="new2"))] == ["new", "new2"]
 
 
@@ -146,7 +146,7 @@ def test_a_subject_is_told_once_where_it_changed_most(find: Find) -> None:
     ]
     seconds = replace(THROTTLED, field="throttled", basis="time", unit="s/s")
     [found] = find(*points, seconds)
-    assert found.claim.startswith("groups=4: cgroup /2cg/a: throttled in")
+    assert found.claim.startswith("groups=4: cgroup /2cg/a was throttled in")
 
 
 PER_SECOND = replace(INTERRUPT, basis="time", unit="1/s", base=50.0, new=130.0)
