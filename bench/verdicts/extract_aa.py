@@ -5,13 +5,16 @@ Usage: ``python -m bench.verdicts.extract_aa BUNDLE CSV``
 """
 
 import csv
+import math
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+
 from schedperf.bundle.open import Bundle, open_bundle
 from schedperf.runs.side import name_sides
-from schedperf.runs.values import df_run_values
+from schedperf.runs.values import read_run_values
 
 COLUMNS = ["order", "point", "metric", "unit", "better", "resolution", "value"]
 
@@ -36,16 +39,18 @@ def provenance(bundle: Bundle) -> Iterator[str]:
 
 def write_table(bundle: Bundle, path: Path) -> int:
     """Write the primary numbers of every run, and return how many there are."""
-    table = df_run_values(name_sides([bundle])).table
+    table = read_run_values(name_sides([bundle])).table
     counts = (table["family"] == "primary") & (table["status"] == "ok")
-    table = table[counts].sort_values("order", kind="stable")
+    table = table.take(counts)
+    table = table.take(np.argsort(table["order"], kind="stable"))
     with path.open("w", encoding="utf-8", newline="") as file:
         file.writelines(f"# {line}\n" for line in provenance(bundle))
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)
-        for row in table[COLUMNS].itertuples(index=False):
+        for row in table.rows(COLUMNS):
             *texts, resolution, value = row
-            writer.writerow([*texts, f"{resolution:.6g}", f"{value:.12g}"])
+            step = math.nan if resolution is None else resolution
+            writer.writerow([*texts, f"{step:.6g}", f"{value:.12g}"])
     return len(table)
 
 

@@ -4,19 +4,21 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from schedperf.bundle.open import Bundle, open_bundle
-from schedperf.compare.bundles import CompareOptions, compare_bundles, df_past_runs
+from schedperf.compare.bundles import CompareOptions, compare_bundles, read_past_runs
 from schedperf.compare.comparability import unknown_fields
-from schedperf.compare.tables import compare_tables
 from schedperf.model.comparison import Comparison, SideSummary
 from schedperf.model.errors import InputError
 from schedperf.model.text import clean_line
 from schedperf.model.verdict import MARGIN
 from schedperf.model.workers import count_workers
-from schedperf.tables.read import Table, open_table
+
+if TYPE_CHECKING:
+    from schedperf.tables.read import Table
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,7 +81,7 @@ class CompareRequest:
         bundles = [open_bundle(path) for path in self.paths]
         earlier = [open_bundle(path) for path in self.history]
         _refuse_known([*bundles, *earlier], len(bundles))
-        past = tuple(df_past_runs(bundle, bundles[0], options) for bundle in earlier)
+        past = tuple(read_past_runs(bundle, bundles[0], options) for bundle in earlier)
         return compare_bundles(
             bundles,
             replace(options, history=past),
@@ -88,6 +90,10 @@ class CompareRequest:
         )
 
     def _compare_tables(self, options: CompareOptions) -> Comparison:
+        # Imported here since they import pandas, which takes longer than comparing two bundles.
+        from schedperf.compare.tables import compare_tables  # noqa: PLC0415
+        from schedperf.tables.read import open_table  # noqa: PLC0415
+
         # Without a column `workload` all tables are of one workload.
         workload = self.paths[0].stem
         tables = [open_table(path, workload) for path in self.paths]
@@ -114,7 +120,7 @@ class CompareRequest:
             )
 
 
-def _refuse_known(files: Sequence[Bundle | Table], compared: int) -> None:
+def _refuse_known(files: "Sequence[Bundle | Table]", compared: int) -> None:
     # The same data given twice would count as two recordings.
     seen = {file.digest: file.path for file in files[:compared]}
     for past in files[compared:]:

@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from schedperf.model.errors import InputError, SchedperfError, describe
 from schedperf.model.text import clean_line
 from schedperf.model.verdict import describe_blocking
 from schedperf.runs.side import name_sides
-from schedperf.runs.values import df_run_values
+from schedperf.runs.values import read_run_values
 from schedperf.stats.sequential import FEWEST_IN_BASE, decide_look, warn_of_blocks
 from schedperf.stats.verdicts import FEWEST_IN_BLOCKS
 from schedperf_collectors.recorder.looks import CONTINUE, LOST, REFUSE, STOP
@@ -143,12 +144,12 @@ def _check_workload(base: Bundle, question: Mapping[str, Any]) -> None:
 
 def _count_values(base: Bundle, workload: str) -> Counts:
     # How many values each primary metric has at each point.
-    table = df_run_values(name_sides([base])).table
-    own = table[(table["workload"] == workload) & (table["kind"] == "clean")]
-    primary = own[(own["family"] == "primary") & (own["status"] == "ok")]
+    table = read_run_values(name_sides([base])).table
+    own = (table["workload"] == workload) & (table["kind"] == "clean")
+    primary = table.take(own & (table["family"] == "primary") & (table["status"] == "ok"))
     counts: dict[str, dict[str, int]] = {}
-    for (metric, point), group in primary.groupby(["metric", "point"], sort=False):
-        counts.setdefault(str(metric), {})[str(point)] = len(group)
+    for (metric, point), number in Counter(primary.rows(["metric", "point"])).items():
+        counts.setdefault(metric, {})[point] = number
     return counts
 
 

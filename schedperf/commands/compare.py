@@ -195,7 +195,7 @@ def _text_beside(html: str | None) -> str | None:
 
 def _are_tables(paths: Sequence[Path]) -> bool:
     from schedperf.model.errors import InputError  # noqa: PLC0415 # as above
-    from schedperf.tables.read import is_table  # noqa: PLC0415
+    from schedperf.tables.names import is_table  # noqa: PLC0415
 
     tables = [path for path in paths if is_table(path)]
     if tables and len(tables) < len(paths):

@@ -11,9 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import TypeVar
-
-import pandas as pd
+from typing import TYPE_CHECKING, TypeVar
 
 from schedperf.benchmarks import all_parsers
 from schedperf.bundle.open import Bundle
@@ -48,6 +46,7 @@ from schedperf.model.comparison import (
     digest_of,
 )
 from schedperf.model.errors import InputError, describe
+from schedperf.model.frame import Frame
 from schedperf.model.schema import to_plain
 from schedperf.model.verdict import (
     CHANGED,
@@ -61,9 +60,12 @@ from schedperf.model.verdict import (
 )
 from schedperf.runs.printed import has_gap
 from schedperf.runs.side import Side, name_sides
-from schedperf.runs.values import RunValues, df_run_values, records
+from schedperf.runs.values import RunValues, read_run_values
 from schedperf.stats import KEY, JudgedRow, Result, compare_runs
 from schedperf_collectors import __version__
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Item = TypeVar("Item")
 
@@ -90,12 +92,14 @@ class CompareOptions:
 
     margin: float = MARGIN
     allowed: tuple[str, ...] = ()
-    history: tuple[pd.DataFrame, ...] = ()
+    history: "tuple[Frame | pd.DataFrame, ...]" = ()
 
 
 def comparison_id(digests: Sequence[str], options: CompareOptions) -> str:
     """Return the same text for the same data and options, wherever they are compared."""
-    history = [int(pd.util.hash_pandas_object(past, index=False).sum()) for past in options.history]
+    history = [
+        digest_of([[*map(str, row)] for row in Frame.of(past).rows()]) for past in options.history
+    ]
     return digest_of([SCHEMA, [*digests], options.margin, sorted(options.allowed), history])
 
 
@@ -116,7 +120,7 @@ def compare_bundles(
     chosen = options or CompareOptions()
     sides = name_sides(bundles)
     facts = _Facts.of(sides, compare_hosts(sides, allowed=chosen.allowed))
-    values = df_run_values(sides)
+    values = read_run_values(sides)
     numbers = _compare_numbers(sides, facts, values, chosen)
     rows = numbers.rows
     sections = _analyse_all(sides, workers, drawings=drawings)
@@ -155,7 +159,7 @@ def compare_rows(bundles: Sequence[Bundle]) -> Sequence[Row]:
     """Return the rows of :func:`compare_bundles` alone, for a look while runs are made."""
     sides = name_sides(bundles)
     facts = _Facts.of(sides, compare_hosts(sides))
-    return _compare_numbers(sides, facts, df_run_values(sides), CompareOptions()).rows
+    return _compare_numbers(sides, facts, read_run_values(sides), CompareOptions()).rows
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -168,7 +172,7 @@ class _Numbers:
 def _compare_numbers(
     sides: Sequence[Side], facts: "_Facts", values: RunValues, options: CompareOptions
 ) -> "_Numbers":
-    clean = _df_clean(values.table, sides, facts)
+    clean = _clean_runs(values.table, sides, facts)
     recorded = {side.name: side.bundle.sequential for side in sides[1:]}
     result = compare_runs(
         clean,
@@ -186,7 +190,7 @@ def _compare_numbers(
     )
 
 
-def df_past_runs(past: Bundle, base: Bundle, options: CompareOptions) -> pd.DataFrame:
+def read_past_runs(past: Bundle, base: Bundle, options: CompareOptions) -> Frame:
     """Return the runs of an earlier bundle, for ``CompareOptions.history``.
 
     :raises InputError: it was recorded on another machine, or with another workload, than ``base``
@@ -199,8 +203,8 @@ def df_past_runs(past: Bundle, base: Bundle, options: CompareOptions) -> pd.Data
             f"{past.path}: not comparable with {base.path} ("
             f"{describe_blocking(blocking).text}); leave it out of --history"
         )
-    table = df_run_values(sides[1:]).table
-    return table[table["kind"] == "clean"]
+    table = read_run_values(sides[1:]).table
+    return table.take(table["kind"] == "clean")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -297,15 +301,19 @@ def _emulation(bundle: Bundle) -> str | None:
     return None
 
 
-def _df_clean(table: pd.DataFrame, sides: Sequence[Side], facts: _Facts) -> pd.DataFrame:
+def _clean_runs(table: Frame, sides: Sequence[Side], facts: _Facts) -> Frame:
     # Numbers that were measured under emulation are informational before rows are corrected for
     # each other: they must not weaken the verdict of real ones.
-    clean = table[table["kind"] == "clean"]
-    emulated = [side.name for side in sides[1:] if facts.emulation(side.name) is not None]
-    return clean.assign(family=clean["family"].mask(clean["side"].isin(emulated), "informational"))
+    clean = table.take(table["kind"] == "clean")
+    emulated = {side.name for side in sides[1:] if facts.emulation(side.name) is not None}
+    families = [
+        "informational" if side in emulated else family
+        for side, family in clean.rows(["side", "family"])
+    ]
+    return clean.assign(family=families)
 
 
-def to_rows(judged: Sequence[JudgedRow], clean: pd.DataFrame, margin: float) -> Iterator[Row]:
+def to_rows(judged: Sequence[JudgedRow], clean: Frame, margin: float) -> Iterator[Row]:
     """Yield the rows of the record, each with the runs that it rests on.
 
     :param clean: the runs that were compared, with ``boot, run, order, round`` (None where
@@ -313,7 +321,7 @@ def to_rows(judged: Sequence[JudgedRow], clean: pd.DataFrame, margin: float) -> 
     """
     values: dict[tuple[object, ...], list[RunValue]] = {}
     definitions: dict[tuple[object, ...], str] = {}
-    for run in records(clean[clean["status"] == "ok"]):
+    for run in clean.take(clean["status"] == "ok").records():
         value = RunValue(
             boot=_whole(run["boot"]),
             run=int(run["run"]),
@@ -476,10 +484,10 @@ def say_history(options: CompareOptions) -> Iterator[Caveat]:
         yield caveat("history", count=len(options.history))
 
 
-def _are_blocks(runs: pd.DataFrame, side: str) -> bool:
+def _are_blocks(runs: Frame, side: str) -> bool:
     # Was one of the two sides recorded wholly before the other?
-    base, new = (runs.loc[runs["side"] == name, "order"] for name in (BASE, side))
-    return bool(base.max() < new.min() or new.max() < base.min())
+    base, new = (runs["order"][runs["side"] == name] for name in (BASE, side))
+    return bool(len(base) and len(new) and (base.max() < new.min() or new.max() < base.min()))
 
 
 def _decide(

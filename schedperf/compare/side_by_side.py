@@ -9,9 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-import pandas as pd
-
 from schedperf.model.comparison import BASE, Better, Row, SideBySide, SideCell, Step
+from schedperf.model.frame import Frame
 from schedperf.stats import compare_runs
 
 FEWEST_SIDES = 3
@@ -23,7 +22,7 @@ Steps = Mapping[Question, Mapping[str, Step]]
 
 
 def compare_side_by_side(
-    rows: Sequence[Row], digests: Mapping[str, str], runs: pd.DataFrame
+    rows: Sequence[Row], digests: Mapping[str, str], runs: Frame
 ) -> Iterator[SideBySide]:
     """Yield each result with a cell for each side; nothing for fewer than three sides.
 
@@ -49,7 +48,7 @@ def put_side_by_side(
         yield _put(sides, of_side, steps.get(question, {}))
 
 
-def _steps(digests: Mapping[str, str], runs: pd.DataFrame) -> Steps:
+def _steps(digests: Mapping[str, str], runs: Frame) -> Steps:
     steps: dict[Question, dict[str, Step]] = {}
     for before, side in pairwise(digests):
         same = digests[before] == digests[side]

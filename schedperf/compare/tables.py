@@ -34,6 +34,7 @@ from schedperf.model.comparison import (
     SideSummary,
 )
 from schedperf.model.errors import InputError
+from schedperf.model.frame import Frame
 from schedperf.model.verdict import decide_overall, undecided
 from schedperf.runs.side import side_name
 from schedperf.stats import compare_runs
@@ -71,7 +72,7 @@ def compare_tables(
     result = compare_runs(runs, base=BASE, new=new, margin=chosen.margin, history=chosen.history)
     same = {side.name for side in sides[1:] if side.digest == sides[0].digest}
     judged = [say_same_data(row) if row.side in same else row for row in result.rows]
-    rows = tuple(to_rows(judged, _df_single_runs(runs), chosen.margin))
+    rows = tuple(to_rows(judged, Frame.of(_df_single_runs(runs)), chosen.margin))
     digests = {side.name: side.digest for side in sides}
     comparison = Comparison(
         schema=SCHEMA,
@@ -82,7 +83,7 @@ def compare_tables(
         rows=rows,
         sweeps=tuple(sweep for _, sweep in result.sweeps),
         families=tuple(to_families(rows)),
-        side_by_side=tuple(compare_side_by_side(rows, digests, runs)),
+        side_by_side=tuple(compare_side_by_side(rows, digests, Frame.of(runs))),
         findings=(),
         sections={
             name: Section(

@@ -8,13 +8,11 @@ never counted as more runs.
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import pandas as pd
 
 from schedperf.benchmarks import Metric
 from schedperf.bundle.open import Bundle, Run
 from schedperf.model.caveats import Caveat, caveat
+from schedperf.model.frame import Frame
 from schedperf.runs.printed import Value, printed_by
 from schedperf.runs.side import Side
 from schedperf.runs.timeline import Moment, place_in_time
@@ -38,15 +36,15 @@ _NOTHING = Value(value=math.nan, resolution=None, source=None)
 class RunValues:
     """What the runs of all sides printed.
 
-    :param table: as :func:`df_run_values` describes it
+    :param table: as :func:`read_run_values` describes it
     :param caveats: what could not be read, and runs that failed
     """
 
-    table: pd.DataFrame
+    table: Frame
     caveats: tuple[Caveat, ...]
 
 
-def df_run_values(sides: Sequence[Side]) -> RunValues:
+def read_run_values(sides: Sequence[Side]) -> RunValues:
     """Read every finished run that is not a warm-up.
 
     The table has one row per run and metric, in the order of the recorded
@@ -82,7 +80,7 @@ def df_run_values(sides: Sequence[Side]) -> RunValues:
             if not values:
                 unread.append(run.folder)
         caveats += _caveats(side, bad, unread)
-    return RunValues(table=pd.DataFrame(rows, columns=COLUMNS), caveats=tuple(caveats))
+    return RunValues(table=Frame.of_rows(rows, COLUMNS), caveats=tuple(caveats))
 
 
 def _runs_in_order(bundle: Bundle) -> list[Run]:
@@ -132,14 +130,3 @@ def _caveats(side: Side, bad: Sequence[str], unread: Sequence[str]) -> Iterator[
         yield caveat("bad-lines", count=len(bad), label=side.name, problem=bad[0])
     if unread:
         yield caveat("no-number", count=len(unread), side=side.name, first=unread[0])
-
-
-def records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the runs of a table as dicts, with None for what is missing."""
-    return [
-        {
-            str(name): None if isinstance(value, float) and math.isnan(value) else value
-            for name, value in record.items()
-        }
-        for record in table.to_dict("records")
-    ]

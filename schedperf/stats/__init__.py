@@ -11,11 +11,11 @@ chosen, and the module of each method cites its source.
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from schedperf.model.comparison import Sweep
 from schedperf.model.errors import InputError
+from schedperf.model.frame import Frame
 from schedperf.model.verdict import MARGIN
 from schedperf.stats._columns import Columns, compare_columns
 from schedperf.stats._counts import ComparedCounts, compare_counts
@@ -27,6 +27,9 @@ from schedperf.stats._sweeps import SweepPoint, describe_sweep
 from schedperf.stats.verdicts import JudgedRow
 from schedperf.stats.welch import Difference, welch_difference
 from schedperf.tables.consistency import find_contradictions
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = [
     "KEY",
@@ -57,12 +60,12 @@ class Result:
 
 
 def compare_runs(
-    runs: pd.DataFrame,
+    runs: "Frame | pd.DataFrame",
     *,
     base: str,
     new: Sequence[str] | None = None,
     margin: float = MARGIN,
-    history: Sequence[pd.DataFrame] = (),
+    history: "Sequence[Frame | pd.DataFrame]" = (),
     looks: Mapping[str, int] | None = None,
 ) -> Result:
     """Compare every side with ``base``, metric by metric and point by point.
@@ -92,17 +95,16 @@ def compare_runs(
         number up to 1e150, an invalid summary, or an unknown word or claim
     """
     table = complete(runs)
-    if new is None and len(table) and base not in set(table["side"]):
-        sides_present = ", ".join(table["side"].unique()[:9])
+    names = list(dict.fromkeys(table["side"].tolist()))
+    if new is None and names and base not in names:
+        sides_present = ", ".join(names[:9])
         raise InputError(
             f"runs: unknown side {base} (expected one of {sides_present}); pass base=NAME"
         )
     if not 0.0 < margin < 1.0:
         raise InputError(f"margin: {margin:g} is out of range (expected 0 to 1, e.g. 0.03 for 3%)")
-    sides = (
-        [str(side) for side in table["side"].unique() if side != base] if new is None else [*new]
-    )
-    rows = form_rows(table[table["status"] == "ok"], base=base, new=sides)
+    sides = [name for name in names if name != base] if new is None else [*new]
+    rows = form_rows(table.take(table["status"] == "ok"), base=base, new=sides)
     analysis = analyse(rows, looks=looks or {}, history=[complete(past) for past in history])
     judged = judge(rows, analysis, margin, find_contradictions(table, base=base))
     failed = failure_rows(table, base=base, new=sides)

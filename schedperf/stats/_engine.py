@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 
+from schedperf.model.frame import Frame
 from schedperf.model.verdict import FALSE_DISCOVERY_RATE
 from schedperf.stats._correction import false_discovery
 from schedperf.stats._estimates import Estimates, estimate
@@ -19,7 +19,6 @@ from schedperf.stats._rows import (
     Rows,
     blocks_of,
     count_units,
-    number_of,
 )
 from schedperf.stats._spread import Modes, boot_shares, compare_spread, find_modes
 from schedperf.stats._time_order import Drift, find_drift, widen
@@ -72,7 +71,7 @@ class Findings:
     design_effect: Floats
 
 
-def analyse(rows: Rows, *, looks: Mapping[str, int], history: Sequence[pd.DataFrame]) -> Findings:
+def analyse(rows: Rows, *, looks: Mapping[str, int], history: Sequence[Frame]) -> Findings:
     """Run all tests.
 
     :param looks: largest number of runs of each side recorded with group-sequential stopping
@@ -166,5 +165,5 @@ def _correct(p: Floats, rows: Rows, twins: Integers) -> Floats:
     # The rows of all new sides are one family: who compares five kernels asks five times as often.
     is_first = twins == np.arange(len(p))
     once = np.where(is_first, p, np.nan)
-    q = false_discovery(once, number_of(rows.table, ["comparison", "family"]))
+    q = false_discovery(once, rows.table.number_rows(["comparison", "family"]))
     return np.where(is_first, q, q[twins])

@@ -12,7 +12,16 @@ import numpy as np
 from scipy import special
 
 from schedperf.model.verdict import FEWEST_RUNS
-from schedperf.stats._rows import REPLICATIONS, Block, Flags, Floats, Integers, Rows, count_units
+from schedperf.stats._rows import (
+    REPLICATIONS,
+    Block,
+    Flags,
+    Floats,
+    Integers,
+    Rows,
+    add_up,
+    count_units,
+)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -157,17 +166,17 @@ def _fill_summaries(estimates: Estimates, rows: Rows) -> None:
     # Published means with a coefficient of variation, which on logarithms is the standard
     # deviation: log(1 + cv^2) is the variance of the logarithm of a log-normal variable.
     members = np.flatnonzero(rows.is_summary)
-    means, variances = np.full((len(rows), 2), np.nan), np.full((len(rows), 2), np.nan)
-    cells = rows.units.groupby(["row", "is_new"])["value"].agg(["mean", "var"]).reset_index()
-    means[cells["row"], cells["is_new"]] = cells["mean"]
-    variances[cells["row"], cells["is_new"]] = cells["var"]
+    if not len(members):
+        return
+    means, variances = _moments_of_units(rows)
     published = rows.summaries
-    row, side = published["row"].to_numpy(), published["is_new"].to_numpy()
-    value, cv = published["value"].to_numpy(), published["cv"].to_numpy()
+    row, side = published["row"], published["is_new"]
+    value, cv = published["value"], published["cv"]
     means[row, side] = value
     variances[row, side] = np.where(rows.is_log[row], np.log1p(cv**2), (cv * value) ** 2)
-    variances, floors = variances[members], published.groupby("row")["floor"].max()[members]
-    variances = np.maximum(variances, floors.to_numpy()[:, None])
+    floors = np.full(len(rows), -np.inf)
+    np.maximum.at(floors, row, published["floor"])
+    variances = np.maximum(variances[members], floors[members, None])
     numbers = count_units(rows)[members]
     moments = _Moments(
         means=means[members],
@@ -180,6 +189,18 @@ def _fill_summaries(estimates: Estimates, rows: Rows) -> None:
     is_bare = np.isnan(estimates.variance[members])
     estimates.variance[members[is_bare]] = _mean_of_known(variances[is_bare])
     estimates.factor[members[is_bare]] = np.nan
+
+
+def _moments_of_units(rows: Rows) -> tuple[Floats, Floats]:
+    # Mean and variance of the units of each side, shape (rows, 2); NaN where there are too few.
+    cell, value = 2 * rows.units["row"] + rows.units["is_new"], rows.units["value"]
+    count = 2 * len(rows)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        number = np.bincount(cell, minlength=count)
+        means = add_up(value, cell, count) / number
+        variances = add_up((value - means[cell]) ** 2, cell, count) / (number - 1.0)
+    variances[number <= 1] = np.nan
+    return means.reshape(-1, 2), variances.reshape(-1, 2)
 
 
 def _mean_of_known(pairs: Floats) -> Floats:

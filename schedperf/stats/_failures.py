@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Compare the number of failed runs between sides with an exact test."""
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from scipy import special
 
 from schedperf.model.comparison import Verdict
+from schedperf.model.frame import Frame
 from schedperf.model.verdict import FALSE_DISCOVERY_RATE, reason_of
 from schedperf.stats._densities import fisher_p
 from schedperf.stats.verdicts import JudgedRow
@@ -20,7 +21,7 @@ MOST_PROOF = 10_000
 MOST_BOSCHLOO = 200
 
 
-def failure_rows(runs: pd.DataFrame, *, base: str, new: list[str]) -> list[JudgedRow]:
+def failure_rows(runs: Frame, *, base: str, new: list[str]) -> list[JudgedRow]:
     """Return a row for each point and side where a run of either side failed.
 
     Boschloo, "Raised conditional level of significance for the 2 x 2 table", Stat.
@@ -31,9 +32,8 @@ def failure_rows(runs: pd.DataFrame, *, base: str, new: list[str]) -> list[Judge
     if (runs["status"] == "ok").all():
         return []
     points: dict[tuple[Any, ...], dict[str, tuple[int, int]]] = {}
-    for counts in _count(runs).to_dict("records"):
-        key = (counts["comparison"], counts["workload"], counts["point"])
-        points.setdefault(key, {})[str(counts["side"])] = (int(counts["failed"]), int(counts["n"]))
+    for (comparison, side, *point), count in _count(runs).items():
+        points.setdefault((comparison, *point), {})[str(side)] = count
     return [
         _row(key, side, counts[base], counts[side])
         for key, counts in points.items()
@@ -42,23 +42,33 @@ def failure_rows(runs: pd.DataFrame, *, base: str, new: list[str]) -> list[Judge
     ]
 
 
-def _count(runs: pd.DataFrame) -> pd.DataFrame:
-    # A run that printed several metrics, or failed and printed none, is one run all the same.
-    named = runs.assign(is_failed=runs["status"] != "ok")
-    where = ["comparison", "side", *RUN]
-    if runs["run"].notna().all():
-        each = named.drop_duplicates([*where, "boot", "run"])
-        return (
-            each.groupby(where, sort=False)["is_failed"].agg(failed="sum", n="size").reset_index()
-        )
+def _count(runs: Frame) -> Mapping[tuple[Any, ...], tuple[int, int]]:
+    # Failed runs and all runs, by comparison, side and what ran. A run that printed several
+    # metrics, or failed and printed none, is one run all the same.
+    where = list(runs.rows(["comparison", "side", *RUN]))
+    failed = (runs["status"] != "ok").tolist()
+    numbers = list(runs.rows(["boot", "run"]))
+    if all(run is not None for _, run in numbers):
+        return _count_numbered(zip(where, numbers, failed, strict=True))
     # Which rows are of one run is not known: a metric has one a run, and a run without one is more.
-    has_metric = named["metric"].fillna("") != ""
-    with_metric, without = (
-        part.groupby(keys, sort=False)["is_failed"].agg(failed="sum", n="size")
-        for part, keys in ((named[has_metric], [*where, "metric"]), (named[~has_metric], where))
-    )
-    most = with_metric.groupby(where, sort=False).max()
-    return most.add(without, fill_value=0).reset_index()
+    by_metric: dict[tuple[Any, ...], dict[str, list[bool]]] = {}
+    for place, metric, has_failed in zip(where, runs["metric"].tolist(), failed, strict=True):
+        by_metric.setdefault(place, {}).setdefault(metric or "", []).append(has_failed)
+    counts: dict[tuple[Any, ...], tuple[int, int]] = {}
+    for place, of_metric in by_metric.items():
+        without = of_metric.pop("", [])
+        most_failed, most = (max(map(count, of_metric.values()), default=0) for count in (sum, len))
+        counts[place] = most_failed + sum(without), most + len(without)
+    return counts
+
+
+def _count_numbered(
+    rows: Iterable[tuple[tuple[Any, ...], tuple[Any, ...], bool]],
+) -> Mapping[tuple[Any, ...], tuple[int, int]]:
+    runs: dict[tuple[Any, ...], dict[tuple[Any, ...], bool]] = {}
+    for place, number, has_failed in rows:
+        runs.setdefault(place, {}).setdefault(number, has_failed)
+    return {place: (sum(of_run.values()), len(of_run)) for place, of_run in runs.items()}
 
 
 def _row(key: tuple[Any, ...], side: str, base: tuple[int, int], new: tuple[int, int]) -> JudgedRow:

@@ -170,7 +170,7 @@ def _row(
 
 def _same_as(case: _Case, index: int) -> str | None:
     first = int(case.analysis.twins[index])
-    return None if first == index else str(case.rows.table["metric"].iloc[first])
+    return None if first == index else str(case.rows.table["metric"][first])
 
 
 def _known(value: float) -> float | None:

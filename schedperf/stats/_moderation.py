@@ -14,16 +14,17 @@ alike. The average is handed on as the scaled t distribution that agrees with it
 95% CI, and at p = 0.005, which a single significant row of a sweep must reach.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from statistics import variance
 
 import numpy as np
-import pandas as pd
 from scipy import special
 
+from schedperf.model.frame import Frame
 from schedperf.stats._densities import log_f
 from schedperf.stats._estimates import Estimates
-from schedperf.stats._rows import QUESTION, Floats, Integers, Rows, add_up, number_of
+from schedperf.stats._rows import QUESTION, Floats, Integers, Rows, add_up
 from schedperf.stats.verdicts import FEWEST_POINTS
 
 # Degrees of freedom of the common variance, and their prior probabilities. Chosen by simulation of
@@ -117,7 +118,7 @@ def _density(t: Floats, df: Floats) -> Floats:
     return np.exp(log_scale - (df + 1.0) / 2.0 * np.log1p(t**2 / df)) / np.sqrt(df * np.pi)
 
 
-def moderate(rows: Rows, estimates: Estimates, history: pd.DataFrame | None = None) -> None:
+def moderate(rows: Rows, estimates: Estimates, history: Frame | None = None) -> None:
     """Replace the standard errors of all rows whose sweep has enough rows.
 
     :param history: variances of earlier bundles: ``sweep`` (as of :func:`sweeps_of`),
@@ -132,7 +133,7 @@ def moderate(rows: Rows, estimates: Estimates, history: pd.DataFrame | None = No
         past = history if history is not None and not is_paired else None
         size = np.bincount(sweep[members], minlength=len(rows))
         if past is not None:
-            size = size + np.bincount(past["sweep"].to_numpy(), minlength=len(rows))
+            size = size + np.bincount(past["sweep"], minlength=len(rows))
         members = members[size[sweep[members]] >= FEWEST_POINTS]
         if not len(members):
             continue
@@ -151,7 +152,7 @@ def moderate(rows: Rows, estimates: Estimates, history: pd.DataFrame | None = No
 def sweeps_of(rows: Rows) -> Integers:
     """Return the number of each row's sweep: one metric of one workload, all points."""
     columns = ["side", *SWEEP]
-    return number_of(rows.table, columns)
+    return rows.table.number_rows(columns)
 
 
 def moderate_variances(
@@ -174,7 +175,7 @@ def _mix(
     sweep: Integers,
     *,
     prior: Sequence[float],
-    past: pd.DataFrame | None = None,
+    past: Frame | None = None,
 ) -> _Mixture:
     # As moderate_variances; ``past`` is the ``history`` of moderate.
     codes, inverse = np.unique(sweep[members], return_inverse=True)
@@ -190,12 +191,12 @@ def _mix(
     )
 
 
-def _extend(sample: _Sample, past: pd.DataFrame, codes: Integers) -> _Sample:
-    usable = past[past["sweep"].isin(codes)]
+def _extend(sample: _Sample, past: Frame, codes: Integers) -> _Sample:
+    usable = past.take(np.isin(past["sweep"], codes))
     return _Sample(
-        variance=np.concatenate((sample.variance, usable["variance"].to_numpy())),
-        df=np.concatenate((sample.df, usable["df"].to_numpy())),
-        sweep=np.concatenate((sample.sweep, np.searchsorted(codes, usable["sweep"].to_numpy()))),
+        variance=np.concatenate((sample.variance, usable["variance"])),
+        df=np.concatenate((sample.df, usable["df"])),
+        sweep=np.concatenate((sample.sweep, np.searchsorted(codes, usable["sweep"]))),
         sweeps=sample.sweeps,
     )
 
@@ -253,7 +254,7 @@ def _rounds_do_not_matter(quotient: Floats, df: Floats) -> Floats:
     return share
 
 
-def past_variances(rows: Rows, history: Sequence[pd.DataFrame]) -> pd.DataFrame | None:
+def past_variances(rows: Rows, history: Sequence[Frame]) -> Frame | None:
     """Return the variances of earlier runs of the same questions, for :func:`moderate`.
 
     :param history: completed tables; each of their sides is a sample of its own
@@ -261,15 +262,36 @@ def past_variances(rows: Rows, history: Sequence[pd.DataFrame]) -> pd.DataFrame 
     if not history:
         return None
     names = [name for name in SWEEP if name != "comparison"]
-    parts = []
-    for runs in history:
-        good = runs[(runs["status"] == "ok") & ~runs["is_summary"] & (runs["value"] > 0.0)]
-        logs = good.assign(log=np.log(good["value"]))
-        cells = logs.groupby(["side", *names, "point"], sort=False)["log"].agg(["var", "size"])
-        parts.append(cells[cells["var"] > 0.0].reset_index())
-    past = pd.concat(parts, ignore_index=True)
-    sweeps = rows.table[names].assign(sweep=sweeps_of(rows)).drop_duplicates()
-    matched = past.merge(sweeps, on=names)
-    return pd.DataFrame(
-        {"sweep": matched["sweep"], "variance": matched["var"], "df": matched["size"] - 1.0}
+    sweeps: dict[tuple[object, ...], list[int]] = {}
+    for number, question in zip(sweeps_of(rows).tolist(), rows.table.rows(names), strict=True):
+        same = sweeps.setdefault(question, [])
+        if number not in same:
+            same.append(number)
+    found = [
+        (number, spread, df)
+        for runs in history
+        for question, spread, df in _variances(runs, names)
+        for number in sweeps.get(question, ())
+    ]
+    sweep, variances, dfs = zip(*found, strict=True) if found else ((), (), ())
+    return Frame(
+        {
+            "sweep": np.array(sweep, dtype=np.intp),
+            "variance": np.array(variances, dtype=np.float64),
+            "df": np.array(dfs, dtype=np.float64),
+        }
     )
+
+
+def _variances(
+    runs: Frame, names: Sequence[str]
+) -> Iterator[tuple[tuple[object, ...], float, float]]:
+    # Sweep, variance of the logarithms and degrees of freedom of each side and point of a table.
+    good = runs.take((runs["status"] == "ok") & ~runs["is_summary"] & (runs["value"] > 0.0))
+    logs: dict[tuple[object, ...], list[float]] = {}
+    cells = zip(good.rows(["side", "point", *names]), np.log(good["value"]).tolist(), strict=True)
+    for cell, value in cells:
+        logs.setdefault(cell, []).append(value)
+    for (_, _, *question), values in logs.items():
+        if len(values) > 1 and (spread := variance(values)) > 0.0:
+            yield tuple(question), spread, len(values) - 1.0

@@ -10,14 +10,17 @@ The means of its sides are those of the same values, so that they differ by what
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from schedperf.model.comparison import Better, Family, Replication
 from schedperf.model.errors import InputError
+from schedperf.model.frame import Frame, numbers_of, plain
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.intp]
@@ -85,10 +88,10 @@ class Rows:
         unknown); their rows are in no block
     """
 
-    table: pd.DataFrame
+    table: Frame
     left_out: Integers
-    units: pd.DataFrame
-    inner: pd.DataFrame
+    units: Frame
+    inner: Frame
     is_log: Flags
     scale: Floats
     base: Floats
@@ -96,13 +99,13 @@ class Rows:
     replication: Integers
     is_paired: Flags
     boots: Integers
-    summaries: pd.DataFrame
+    summaries: Frame
 
     @property
     def is_summary(self) -> Flags:
         """Is a side of the row known by its published mean only?"""
         flags = np.zeros(len(self), dtype=np.bool_)
-        flags[self.summaries["row"].to_numpy(dtype=np.intp)] = True
+        flags[self.summaries["row"]] = True
         return flags
 
     def __len__(self) -> int:
@@ -128,7 +131,7 @@ class Block:
     is_paired: bool
 
 
-def complete(runs: pd.DataFrame) -> pd.DataFrame:
+def complete(runs: "Frame | pd.DataFrame") -> Frame:
     """Fill in the optional columns, with numbers as floats; refuse what is not a number.
 
     ``is_summary`` is added: is ``value`` the published mean of several runs?
@@ -136,48 +139,48 @@ def complete(runs: pd.DataFrame) -> pd.DataFrame:
     :param runs: as :func:`schedperf.stats.compare_runs` describes it
     :raises InputError: names the column that is missing, or the row with a bad value
     """
-    missing = [f"`{name}`" for name in ("side", *KEY) if name not in runs]
-    if not {"value", "mean"} & set(runs):
+    given = Frame.of(runs)
+    missing = [f"`{name}`" for name in ("side", *KEY) if name not in given]
+    if not {"value", "mean"} & set(given):
         missing.append("`value` or `mean`")
     if missing:
         raise InputError(
             f"runs: column {missing[0]} is missing (expected one row per run with the columns "
             f"side, {', '.join(KEY)}); add this column"
         )
-    filled = runs.reset_index(drop=True).astype({"side": str})
-    for name in _DEFAULTS.keys() - set(filled):
-        filled[name] = pd.Series([_DEFAULTS[name]] * len(filled), index=filled.index)
-    filled["family"] = filled["family"].astype(object).fillna(str(_DEFAULTS["family"]))
-    for name in _NUMBERS:
-        filled[name] = _numbers(filled, name)
-    filled["is_summary"] = filled["mean"].notna()
-    filled["value"] = filled["value"].where(~filled["is_summary"], filled["mean"])
-    _refuse_bad_values(filled, runs)
+    absent = {name: default for name, default in _DEFAULTS.items() if name not in given}
+    filled = given.assign(side=list(map(str, given["side"].tolist())), **absent)
+    filled = filled.assign(
+        family=[_DEFAULTS["family"] if word is None else word for word in plain(filled["family"])],
+        **{name: numbers_of(filled[name]) for name in _NUMBERS},
+    )
+    is_summary = ~np.isnan(filled["mean"])
+    value = np.where(is_summary, filled["mean"], filled["value"])
+    filled = filled.assign(is_summary=is_summary, value=value)
+    _refuse_bad_values(filled, given)
     _refuse_bad_words(filled)
     return filled
 
 
-def _numbers(table: pd.DataFrame, name: str) -> pd.Series:
-    return pd.to_numeric(table[name], errors="coerce").astype(np.float64)
-
-
-def _refuse_bad_values(table: pd.DataFrame, original: pd.DataFrame) -> None:
-    value, is_summary = table["value"].to_numpy(), table["is_summary"].to_numpy()
-    bad = (table["status"] == "ok").to_numpy() & ~(np.abs(value) <= _LARGEST_VALUE)
+def _refuse_bad_values(table: Frame, original: Frame) -> None:
+    value, is_summary = table["value"], table["is_summary"]
+    bad = (table["status"] == "ok") & ~(np.abs(value) <= _LARGEST_VALUE)
     if bad.any():
         index = int(np.argmax(bad))
-        shown = original["mean" if is_summary[index] else "value"].iloc[index]
+        given = original["mean" if is_summary[index] else "value"][index]
+        shown = math.nan if given is None else given
         problem = (
             f"invalid value {shown} (expected a number up to {_LARGEST_VALUE:g}); "
             "leave the run out or mark it as failed"
         )
         raise InputError(f"{_where(table, index)}: {problem}")
     # A negative spread and less than one run are invalid; an empty field is unknown.
-    spread, number = table["cv"].to_numpy(), table["n"].to_numpy()
+    spread, number = table["cv"], table["n"]
     bad = (spread < 0.0) | (spread > _MOST_RUNS) | (number < 1.0) | (number > _MOST_RUNS)
-    bad = (
-        is_summary & bad | is_summary & table.duplicated(["side", *QUESTION], keep=False).to_numpy()
-    )
+    if is_summary.any():
+        questions = table.number_rows(["side", *QUESTION])
+        bad |= np.bincount(questions)[questions] > 1
+    bad &= is_summary
     if bad.any():
         index = int(np.argmax(bad))
         problem = (
@@ -187,17 +190,16 @@ def _refuse_bad_values(table: pd.DataFrame, original: pd.DataFrame) -> None:
         raise InputError(f"{_where(table, index)}: {problem}")
 
 
-def _refuse_bad_words(table: pd.DataFrame) -> None:
+def _refuse_bad_words(table: Frame) -> None:
     # A direction that is guessed would turn a regression into an improvement.
-    is_ok = (table["status"] == "ok").to_numpy()
+    is_ok = table["status"] == "ok"
     for name, words in _WORDS.items():
-        bad = is_ok & ~table[name].isin(words).to_numpy()
+        bad = is_ok & np.array([word not in words for word in table[name].tolist()], dtype=np.bool_)
         if bad.any():
             index = int(np.argmax(bad))
-            word = table[name].iloc[index]
-            problem = f"invalid `{name}` '{word}' (expected {' or '.join(words)})"
+            problem = f"invalid `{name}` '{table[name][index]}' (expected {' or '.join(words)})"
             raise InputError(f"{_where(table, index)}: {problem}")
-    step = table["resolution"].to_numpy()
+    step = table["resolution"]
     if (step > _LARGEST_VALUE).any():
         index = int(np.argmax(step > _LARGEST_VALUE))
         problem = (
@@ -207,19 +209,18 @@ def _refuse_bad_words(table: pd.DataFrame) -> None:
         raise InputError(f"{_where(table, index)}: {problem}")
 
 
-def _where(table: pd.DataFrame, index: int) -> str:
-    row = table.iloc[index]
-    return ", ".join(str(row[name]) for name in ("side", "workload", "point", "metric"))
+def _where(table: Frame, index: int) -> str:
+    return ", ".join(str(table[name][index]) for name in ("side", "workload", "point", "metric"))
 
 
-def form_rows(runs: pd.DataFrame, *, base: str, new: Sequence[str]) -> Rows:
+def form_rows(runs: Frame, *, base: str, new: Sequence[str]) -> Rows:
     """Form the rows of a completed table.
 
     :param runs: successful runs with a value; all questions of failed ones may be missing
     :param new: names of the other sides
     """
-    question = number_of(runs, QUESTION)
-    side = runs["side"].to_numpy()
+    question = runs.number_rows(QUESTION)
+    side = runs["side"]
     parts, tables, first = [], [], 0
     for name in new:
         taken = np.flatnonzero((side == base) | (side == name))
@@ -227,41 +228,41 @@ def form_rows(runs: pd.DataFrame, *, base: str, new: Sequence[str]) -> Rows:
         in_order = np.argsort(firsts, kind="stable")
         rank = np.empty_like(in_order)
         rank[in_order] = np.arange(len(codes))
-        part = runs.iloc[taken].assign(
+        part = runs.take(taken).assign(
             row=first + rank[inverse], is_new=(side[taken] == name).astype(np.intp)
         )
-        heads = runs.iloc[taken[firsts[in_order]]][QUESTION].assign(side=name)
+        heads = runs.select(QUESTION).take(taken[firsts[in_order]]).assign(side=name)
         parts.append(part)
         tables.append(heads)
         first += len(codes)
     if not new:
-        return _form(runs.head(0).assign(row=0, is_new=0), runs[["side", *QUESTION]].head(0))
-    observed, table = (pd.concat(frames, ignore_index=True) for frames in (parts, tables))
-    return _form(observed, table)
+        none = np.array([], dtype=np.intp)
+        empty = runs.take(none)
+        return _form(empty.assign(row=none, is_new=none), empty.select(["side", *QUESTION]))
+    return _form(Frame.joined(parts), Frame.joined(tables))
 
 
-def _form(observed: pd.DataFrame, table: pd.DataFrame) -> Rows:
+def _form(observed: Frame, table: Frame) -> Rows:
     count = len(table)
-    replication, boots = _replication(observed[~observed["is_summary"]], count)
+    replication, boots = _replication(observed.take(~observed["is_summary"]), count)
     observed, left_out = _compared(_with_units(observed, replication), replication, count)
-    row = observed["row"].to_numpy()
-    value = observed["value"].to_numpy(dtype=np.float64)
+    row, value = observed["row"], observed["value"]
     is_log = _all_of(value > 0.0, row, count)
     family = _worst_family(observed, row, count)
-    resolution = observed["resolution"].where(observed["resolution"] > 0.0)
-    table = table.assign(
-        family=[FAMILY_ORDER[code] for code in family],
-        resolution=resolution.groupby(row).max().reindex(range(count)).to_numpy(),
+    resolution = np.full(count, np.nan)
+    np.fmax.at(
+        resolution, row, np.where(observed["resolution"] > 0.0, observed["resolution"], np.nan)
     )
+    table = table.assign(family=np.array(FAMILY_ORDER, dtype=object)[family], resolution=resolution)
     means = _side_means(np.where(is_log[row], _log(value), value), observed, count)
     scale, divisor = _scales(means, value, row, is_log)
     scaled = np.where(is_log[row], _log(value), value / divisor[row])
-    step = table["resolution"].fillna(0.0).to_numpy()[row]
+    step = np.nan_to_num(resolution)[row]
     names = ["row", "is_new", "boot", "round", "order", "cv", "n", "is_summary", "unit"]
-    every = observed[names].assign(
+    every = observed.select(names).assign(
         value=scaled, floor=_floors(value, step, is_log[row], divisor[row])
     )
-    inner = every[~every["is_summary"]]
+    inner = every.take(~every["is_summary"])
     shown = np.where(is_log[:, None], np.exp(np.where(is_log[:, None], means, 0.0)), means)
     return Rows(
         table=table,
@@ -275,17 +276,8 @@ def _form(observed: pd.DataFrame, table: pd.DataFrame) -> Rows:
         replication=replication,
         is_paired=replication == REPLICATIONS.index("rounds"),
         boots=boots,
-        summaries=every[every["is_summary"]],
+        summaries=every.take(every["is_summary"]),
     )
-
-
-def number_of(table: pd.DataFrame, columns: Sequence[str]) -> Integers:
-    """Number the distinct contents of these columns from 0, in the order in which they come."""
-    numbers = np.zeros(len(table), dtype=np.intp)
-    for name in columns:
-        codes, contents = pd.factorize(table[name], use_na_sentinel=False)
-        numbers, _ = pd.factorize(numbers * len(contents) + codes)
-    return numbers.astype(np.intp)
 
 
 def add_up(values: npt.ArrayLike, groups: Integers, count: int) -> Floats:
@@ -303,11 +295,11 @@ def _log(value: Floats) -> Floats:
     return np.log(np.where(value > 0.0, value, 1.0))
 
 
-def _worst_family(observed: pd.DataFrame, row: Integers, count: int) -> Integers:
+def _worst_family(observed: Frame, row: Integers, count: int) -> Integers:
     # The weaker of two claims: what is informational on one side cannot decide.
-    codes = observed["family"].map({name: code for code, name in enumerate(FAMILY_ORDER)})
+    codes = np.array(list(map(FAMILY_ORDER.index, observed["family"].tolist())), dtype=np.intp)
     worst = np.zeros(count, dtype=np.intp)
-    np.maximum.at(worst, row, codes.to_numpy(dtype=np.intp))
+    np.maximum.at(worst, row, codes)
     return worst
 
 
@@ -319,9 +311,9 @@ class _Units:
     unit: Floats
 
     @classmethod
-    def of(cls, observed: pd.DataFrame) -> "_Units":
-        units, code = np.unique(observed["unit"].to_numpy(), return_inverse=True)
-        cell = 2 * observed["row"].to_numpy() + observed["is_new"].to_numpy()
+    def of(cls, observed: Frame) -> "_Units":
+        units, code = np.unique(observed["unit"], return_inverse=True)
+        cell = 2 * observed["row"] + observed["is_new"]
         numbers, of_run = np.unique(cell * len(units) + code, return_inverse=True)
         number_of_units = max(len(units), 1)
         return cls(
@@ -340,7 +332,7 @@ def _means(values: Floats, groups: Integers, count: int) -> Floats:
         return sums / np.bincount(groups[known], minlength=count)
 
 
-def _side_means(value: Floats, observed: pd.DataFrame, count: int) -> Floats:
+def _side_means(value: Floats, observed: Frame, count: int) -> Floats:
     # Each unit counts once, however many runs it has.
     units = _Units.of(observed)
     return _means(units.means(value), units.cell, 2 * count).reshape(count, 2)
@@ -366,79 +358,84 @@ def _floors(value: Floats, step: Floats, is_log: Flags, scale: Floats) -> Floats
     return (step / size) ** 2 / 12.0
 
 
-def _replication(inner: pd.DataFrame, count: int) -> tuple[Integers, Integers]:
-    cell = 2 * inner["row"].to_numpy() + inner["is_new"].to_numpy()
-    boots = np.bincount(_distinct(cell, inner["boot"]), minlength=2 * count).reshape(count, 2)
+def _replication(inner: Frame, count: int) -> tuple[Integers, Integers]:
+    row, is_new = inner["row"], inner["is_new"]
+    boots = np.bincount(_distinct(2 * row + is_new, inner["boot"]), minlength=2 * count)
+    boots = boots.reshape(count, 2)
     is_boot = (boots >= FEWEST_BOOTS).any(axis=1)
     replication = np.where(is_boot, REPLICATIONS.index("boots"), REPLICATIONS.index("runs"))
-    rounds = _shared_rounds(inner["row"].to_numpy(), inner["is_new"].to_numpy(), inner["round"])
-    pairs = np.bincount(
-        _distinct(inner["row"].to_numpy()[rounds], inner["round"][rounds]), minlength=count
-    )
+    shared = _shared_rounds(row, is_new, inner["round"])
+    pairs = np.bincount(_distinct(row[shared], inner["round"][shared]), minlength=count)
     # Rounds of one boot share that boot, so with several boots only one round of each is a unit.
     fewest = boots.min(axis=1)
     is_round = (pairs >= FEWEST_ROUNDS) & ((fewest < FEWEST_BOOTS) | (pairs <= fewest))
     return np.where(is_round, REPLICATIONS.index("rounds"), replication), boots
 
 
-def _distinct(groups: Integers, values: "pd.Series[float]") -> Integers:
+def _code(values: Floats) -> tuple[Integers, int]:
+    # The number of each value among the distinct ones, -1 for a missing one; and how many are.
+    known = ~np.isnan(values)
+    contents, code_of_known = np.unique(values[known], return_inverse=True)
+    code = np.full(len(values), -1, dtype=np.intp)
+    code[known] = code_of_known
+    return code, len(contents)
+
+
+def _distinct(groups: Integers, values: Floats) -> Integers:
     # The group of each distinct pair of group and value; missing values do not count.
-    code, contents = pd.factorize(values)
+    code, contents = _code(values)
     known = code >= 0
-    size = max(len(contents), 1)
+    size = max(contents, 1)
     distinct: Integers = np.unique(groups[known] * size + code[known]) // size
     return distinct
 
 
-def _shared_rounds(row: Integers, is_new: Integers, rounds: "pd.Series[float]") -> Flags:
+def _shared_rounds(row: Integers, is_new: Integers, rounds: Floats) -> Flags:
     # Which runs belong to a round that both sides of the row have.
-    code, contents = pd.factorize(rounds)
+    code, contents = _code(rounds)
     # Code -1 stands for no round.
-    pair, of_run = np.unique(row * (len(contents) + 1) + code + 1, return_inverse=True)
+    pair, of_run = np.unique(row * (contents + 1) + code + 1, return_inverse=True)
     sides = np.bincount(2 * of_run + is_new, minlength=2 * len(pair)).reshape(-1, 2)
     is_shared: Flags = np.logical_and(sides[:, 0] > 0, sides[:, 1] > 0)
     return (code >= 0) & is_shared[of_run]
 
 
-def _with_units(observed: pd.DataFrame, replication: Integers) -> pd.DataFrame:
+def _with_units(observed: Frame, replication: Integers) -> Frame:
     # The independent unit that each run belongs to; NaN for one without a round among rounds.
-    kind = replication[observed["row"].to_numpy()]
+    kind = replication[observed["row"]]
     unit = np.select(
         [kind == REPLICATIONS.index("boots"), kind == REPLICATIONS.index("rounds")],
-        [observed["boot"].fillna(0.0), observed["round"]],
+        [np.nan_to_num(observed["boot"]), observed["round"]],
         np.arange(len(observed), dtype=np.float64),
     )
     return observed.assign(unit=unit)
 
 
-def _compared(
-    observed: pd.DataFrame, replication: Integers, count: int
-) -> tuple[pd.DataFrame, Integers]:
+def _compared(observed: Frame, replication: Integers, count: int) -> tuple[Frame, Integers]:
     # The runs that are compared, and how many are not: those whose round the other side lacks.
-    row, is_new = observed["row"].to_numpy(), observed["is_new"].to_numpy()
+    row, is_new = observed["row"], observed["is_new"]
     is_round = replication[row] == REPLICATIONS.index("rounds")
-    is_left_out = is_round & ~_shared_rounds(row, is_new, observed["unit"].where(is_round))
+    rounds = np.where(is_round, observed["unit"], np.nan)
+    is_left_out = is_round & ~_shared_rounds(row, is_new, rounds)
     cells = (2 * row + is_new)[is_left_out]
     left_out = np.bincount(cells, minlength=2 * count).reshape(count, 2)
-    return observed[~is_left_out].reset_index(drop=True), left_out
+    return observed.take(~is_left_out), left_out
 
 
-def _reduce(inner: pd.DataFrame) -> pd.DataFrame:
+def _reduce(inner: Frame) -> Frame:
     # The mean over the runs of each unit; its order in time is the mean of theirs.
     units = _Units.of(inner)
-    means = {name: units.means(inner[name].to_numpy()) for name in ("value", "floor", "order")}
-    return pd.DataFrame(
-        {"row": units.cell // 2, "is_new": units.cell % 2, "unit": units.unit, **means}
-    )
+    means = {name: units.means(inner[name]) for name in ("value", "floor", "order")}
+    return Frame({"row": units.cell // 2, "is_new": units.cell % 2, "unit": units.unit, **means})
 
 
 def blocks_of(rows: Rows) -> Iterator[Block]:
     """Yield the rows that have values on both sides, grouped by how many they have."""
     units = rows.units
-    row, is_new = units["row"].to_numpy(), units["is_new"].to_numpy()
+    row, is_new = units["row"], units["is_new"]
     counts = np.bincount(2 * row + is_new, minlength=2 * len(rows)).reshape(len(rows), 2)
     starts = (np.cumsum(counts.ravel()) - counts.ravel()).reshape(counts.shape)
-    columns = {name: units[name].to_numpy(dtype=np.float64) for name in ("value", "order", "floor")}
+    columns = {name: units[name] for name in ("value", "order", "floor")}
     shapes = np.column_stack((counts, rows.is_paired))
     usable = (counts > 0).all(axis=1) & ~rows.is_summary
     for n_base, n_new, is_paired in np.unique(shapes[usable], axis=0):
@@ -459,8 +456,8 @@ def blocks_of(rows: Rows) -> Iterator[Block]:
 
 def count_units(rows: Rows) -> Floats:
     """Return how many independent values each row has, shape (rows, 2); NaN where unknown."""
-    cell = 2 * rows.units["row"].to_numpy() + rows.units["is_new"].to_numpy()
+    cell = 2 * rows.units["row"] + rows.units["is_new"]
     counts = np.bincount(cell, minlength=2 * len(rows)).astype(np.float64)
     published = rows.summaries
-    counts[2 * published["row"].to_numpy() + published["is_new"].to_numpy()] = published["n"]
+    counts[2 * published["row"] + published["is_new"]] = published["n"]
     return counts.reshape(len(rows), 2)

@@ -68,14 +68,14 @@ def boot_shares(rows: Rows) -> tuple[Floats, Floats]:
     count = len(rows)
     icc, effect = np.full(count, np.nan), np.full(count, np.nan)
     by_boot = rows.replication == REPLICATIONS.index("boots")
-    boot = rows.inner["boot"].to_numpy(dtype=np.float64)
-    row = rows.inner["row"].to_numpy()
+    boot = rows.inner["boot"]
+    row = rows.inner["row"]
     taken = by_boot[row] & ~np.isnan(boot)
     if not taken.any():
         return icc, effect
-    value = rows.inner["value"].to_numpy(dtype=np.float64)[taken]
+    value = rows.inner["value"][taken]
     boots, number = np.unique(boot[taken], return_inverse=True)
-    side = 2 * row[taken] + rows.inner["is_new"].to_numpy()[taken]
+    side = 2 * row[taken] + rows.inner["is_new"][taken]
     # From here on one entry per boot of a side.
     cells, cell = np.unique(side * len(boots) + number, return_inverse=True)
     size = np.bincount(cell).astype(np.float64)

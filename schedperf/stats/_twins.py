@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from schedperf.stats._rows import FAMILY_ORDER, Block, Floats, Integers, Rows, number_of
+from schedperf.stats._rows import FAMILY_ORDER, Block, Floats, Integers, Rows
 
 # Deviations of the runs agree to this part of the largest one; printed digits explain so much.
 ROUNDING = 0.01
@@ -27,8 +27,8 @@ def find_twins(rows: Rows, blocks: Iterable[Block]) -> Integers:
     :return: shape (rows,)
     """
     first: Integers = np.arange(len(rows), dtype=np.intp)
-    family = rows.table["family"].map(FAMILY_ORDER.index).to_numpy(dtype=np.intp)
-    where = number_of(rows.table, WHERE)
+    family = np.array(list(map(FAMILY_ORDER.index, rows.table["family"].tolist())), dtype=np.intp)
+    where = rows.table.number_rows(WHERE)
     is_alone = np.bincount(where, minlength=len(rows))[where] == 1
     for block in blocks:
         members = np.flatnonzero(~is_alone[block.rows])

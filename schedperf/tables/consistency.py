@@ -16,12 +16,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from statistics import fmean
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import pandas as pd
+import numpy as np
 
 from schedperf.model.caveats import Caveat, caveat
 from schedperf.model.errors import InputError
+from schedperf.model.frame import Frame, numbers_of, plain
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _NUMBER = r"[+-]?[0-9]{1,12}(?:\.[0-9]{1,12})?"
 _CHANGE = re.compile(
@@ -167,7 +171,7 @@ def _mean_step(values: Sequence[float], step: float | None) -> float:
 
 
 def find_contradictions(
-    runs: pd.DataFrame, *, base: str
+    runs: "Frame | pd.DataFrame", *, base: str
 ) -> Mapping[tuple[object, ...], tuple[Caveat, ...]]:
     """Check every claim of a table.
 
@@ -177,14 +181,17 @@ def find_contradictions(
         with those of base; ``comparison`` is 0 if the table has no such column
     :raises InputError: a claim cannot be read
     """
-    present = [name for name in _CLAIMS if name in runs]
-    claiming = [runs[name].notna() & (runs[name] != "") for name in present]
-    if not any(column.any() for column in claiming):
+    table = Frame.of(runs)
+    claims = [table[name].tolist() for name in _CLAIMS if name in table]
+    is_claiming = [any(map(_text_of, texts)) for texts in zip(*claims, strict=True)]
+    if not any(is_claiming):
         return {}
-    table = runs if "comparison" in runs else runs.assign(comparison=0)
-    claimed_questions = set(_rows(table[pd.concat(claiming, axis=1).any(axis=1)], _QUESTION))
+    if "comparison" not in table:
+        table = table.assign(comparison=0)
+    asked = list(table.rows(_QUESTION))
+    claimed_questions = set(itertools.compress(asked, is_claiming))
     questions: dict[tuple[object, ...], dict[str, _Printed]] = {}
-    for question, cells in zip(_rows(table, _QUESTION), _cells(table), strict=True):
+    for question, cells in zip(asked, _cells(table), strict=True):
         if question in claimed_questions:
             sides = questions.setdefault(question, {})
             sides.setdefault(cells.side, _Printed()).add(cells)
@@ -205,22 +212,23 @@ class _Cells(NamedTuple):
     claimed_mean: str | None
 
 
-def _rows(table: pd.DataFrame, columns: Sequence[str]) -> Iterator[tuple[object, ...]]:
-    return table[list(columns)].itertuples(index=False, name=None)
+def _text_of(value: object) -> str | None:
+    # A column of numbers has NaN where nothing is claimed.
+    return value if isinstance(value, str) and value else None
 
 
-def _cells(table: pd.DataFrame) -> Iterator[_Cells]:
-    nothing = pd.Series(None, index=table.index, dtype="object")
-    value, mean, step, *claims = (
-        table.get(name, nothing) for name in ("value", "mean", "resolution", *_CLAIMS)
+def _cells(table: Frame) -> Iterator[_Cells]:
+    optional = ("value", "mean", "resolution", *_CLAIMS)
+    table = table.assign(**{name: None for name in optional if name not in table})
+    value, mean, step, *claims = (table[name] for name in optional)
+    number = numbers_of(value)
+    number = np.where(np.isnan(number), numbers_of(mean), number)
+    if "status" in table:
+        number = np.where(table["status"] == "ok", number, np.nan)
+    columns = [table["side"].tolist(), plain(number), plain(numbers_of(step))]
+    return itertools.starmap(
+        _Cells, zip(*columns, *(map(_text_of, texts.tolist()) for texts in claims), strict=True)
     )
-    has_failed = table["status"] != "ok" if "status" in table else nothing.notna()
-    number = value.where(value.notna(), mean).mask(has_failed)
-    columns = [table["side"], number, step, *claims]
-    plain = [
-        column.astype("object").where(column.notna() & (column != ""), None) for column in columns
-    ]
-    return itertools.starmap(_Cells, zip(*plain, strict=True))
 
 
 @dataclass(kw_only=True, slots=True)

@@ -39,8 +39,6 @@ from schedperf.tables.consistency import parse_change, parse_mean
 from schedperf.tables.direction import direction_of
 from schedperf_collectors.contract import point_key
 
-SUFFIXES = (".csv", ".tsv")
-
 # A row of a comparison is drawn, printed and kept in memory with all of its runs.
 LARGEST_BYTES = 64 << 20
 MOST_ROWS = 200_000
@@ -79,11 +77,6 @@ class Table:
     sides: tuple[str, ...]
     runs: pd.DataFrame
     sources: tuple[Source, ...]
-
-
-def is_table(path: Path) -> bool:
-    """Return whether a name is that of a table; all other names are bundles."""
-    return path.suffix.lower() in SUFFIXES
 
 
 def read_table(path: Path) -> pd.DataFrame:

@@ -287,8 +287,9 @@ def make_comparison(**changes: Any) -> Comparison:
 
 def compare_frame(runs: pd.DataFrame, **changes: Any) -> Comparison:
     result = compare_runs(runs, base="base")
-    single = complete(runs)[lambda table: ~table["is_summary"]]
-    clean = single.assign(run=range(len(single)))
+    table = complete(runs)
+    single = table.take(~table["is_summary"])
+    clean = single.assign(run=list(range(len(single))))
     rows = tuple(to_rows(result.rows, clean, MARGIN))
     values: dict[str, Any] = {
         "rows": rows,

@@ -14,14 +14,13 @@ import numpy as np
 import pandas as pd
 
 from schedperf.evidence.c2c.blindness import least_latency, notes_of_recording, period_of
-from schedperf.evidence.c2c.data_src import count_samples, sums
+from schedperf.evidence.c2c.data_src import SampleCounts, count_samples, sums
 from schedperf.evidence.c2c.lines import (
     CONTENDED,
     KERNEL_OWNER,
+    NO_NODE,
     LineTable,
     Part,
-    columns_of,
-    df_samples,
     for_each_part,
     make_access,
     make_lines,
@@ -168,6 +167,54 @@ def _groups(
         )
         for group, copies in members.items()
     }
+
+
+def df_samples(
+    memory: MemorySamples,
+    counts: SampleCounts,
+    lines: LineTable,
+    *,
+    of_line: Integers,
+    observable: Observable,
+    node_of_cpu: Mapping[int, int],
+    line_bytes: int,
+) -> pd.DataFrame:
+    """Return the samples of shared lines, one row each.
+
+    :param of_line: the group of each line
+    :return: ``row`` (place in the recording), ``line`` (group), ``copy`` (line), ``offset`` (in the
+        line), ``cpu``, ``task``, ``node``, ``reads``, ``stores``, ``local``, ``remote``, ``slow``
+        (both), ``weight`` (all int64) and ``writes`` (bool)
+    """
+    rows = np.flatnonzero(lines.is_shared()[lines.of_sample])
+    local, remote = (counts.of(name)[rows].astype(np.int64) for name in CONTENDED[observable])
+    copy, cpu = lines.of_sample[rows], memory.cpu[rows]
+    cpus, inverse = np.unique(cpu, return_inverse=True)
+    nodes = np.array([node_of_cpu.get(int(number), NO_NODE) for number in cpus], dtype=np.int64)
+    offset = memory.address[rows] & np.uint64(line_bytes - 1)
+    return pd.DataFrame(
+        {
+            "row": rows,
+            "line": of_line[copy],
+            "copy": copy,
+            "offset": offset.astype(np.int64),
+            "cpu": cpu,
+            "task": memory.task[rows],
+            "node": nodes[inverse],
+            "reads": counts.of("load")[rows].astype(np.int64),
+            "stores": counts.of("store")[rows].astype(np.int64),
+            "local": local,
+            "remote": remote,
+            "slow": local + remote,
+            "weight": memory.weight[rows],
+            "writes": counts.writes[rows],
+        }
+    )
+
+
+def columns_of(samples: pd.DataFrame) -> Part:
+    """Return the columns as arrays: slices of a table cost a hundred times as much."""
+    return {str(name): samples[name].to_numpy() for name in samples.columns}
 
 
 def _keep_most_contended(samples: pd.DataFrame) -> tuple[pd.DataFrame, str]:

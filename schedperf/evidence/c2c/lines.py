@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from schedperf.evidence.c2c.data_src import COLUMNS, COUNTERS, SampleCounts
@@ -145,54 +144,6 @@ def sum_by(matrix: NDArray[np.integer], starts: Integers) -> Integers:
     if not len(starts):
         return np.zeros((0, len(COUNTERS)), dtype=np.int64)
     return np.add.reduceat(matrix, starts, axis=0, dtype=np.int64)
-
-
-def df_samples(
-    memory: MemorySamples,
-    counts: SampleCounts,
-    lines: LineTable,
-    *,
-    of_line: Integers,
-    observable: Observable,
-    node_of_cpu: Mapping[int, int],
-    line_bytes: int,
-) -> pd.DataFrame:
-    """Return the samples of shared lines, one row each.
-
-    :param of_line: the group of each line
-    :return: ``row`` (place in the recording), ``line`` (group), ``copy`` (line), ``offset`` (in the
-        line), ``cpu``, ``task``, ``node``, ``reads``, ``stores``, ``local``, ``remote``, ``slow``
-        (both), ``weight`` (all int64) and ``writes`` (bool)
-    """
-    rows = np.flatnonzero(lines.is_shared()[lines.of_sample])
-    local, remote = (counts.of(name)[rows].astype(np.int64) for name in CONTENDED[observable])
-    copy, cpu = lines.of_sample[rows], memory.cpu[rows]
-    cpus, inverse = np.unique(cpu, return_inverse=True)
-    nodes = np.array([node_of_cpu.get(int(number), NO_NODE) for number in cpus], dtype=np.int64)
-    offset = memory.address[rows] & np.uint64(line_bytes - 1)
-    return pd.DataFrame(
-        {
-            "row": rows,
-            "line": of_line[copy],
-            "copy": copy,
-            "offset": offset.astype(np.int64),
-            "cpu": cpu,
-            "task": memory.task[rows],
-            "node": nodes[inverse],
-            "reads": counts.of("load")[rows].astype(np.int64),
-            "stores": counts.of("store")[rows].astype(np.int64),
-            "local": local,
-            "remote": remote,
-            "slow": local + remote,
-            "weight": memory.weight[rows],
-            "writes": counts.writes[rows],
-        }
-    )
-
-
-def columns_of(samples: pd.DataFrame) -> Part:
-    """Return the columns as arrays: slices of a table cost a hundred times as much."""
-    return {str(name): samples[name].to_numpy() for name in samples.columns}
 
 
 def for_each_part(samples: Part, column: str) -> Iterator[tuple[int, Part]]:

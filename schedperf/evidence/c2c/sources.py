@@ -7,7 +7,6 @@ from itertools import groupby
 import numpy as np
 
 from schedperf.bundle.open import Boot, Run
-from schedperf.evidence.c2c.analysis import analyse_memory
 from schedperf.evidence.c2c.entries import contended_entries
 from schedperf.evidence.c2c.merge import MemorySamples, see_lines
 from schedperf.evidence.c2c.namer import COLLECTOR, BootNames
@@ -82,6 +81,9 @@ class _Loader:
     def _read_run(
         self, boot: Boot, run: Run, name: str, symbols: BootSymbols, names: BootNames
     ) -> Captured[MemorySamples]:
+        # Imported here since it imports pandas, and most bundles hold no memory samples.
+        from schedperf.evidence.c2c.analysis import analyse_memory  # noqa: PLC0415
+
         recording = read_recorded(self._bundle, name, name, {Keep.MEMORY})
         profile = analyse_memory(
             recording,

@@ -12,8 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean, geometric_mean
 from typing import Any
 
-import pandas as pd
-
 from schedperf.bundle.open import Bundle
 from schedperf.evidence import Absent, section
 from schedperf.evidence.probe_effect.record import (
@@ -24,8 +22,9 @@ from schedperf.evidence.probe_effect.record import (
     ProbeEffect,
 )
 from schedperf.model.comparison import BASE
+from schedperf.model.frame import Frame
 from schedperf.runs.side import Side
-from schedperf.runs.values import df_run_values, records
+from schedperf.runs.values import read_run_values
 from schedperf.stats import KEY, compare_runs
 
 CLEAN, INSTRUMENTED = "clean", "instrumented"
@@ -44,21 +43,18 @@ def probe_effect(sides: Sequence[Side]) -> ProbeEffect:
     ``ratio`` in ``rows`` is instrumented / clean with its 95% CI, and in ``between`` new /
     base; values are in ``unit``. A single run has no interval.
     """
-    table = df_run_values(sides).table
-    primary = table[(table["family"] == "primary") & (table["status"] == "ok")]
-    rows = tuple(
-        row
-        for side, runs in primary.groupby("side", sort=False)
-        for row in _cost_rows(str(side), runs)
-    )
+    table = read_run_values(sides).table
+    primary = table.take((table["family"] == "primary") & (table["status"] == "ok"))
+    runs_of = {side.name: primary.take(primary["side"] == side.name) for side in sides}
+    rows = tuple(row for side, runs in runs_of.items() for row in _cost_rows(side, runs))
     if not rows:
         raise Absent("no metric was measured in both clean and instrumented runs")
-    runs = (run for side in sides for run in _runs(side, primary[primary["side"] == side.name]))
+    runs = (run for side in sides for run in _runs(side, runs_of[side.name]))
     return ProbeEffect(rows=rows, between=tuple(_between(sides, primary)), runs=tuple(runs))
 
 
-def _between(sides: Sequence[Side], values: pd.DataFrame) -> Iterator[ProbedChangeRow]:
-    instrumented = values[values["kind"] == INSTRUMENTED]
+def _between(sides: Sequence[Side], values: Frame) -> Iterator[ProbedChangeRow]:
+    instrumented = values.take(values["kind"] == INSTRUMENTED)
     rows = compare_runs(instrumented, base=BASE, new=[side.name for side in sides[1:]]).rows
     for row in rows:
         if row.n_base and row.n_new:
@@ -80,7 +76,7 @@ def _between(sides: Sequence[Side], values: pd.DataFrame) -> Iterator[ProbedChan
             )
 
 
-def _cost_rows(side: str, runs: pd.DataFrame) -> Iterator[ProbeCostRow]:
+def _cost_rows(side: str, runs: Frame) -> Iterator[ProbeCostRow]:
     # Compare the two kinds of runs of one side as if they were two sides.
     kinds = runs.assign(side=runs["kind"])
     for row in compare_runs(kinds, base=CLEAN, new=[INSTRUMENTED]).rows:
@@ -103,10 +99,10 @@ def _cost_rows(side: str, runs: pd.DataFrame) -> Iterator[ProbeCostRow]:
             )
 
 
-def _runs(side: Side, values: pd.DataFrame) -> Iterator[ProbedRun]:
+def _runs(side: Side, values: Frame) -> Iterator[ProbedRun]:
     clean: dict[Place, list[float]] = {}
     disturbed: dict[tuple[int, int], list[Mapping[str, Any]]] = {}
-    for row in records(values):
+    for row in values.records():
         if row["kind"] == CLEAN:
             clean.setdefault(_place(row), []).append(row["value"])
         else:

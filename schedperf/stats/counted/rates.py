@@ -18,9 +18,9 @@ from statistics import fmean, geometric_mean
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
-import pandas as pd
 
 from schedperf.model.counted import Basis, Rate
+from schedperf.model.frame import Frame, column
 from schedperf.model.run import Operations, RunKey, SideOf
 from schedperf.model.verdict import CHANGED, FALSE_DISCOVERY_RATE
 from schedperf.stats import JudgedRow, compare_runs, welch_difference
@@ -155,28 +155,29 @@ def _compare(
     new: str,
 ) -> dict[int, _Confirmed]:
     runs = [
-        {
-            "side": side,
-            "workload": str(number),
-            "point": "",
-            "metric": "count",
-            "unit": measure.unit,
-            "better": "lower",
-            "family": "informational",
-            "value": measure.value,
-            "boot": run.boot,
-            "run": run.run,
-            "order": run.order,
-            "round": run.round,
-            "comparison": question.basis,
-        }
+        (side, number, measure, run, question.basis)
         for number, question in enumerate(asked)
         for side, measured in sides.items()
         for run, measure in measured[question]
     ]
     if not runs:
         return {}
-    rows = compare_runs(pd.DataFrame(runs), base=base, new=[new]).rows
+    names, numbers, measures, keys, bases = (list(column) for column in zip(*runs, strict=True))
+    table = Frame({"side": column(names)}).assign(
+        workload=list(map(str, numbers)),
+        point="",
+        metric="count",
+        unit=[measure.unit for measure in measures],
+        better="lower",
+        family="informational",
+        value=[measure.value for measure in measures],
+        boot=[run.boot for run in keys],
+        run=[run.run for run in keys],
+        order=[run.order for run in keys],
+        round=[run.round for run in keys],
+        comparison=bases,
+    )
+    rows = compare_runs(table, base=base, new=[new]).rows
     return _correct(asked, sides, {int(row.workload): row for row in rows})
 
 
@@ -190,7 +191,7 @@ def _correct(
         _confirm(rows[number], [measured[question] for measured in sides.values()])
         for number, question in enumerate(asked)
     ]
-    bases = pd.factorize(np.array([question.basis for question in asked]))[0]
+    bases = np.array([BASES.index(question.basis) for question in asked], dtype=np.intp)
     corrected = false_discovery(np.array(confirmed, dtype=np.float64), bases).tolist()
     return {
         number: _Confirmed(row=rows[number], p=p, q=None if p is None else q)

@@ -12,7 +12,7 @@ from schedperf.bundle.open import open_bundle
 from schedperf.model.comparison import Source
 from schedperf.model.text import LONGEST_SOURCE
 from schedperf.runs.side import name_sides
-from schedperf.runs.values import COLUMNS, RunValues, df_run_values, records
+from schedperf.runs.values import COLUMNS, RunValues, read_run_values
 
 HEADER = "Running in process mode with 1 groups using 40 file descriptors each (== 40 tasks)\n"
 
@@ -25,7 +25,7 @@ def read(make_bundle: MakeBundle, tmp_path: Path) -> Callable[..., RunValues]:
 
     def read(**chosen: Any) -> RunValues:
         bundle = open_bundle(make_bundle(tmp_path / "base.tar", **chosen))
-        return df_run_values(name_sides([bundle]))
+        return read_run_values(name_sides([bundle]))
 
     return read
 
@@ -36,7 +36,7 @@ Read = Callable[..., RunValues]
 def test_columns_and_types_are_the_documented_ones(read: Read) -> None:
     table = read(runs=[{"time_s": 0.612, "point": {"groups": "4"}, "round": 2}]).table
     assert list(table) == COLUMNS
-    assert records(table) == [
+    assert table.records() == [
         {
             "side": "base",
             "workload": "hackbench -l 100 -g {groups}",
@@ -62,7 +62,7 @@ def test_columns_and_types_are_the_documented_ones(read: Read) -> None:
 def test_warm_up_has_no_row_and_a_failed_run_one_without_a_value(read: Read) -> None:
     found = read(runs=[{"warmup": True}, {"exit_status": 1}, {"time_s": 0.5}])
     columns = ["metric", "value", "order", "status"]
-    assert [list(row.values()) for row in records(found.table[columns])] == [
+    assert [list(row.values()) for row in found.table.select(columns).records()] == [
         ["", None, 0, "failed"],
         ["hackbench time", 0.5, 1, "ok"],
     ]
@@ -106,7 +106,7 @@ def test_points_stand_in_the_order_of_the_manifest_not_of_the_recording(read: Re
         runs=[{"point": {"groups": groups}} for groups in order],
         manifest={"points": ["groups=1", "groups=4", "groups=16"]},
     )
-    assert list(found.table["point"].drop_duplicates()) == ["groups=1", "groups=4", "groups=16"]
+    assert list(dict.fromkeys(found.table["point"])) == ["groups=1", "groups=4", "groups=16"]
 
 
 def test_output_on_stderr_counts_too(read: Read) -> None:

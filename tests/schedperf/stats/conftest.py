@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 import pytest
 
+from schedperf.model.frame import Frame
 from schedperf.stats import Result, compare_runs
 from schedperf.stats._rows import Block, complete
 from tests.schedperf.stats.as_dicts import as_dicts
@@ -75,10 +76,10 @@ def compare_points() -> Callable[..., Result]:
 
 
 @pytest.fixture
-def completed() -> MakeRuns:
+def completed() -> Callable[..., Frame]:
     """Return ``make_runs`` with all columns filled in, as the engine's modules take it."""
 
-    def completed(sides: Mapping[str, Sequence[object]], **columns: object) -> pd.DataFrame:
+    def completed(sides: Mapping[str, Sequence[object]], **columns: object) -> Frame:
         return complete(_make_runs(sides, **columns))
 
     return completed

@@ -14,11 +14,11 @@ import pandas as pd
 import pytest
 
 from schedperf.model.errors import InputError
+from schedperf.tables.names import is_table
 from schedperf.tables.read import (
     LARGEST_BYTES,
     MOST_ROWS,
     MOST_SIDES,
-    is_table,
     open_table,
     read_table,
 )

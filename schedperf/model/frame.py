@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Columns of equal length: the small part of ``pandas.DataFrame`` that a comparison needs.
+
+Importing pandas takes longer than comparing two bundles. The public functions take its tables, too.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Column = npt.NDArray[Any]
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.intp]
+
+# Kinds of NumPy types that hold numbers; all else is kept as objects.
+_NUMERIC = "biuf"
+
+
+class Frame:
+    """Columns by name; a missing number is NaN, and any other missing value None."""
+
+    __slots__ = ("_columns",)
+
+    def __init__(self, columns: Mapping[str, Column]) -> None:
+        self._columns = dict(columns)
+
+    @classmethod
+    def of(cls, table: "Frame | pd.DataFrame") -> "Frame":
+        """Return the table itself, or the columns of a DataFrame, without its index."""
+        if isinstance(table, Frame):
+            return table
+        return cls({str(name): _column_of(table[name]) for name in table})
+
+    @classmethod
+    def of_rows(cls, rows: Sequence[Mapping[str, object]], names: Sequence[str]) -> "Frame":
+        """Return the columns with these names of rows that have them all."""
+        return cls({name: column([row[name] for row in rows]) for name in names})
+
+    @classmethod
+    def joined(cls, frames: Sequence["Frame"]) -> "Frame":
+        """Return the rows of several tables with the same columns; at least one."""
+        return cls({name: np.concatenate([each[name] for each in frames]) for name in frames[0]})
+
+    def __len__(self) -> int:
+        return len(next(iter(self._columns.values()), ()))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._columns
+
+    def __getitem__(self, name: str) -> Column:
+        return self._columns[name]
+
+    def take(self, rows: npt.ArrayLike) -> "Frame":
+        """Return some of the rows.
+
+        :param rows: a flag for each row, or the numbers of the rows
+        """
+        index = np.asarray(rows)
+        return Frame({name: values[index] for name, values in self._columns.items()})
+
+    def select(self, names: Iterable[str]) -> "Frame":
+        """Return some of the columns."""
+        return Frame({name: self._columns[name] for name in names})
+
+    def assign(self, **columns: object) -> "Frame":
+        """Return the table with further or other columns; a text or number is in every row."""
+        length = len(self)
+        return Frame({**self._columns, **{n: _filled(c, length) for n, c in columns.items()}})
+
+    def rows(self, names: Iterable[str] | None = None) -> Iterator[tuple[Any, ...]]:
+        """Yield the values of each row as Python objects, None for what is missing."""
+        chosen = self._columns if names is None else names
+        return zip(*(plain(self._columns[name]) for name in chosen), strict=True)
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return the rows as dicts, with None for what is missing."""
+        return [dict(zip(self._columns, row, strict=True)) for row in self.rows()]
+
+    def number_rows(self, names: Iterable[str]) -> Integers:
+        """Number the distinct contents of some columns from 0, in the order in which they come."""
+        numbers: dict[tuple[object, ...], int] = {}
+        each = [numbers.setdefault(row, len(numbers)) for row in self.rows(names)]
+        return np.array(each, dtype=np.intp)
+
+
+def column(values: Sequence[object]) -> Column:
+    """Return numbers, with None for a missing one, as an array of numbers; all else as objects."""
+    kinds = set(map(type, values))
+    if kinds and kinds <= {int, float, type(None)} and kinds != {type(None)}:
+        missing = math.nan
+        return np.array([missing if value is None else value for value in values])
+    return _objects(values)
+
+
+def plain(values: Column) -> list[Any]:
+    """Return a column as Python objects, with None for NaN."""
+    listed: list[Any] = values.tolist()
+    if values.dtype.kind == "f" and np.isnan(values).any():
+        return [None if value != value else value for value in listed]  # noqa: PLR0124 # NaN
+    return listed
+
+
+def numbers_of(values: Column) -> Floats:
+    """Return a column as numbers; NaN for what is not one."""
+    if values.dtype.kind in _NUMERIC:
+        return values.astype(np.float64)
+    return np.array([_number(value) for value in values.tolist()], dtype=np.float64)
+
+
+def _number(value: Any) -> float:
+    try:
+        # Python's own separator of thousands is none of a table.
+        return math.nan if isinstance(value, str) and "_" in value else float(value)
+    except (TypeError, ValueError):
+        return math.nan
+
+
+def _objects(values: Sequence[object]) -> Column:
+    # np.array would make columns of what are sequences themselves.
+    made = np.empty(len(values), dtype=object)
+    made[:] = values
+    return made
+
+
+def _filled(content: object, length: int) -> Column:
+    if isinstance(content, np.ndarray):
+        return content
+    if isinstance(content, list):
+        return column(content)
+    return np.full(length, content, dtype=object if isinstance(content, str | None) else None)
+
+
+def _column_of(series: "pd.Series[Any]") -> Column:
+    values = series.to_numpy()
+    if values.dtype.kind in _NUMERIC:
+        return values
+    made = values.astype(object)
+    made[series.isna().to_numpy()] = None
+    return made
