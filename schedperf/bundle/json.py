@@ -60,21 +60,35 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"invalid number {name} (expected a JSON number)")
 
 
+# What holds other values.
+_PARENTS = frozenset({dict, list})
+
+
 def _bounded(value: object, depth: int) -> object:
     """Return a parsed value, rebuilt with all limits checked and lone surrogates replaced."""
     if depth > MAX_JSON_DEPTH:
         raise ValueError(f"nested deeper than {MAX_JSON_DEPTH} levels")
-    if isinstance(value, dict):
+    if type(value) is dict:
         # As a number it equals key "0", so a CPU would have two counts.
         if "-0" in value:
             raise ValueError('invalid key "-0"')
-        return {_bounded(key, depth): _bounded(child, depth + 1) for key, child in value.items()}
-    if isinstance(value, list):
-        return [_bounded(child, depth + 1) for child in value]
-    if isinstance(value, str):
-        return _SURROGATES.sub("\N{REPLACEMENT CHARACTER}", value)
-    too_large = isinstance(value, float) and not math.isfinite(value)
-    if too_large or (isinstance(value, int) and abs(value) >= MAX_JSON_INTEGER):
+        return {
+            _scalar(key): _bounded(child, depth + 1) if type(child) in _PARENTS else _scalar(child)
+            for key, child in value.items()
+        }
+    if type(value) is list:
+        return [
+            _bounded(child, depth + 1) if type(child) in _PARENTS else _scalar(child)
+            for child in value
+        ]
+    return _scalar(value)
+
+
+def _scalar(value: object) -> object:
+    if type(value) is str:
+        return value if value.isascii() else _SURROGATES.sub("\N{REPLACEMENT CHARACTER}", value)
+    too_large = type(value) is float and not math.isfinite(value)
+    if too_large or (type(value) is int and abs(value) >= MAX_JSON_INTEGER):
         raise ValueError("number too large")
     return value
 

@@ -271,8 +271,8 @@ def _rows_between(
     lines = split_lines(text, b"\n", label)
     inside: list[bytes] = []
     for low, high in ranges:
-        width = len(low)
-        inside += [line for line in lines if low <= line[:width] < high]
+        # A line that begins with an address sorts after it.
+        inside += [line for line in lines if low <= line < high]
     kept = b"\n".join([line for line in inside if b"\t" not in line])
     rows = _SYMBOL_LINE.findall(kept.decode("utf-8", "replace"))
     if kept and len(rows) != kept.count(b"\n") + 1:

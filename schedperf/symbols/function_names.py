@@ -8,9 +8,10 @@ Tables and rules of the analysis have the newest names::
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import repeat
 
 from schedperf.bundle.open import Boot
 from schedperf.kernel.renames import all_names, name_in_release, renamed_functions
@@ -27,6 +28,33 @@ from schedperf.runs.side import Side
 _CALL = re.compile(r"\b(\w+)\(\)")
 
 
+class Words:
+    """The words of a text, which are looked up one by one: a System.map has 400,000 of them."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._known: dict[str, bool] = {}
+
+    def __contains__(self, word: object) -> bool:
+        name = str(word)
+        if name not in self._known:
+            self._known[name] = any(map(self._is_whole, self._places(name), repeat(len(name))))
+        return self._known[name]
+
+    def _places(self, name: str) -> Iterator[int]:
+        place = self._text.find(name)
+        while name and place >= 0:
+            yield place
+            place = self._text.find(name, place + 1)
+
+    def _is_whole(self, start: int, length: int) -> bool:
+        before, after = (
+            self._text[max(start - 1, 0) : start],
+            self._text[start + length : start + length + 1],
+        )
+        return (not before or before.isspace()) and (not after or after.isspace())
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KernelNames:
     """Where the names of a kernel's functions come from.
@@ -36,7 +64,7 @@ class KernelNames:
     """
 
     release: str | None = None
-    symbols: frozenset[str] = frozenset()
+    symbols: Container[str] = ()
 
     def of(self, function: str) -> str | None:
         """Return the name of a function in this kernel; None if unknown.
@@ -66,8 +94,8 @@ def read_kernel_names(side: Side) -> KernelNames:
     return KernelNames(release=next(releases, None))
 
 
-def _read_words(side: Side, boot: Boot, table: str) -> frozenset[str]:
-    return frozenset(read_kernel_text(side, boot, table).split())
+def _read_words(side: Side, boot: Boot, table: str) -> Words:
+    return Words(read_kernel_text(side, boot, table))
 
 
 class FunctionNames:

@@ -10,7 +10,12 @@ from schedperf.kernel.renames import newest_function, renamed_functions
 from schedperf.model.comparison import Comparison
 from schedperf.model.schema import to_plain
 from schedperf.runs.side import Side
-from schedperf.symbols.function_names import FunctionNames, KernelNames, read_kernel_names
+from schedperf.symbols.function_names import (
+    FunctionNames,
+    KernelNames,
+    Words,
+    read_kernel_names,
+)
 
 OLD, NEW = KernelNames(release="6.1.0"), KernelNames(release="6.12.0")
 BACKPORTED = KernelNames(release="5.14.0", symbols=frozenset({"sched_balance_rq"}))
@@ -73,3 +78,15 @@ def strings(record: object) -> list[str]:
     if isinstance(record, list | tuple):
         return [text for value in record for text in strings(value)]
     return [record] if isinstance(record, str) else []
+
+
+TABLE = """\
+ffffffff81000000 T load_balance
+ffffffff81000010 t nohz_load_balance_stub
+ffffffffc0000000 t veth_open\t[veth]"""
+
+
+@pytest.mark.parametrize("word", [*TABLE.split(), "balance", "load_balanc", "load", "", "open"])
+def test_words_of_a_symbol_table_are_found_whole(word: str) -> None:
+    words = Words(TABLE)
+    assert [word in words, word in words] == [word in TABLE.split()] * 2
