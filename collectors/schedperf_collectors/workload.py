@@ -60,7 +60,7 @@ def run_workload(
 ) -> Outcome:
     """Run the command of the option ``command``, parsed as a shell would.
 
-    Other options: ``setup`` (a shell script that runs first, in the process
+    Other options: ``setup`` (a shell command that runs first, in the process
     that becomes the command) and ``timeout_s``.
 
     :param on_start: called with the lines of the workload's /proc/PID/cgroup while it runs

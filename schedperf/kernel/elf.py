@@ -260,7 +260,8 @@ def _symbols(elf: _Elf, problems: dict[str, str]) -> list[_Symbol]:
     count = len(data) // struct.calcsize(layout)
     if count > MOST_LINES:
         raise InputError(
-            f"{elf.label}: {count} symbols (expected at most {MOST_LINES}); use a real vmlinux"
+            f"{elf.label}: {count} symbols (expected at most {MOST_LINES}); use the vmlinux of "
+            "the build"
         )
     whole = memoryview(data)[: count * struct.calcsize(layout)]
     letters = _letters(elf.sections)

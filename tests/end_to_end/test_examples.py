@@ -117,8 +117,8 @@ def test_the_text_of_deep_cgroup_says_that_it_is_blind_and_what_to_do(
         "attributed to the instruction that re-enables them"
     ) in rests
     assert (
-        "cpu-clock instead record cycles on a machine with a PMU: bare metal, or a guest with a "
-        "virtual PMU; on arm64 with irqchip.gicv3_pseudo_nmi=1; or count PELT updates without "
+        "cpu-clock instead record cycles on a machine with a PMU (bare metal, or a guest with a "
+        "virtual PMU; boot arm64 with irqchip.gicv3_pseudo_nmi=1); or count PELT updates without "
         "sampling, with schedperf record --with bpf_pelt"
     ) in rests
 

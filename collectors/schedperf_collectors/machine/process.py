@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Run commands in separate sessions, and kill all remaining processes at the end.
 
-A *setup* is a shell script that runs in the process that then executes the command: settings of
+A *setup* is a shell command that runs in the process that then executes the command: settings of
 that process (cgroup, CPU mask, environment, nice value, limits) apply to the command only.
 """
 

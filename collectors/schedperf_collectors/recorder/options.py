@@ -49,7 +49,7 @@ Examples:
   %(prog)s --base all.tar --new one.tar --new-setup 'taskset -p 1 $$' \\
      -n 3 -- hackbench -l 200 -g 1
 
-A setup is a shell script. It runs in the process that later executes the
+A setup is a shell command. It runs in the process that later executes the
 workload. The control group, CPU mask, limits and environment that the script
 sets therefore apply to the workload only. After each run, changed sysctls and
 values of debugfs (sched), transparent huge pages, cpufreq and cpuidle are
@@ -130,7 +130,7 @@ def _add_record_options(parser: argparse.ArgumentParser) -> None:
         default="",
         metavar="CMD",
         help=(
-            "Run this shell script before each run, in the process that later executes the "
+            "Run this shell command before each run, in the process that later executes the "
             "workload; changed settings are restored after the run."
         ),
     )
@@ -138,7 +138,7 @@ def _add_record_options(parser: argparse.ArgumentParser) -> None:
         "--teardown",
         default="",
         metavar="CMD",
-        help="Run this shell script after each run.",
+        help="Run this shell command after each run.",
     )
     _add_until_decided(parser)
     # For `schedperf vm`: its own options, which the bundle keeps instead of those of `record`.
@@ -193,13 +193,13 @@ def _add_ab_options(parser: argparse.ArgumentParser) -> None:
             f"--{side}-setup",
             default="",
             metavar="CMD",
-            help=f"Apply the {side} setting with this shell script before each {side} run.",
+            help=f"Apply the {side} setting with this shell command before each {side} run.",
         )
         parser.add_argument(
             f"--{side}-teardown",
             default="",
             metavar="CMD",
-            help=f"Run this shell script after each {side} run.",
+            help=f"Run this shell command after each {side} run.",
         )
         parser.add_argument(
             f"--{side}-label",

@@ -45,8 +45,8 @@ class Target:
     :param append: add to the existing bundle
     :param force: replace an existing file
     :param label: None: the file's name, or the existing label
-    :param setup: shell script that runs in the process that becomes the workload; "" for none
-    :param teardown: shell script that runs after each run; "" for none
+    :param setup: shell command that runs in the process that becomes the workload; "" for none
+    :param teardown: shell command that runs after each run; "" for none
     """
 
     path: Path

@@ -112,8 +112,8 @@ class Side:
 
     :param name: "base" or "new"; None with one side
     :param environment: a context that restores the machine after each run
-    :param setup: shell script to run in the process that becomes the workload; None without one
-    :param teardown: shell script that the environment runs after each run; "" for none
+    :param setup: shell command to run in the process that becomes the workload; None without one
+    :param teardown: shell command that the environment runs after each run; "" for none
     :param boot_number: number of the running boot in this bundle
     :param next_run: number of the next run of this boot
     :param planned: planned runs, warm-up excluded

@@ -34,8 +34,8 @@ class Setting:
     """One side.
 
     :param name: "base" or "new" of ``ab``; None with one side
-    :param setup: shell script that runs in the process that becomes the workload; "" for none
-    :param teardown: shell script that runs after each run; "" for none
+    :param setup: shell command that runs in the process that becomes the workload; "" for none
+    :param teardown: shell command that runs after each run; "" for none
     """
 
     name: str | None

@@ -3,7 +3,7 @@
 
 A bundle is untrusted, and these commands are meant to be run. So only what the recorder's own
 parsers accept is taken from it, word by word; the words are never given to a shell again, except
-for setups, which are shell scripts; and ``show`` makes every character of a command visible.
+for setups, which are shell commands; and ``show`` makes every character of a command visible.
 """
 
 import os
@@ -100,7 +100,7 @@ class Recording:
     :param program: which command made it
     :param rules: for ``--metric``
     :param unusable: collectors that were tried and did not work on the machine
-    :param setup: the shell script that put the side's setting in force; "" for none
+    :param setup: the shell command that put the side's setting in force; "" for none
     :param vary: for ``--vary``
     :param in_rounds: whether runs of both sides are pairs, which runs that are added are not
     :param path: of the bundle, as the user gave it

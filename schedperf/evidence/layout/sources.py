@@ -69,6 +69,7 @@ SCHEDULER_STRUCTS = (
 )
 # Reasons that one message lists; a directory with several broken files has one each.
 MOST_REASONS = 3
+_VARIABLES = {"percpu": "per-CPU variables", "globals": "global variables"}
 # CONFIG_MEM_ALLOC_PROFILING puts one such counter beside every function that allocates; they come
 # and go with any change of code, so as tenants they would only be noise.
 _ALLOCATION_COUNTER = "._alloc_tag_cntr"
@@ -172,8 +173,8 @@ class _Reader:
         used = self.units.setdefault(name, unit)
         if used is not unit and _places(used) != _places(unit):
             self.notes.append(
-                f"{used.sources[0]} and {table.name} have different addresses for {name} "
-                f"variables; {used.sources[0]} is used"
+                f"{used.sources[0]} and {table.name} have different addresses of "
+                f"{_VARIABLES[name]}; {used.sources[0]} is used"
             )
 
     def _why_no_variables(self, name: str) -> str:

@@ -92,13 +92,13 @@ def mechanism_of(capture: PlacementCapture, part: Part) -> str | None:
         return None
     if part == "cause":
         # With fewer programs, other rules derive the cause.
-        seen = [f"migration cause derived by {capture.mechanism}", *seen]
+        seen = [capture.mechanism, *seen]
         seen += sorted(
             f"{name} ({_CLASSES.get(program.mechanism, program.mechanism)})"
             for name, program in capture.programs.items()
             if program.mechanism and not _names(name, program) & _KNOWN
         )
-    return " and ".join(seen)
+    return " + ".join(seen)
 
 
 class Unseen(NamedTuple):

@@ -222,8 +222,8 @@ def _remedy(clock: str | None, machine: Machine) -> str:
         )
     else:
         first = (
-            "record cycles on a machine with a PMU: bare metal, or a guest with a virtual PMU; on "
-            "arm64 with irqchip.gicv3_pseudo_nmi=1"
+            "record cycles on a machine with a PMU (bare metal, or a guest with a virtual PMU; "
+            "boot arm64 with irqchip.gicv3_pseudo_nmi=1)"
         )
     return f"{first}; {_CALLS_COUNTED if machine.has_pelt else _COUNT_CALLS}"
 

@@ -85,9 +85,8 @@ def test_causes_are_compared_only_where_the_same_markers_tell_them(
     refused = make_program(None, "select_task_rq_fair", "EPERM")
     found = refusals(*sides(programs=with_programs(make_placement, select_marker=refused)))
     assert found == {
-        "cause": "observed by different mechanisms (base: migration cause derived by bpf and "
-        "tracepoint and select_marker (fentry/fexit), new: migration cause derived by bpf and "
-        "tracepoint); record both sides "
+        "cause": "observed by different mechanisms (base: bpf + tracepoint + "
+        "select_marker (fentry/fexit), new: bpf + tracepoint); record both sides "
         "with the same mechanism"
     }
 
