@@ -168,7 +168,7 @@ def unmatched_table(
     table = Table(
         caption=(
             f"{count_of(len(lines), 'contended line')} without a match on the other side ({why}); "
-            f"{word} samples as remote + local{more}"
+            f"cells: remote + local {word} samples{more}"
         ),
         columns=(
             Column(title="line", code=True),
