@@ -41,7 +41,7 @@ ENTER_CGROUP = ROOT / "examples" / "deep-cgroup" / "enter-cgroup"
 SILENT_S = 420.0
 # As schedperf.vm.session has it: what hangs once may not hang twice.
 ATTEMPTS = 2
-HANGS = re.compile(r"\bit (?:hung|told nothing) for ")
+HANGS = re.compile(r"\bit (?:hung|printed nothing) for ")
 
 # The kernel calls this function for each firing of the bare tracepoint that a BPF program sees,
 # which has no event that perf could count.

@@ -145,8 +145,8 @@ def test_another_boot_of_the_kernel_names_all_but_modules(
 @pytest.mark.parametrize(
     ("notes", "kallsyms", "said"),
     [
-        (NOTES[:-1] + b"\xff", "ffffffff81000000 T _text\n", "of the running kernel 0001"),
-        (b"", "ffffffff81000000 T _text\n", "of the running kernel unknown (/sys/kernel/notes: no"),
+        (NOTES[:-1] + b"\xff", "ffffffff81000000 T _text\n", "of the running kernel is 0001"),
+        (b"", "ffffffff81000000 T _text\n", "of the running kernel is unknown (/sys/kernel/notes: no"),
         (NOTES, "0000000000000000 T _text\n", "addresses are hidden; run as root"),
     ],
 )  # fmt: skip

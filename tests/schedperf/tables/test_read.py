@@ -209,18 +209,19 @@ BAD_HEADERS = {
         "point,foo,unti,bar",
         (
             "a.csv:1: unknown columns 'foo', 'unti', 'bar' (did you mean `unit`?); missing "
-            "columns: `metric`, `unit`, `value` (one row per run) or `mean` (summaries); add them"
+            "columns `metric`, `unit`, `value` (one row per run) or `mean` (summaries); add these "
+            "columns"
         ),
     ),
     "an empty column": (f"{HEADER},,", "unknown column ''"),
     "a column twice": (f"{HEADER},Value", "column `value` given twice; remove one"),
     "no number": (
         "workload,metric,unit,better",
-        "missing columns: `value` (one row per run) or `mean` (summaries); add them",
+        "missing columns `value` (one row per run) or `mean` (summaries); add these columns",
     ),
     "three columns missing": (
         "workload,better",
-        "missing columns: `metric`, `unit`, `value` (one row per run) or `mean` (summaries); add",
+        "missing columns `metric`, `unit`, `value` (one row per run) or `mean` (summaries); add",
     ),
     "prose": ("Dear list, the numbers are below.", "unknown columns 'dear list', 'the numbers are"),
     "a very long name": ("x" * 100_000, "…' (expected"),

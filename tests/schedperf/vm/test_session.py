@@ -139,7 +139,7 @@ def test_a_boot_that_dies_twice_ends_the_session_and_bundles_say_what_they_lack(
     with pytest.raises(InputError) as caught:
         record(request_of(2), make_hypervisor(dies + well))
     said = str(caught.value)
-    assert said.startswith("new: the guest failed in all 2 attempts: Kernel panic")
+    assert said.startswith("new: the guest failed in all 2 attempts (Kernel panic")
     for name in ("tip", "new"):
         bundle = open_bundle(tmp_path / "out" / f"{name}.tar")
         assert not bundle.complete

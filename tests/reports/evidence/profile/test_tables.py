@@ -132,7 +132,7 @@ def test_scheduler_functions_that_did_not_change_have_columns_of_nodes_as_well(
     )
     table = titled(
         describe(with_point(rows=(make_row(), *others))),
-        "1 function with a significant change in share (all call paths together) and 1 other "
+        "1 function with a significant change in share, summed over all call paths and 1 other "
         "scheduler function: ",
     )
     assert [row[0] for row in cells(table)] == ["update_cfs_group", "update_load_avg"]
@@ -183,7 +183,7 @@ def test_without_a_change_or_with_one_node_there_is_no_second_table(describe: De
     one = make_row(base_nodes={0: 7.0}, new_nodes={0: 12.0}, new_range=(12.0, 12.0))
     for row in (one, make_row(changed=False)):
         captions = [table.caption for table in describe(with_point(rows=(row,))).tables()]
-        assert not any("(all call paths together)" in caption for caption in captions)
+        assert not any("summed over all call paths" in caption for caption in captions)
 
 
 def test_one_node_has_no_ranges(describe: Describe) -> None:
