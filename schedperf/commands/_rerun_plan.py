@@ -198,7 +198,7 @@ def _folder(output: Path | None, names: Sequence[str], *, are_apart: bool) -> Pa
     if output is not None:
         existing = [output / name for name in names if (output / name).exists()]
         if existing and (not are_apart or len(existing) == len(names)):
-            raise InputError(f"{existing[0]}: exists; give another directory with -o")
+            raise InputError(f"{existing[0]} already exists; give another directory with -o")
         return output
     candidates = (
         Path(DEFAULT_FOLDER if number == 1 else f"{DEFAULT_FOLDER}-{number}") for number in count(1)

@@ -152,7 +152,8 @@ class Isolated:
                 self._end(
                     Result(
                         FAILED,
-                        "invalid answer of the collector process (expected the collector's result)",
+                        "the collector process sent no result (expected status and reason); "
+                        "record again",
                     )
                 )
         assert self.result is not None

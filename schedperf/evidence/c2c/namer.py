@@ -184,8 +184,7 @@ def _notes_of_types(kernel: Kernel) -> Iterator[str]:
     if not any(unit.kind == "struct" for unit in kernel.units.values()):
         yield (
             "fields and slab objects (task_group, mm_struct) are not named, because the layout "
-            "has no BTF, "
-            "which describes the members of structs"
+            "has no BTF; add the kernel's BTF or vmlinux with --layout"
         )
 
 

@@ -135,8 +135,8 @@ def _parse_line(fields: list[str], where: str) -> Counter | BadLine:
         value, unit, event, counted_ns, percent = rest[:5]
     except ValueError:
         return BadLine(
-            problem=f"{where}: {len(fields)} fields (expected 5, or 7 with --per-node); record "
-            "again"
+            problem=f"{where}: {len(fields)} fields (expected at least 5, or 7 with --per-node); "
+            "record again"
         )
     base_unit, factor = UNITS.get(unit, (unit, 1.0))
     if not event:

@@ -117,8 +117,8 @@ FIELDS: Mapping[str, Mapping[str, Field]] = {
     },
     "group_imbalance": {
         "count": Field(
-            "", "load-balancing attempts that found or set sgc->imbalance",
-            "share of load-balancing attempts that found or set sgc->imbalance", BALANCE,
+            "", "load-balancing attempts that found sgc->imbalance set, or set it",
+            "share of load-balancing attempts that found sgc->imbalance set, or set it", BALANCE,
         ),
     },
     "timers": {

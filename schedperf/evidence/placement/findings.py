@@ -69,7 +69,7 @@ _RULES = (
         part="group_imbalance", field="count", is_of_level=True,
         look_at="{function}: sgc->imbalance",
         subject=lambda row: (
-            f"load-balancing attempts at {row.level} that found or set sgc->imbalance:"
+            f"load-balancing attempts at {row.level} that found sgc->imbalance set, or set it:"
         ),
     ),
     _Rule(

@@ -26,7 +26,7 @@ LINKS = """[...new Set([...document.querySelectorAll(
 )].map((link) => link.getAttribute("href")))]"""
 # Where the target of the address is; a link without a target stays at the top.
 LANDED = """(() => {
-  const id = decodeURIComponent(location.hash.slice(1).split("&")[0]);
+  const id = decodeURIComponent(location.hash.slice(1).split(/[?&]/)[0]);
   const target = document.getElementById(id);
   if (!target) return null;
   const box = target.getBoundingClientRect();

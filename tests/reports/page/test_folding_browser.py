@@ -184,7 +184,7 @@ def test_search_says_that_nothing_matches(open_example: Any) -> None:
 def test_a_link_into_a_folded_section_opens_it_and_shows_the_row(open_example: Any) -> None:
     opened = open_example("cluster-percpu", is_folded=True)
     href = opened.page.locator(".why .reason a").first.get_attribute("href")
-    assert href.startswith("#layout-")
+    assert href.startswith("#cachelines-layout-")
     opened.page.locator(".why .reason a").first.click()
     opened.wait_for("document.querySelector('[data-target]')?.checkVisibility() ?? false")
     opened.ask("location.hash = '#counters'")

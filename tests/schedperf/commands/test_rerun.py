@@ -347,5 +347,5 @@ def test_a_directory_with_bundles_is_not_used_again(
     assert "-o rerun-2/base.tar" in out
     status, _, err = rerun(capsys, "base.tar", "new.tar", "--print", "-o", "rerun")
     assert (status, err) == (
-        2, "schedperf: error: rerun/base.tar: exists; give another directory with -o\n",
+        2, "schedperf: error: rerun/base.tar already exists; give another directory with -o\n",
     )  # fmt: skip
