@@ -362,8 +362,8 @@ def _table_of_changes(tree: FlameTree, lists: FlameLists) -> Table:
                 title="time",
                 priority=1,
                 explains="with callees: the time of the frame and its callees changed "
-                "significantly; self: the self time of the function, summed over all call paths, changed "
-                "significantly, and the self time of this frame changed in the same direction",
+                "significantly; self: the self time of the function, summed over all call paths, "
+                "changed significantly, and that of this frame in the same direction",
             ),
             Column(title="base %", align="right"),
             Column(title="new %", align="right"),
