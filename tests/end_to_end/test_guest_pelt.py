@@ -84,7 +84,7 @@ def test_libbpf_is_the_loader_where_it_works(recorded: dict[str, Any]) -> None:
 
 def test_without_an_object_bcc_takes_over_and_the_record_says_so(recorded: dict[str, Any]) -> None:
     record = recorded["fallback"]
-    reason = "pelt.bpf.o and clang is not installed"
+    reason = "this recorder does not contain pelt.bpf.o, and clang is not installed"
     assert record["loader"]["used"] == "bcc"
     assert record["loader"]["tried"] == {"libbpf": reason, "bcc": None}
     assert record["notes"] == [f"programs loaded with bcc; libbpf: {reason}"]

@@ -53,7 +53,7 @@ from schedperf_collectors.pelt.programs import (
 from schedperf_collectors.plugin import Skipped
 
 EMPTY = KernelFunctions({}, {})
-NOT_PACKED = "pelt.bpf.o and clang is not installed"
+NOT_PACKED = "this recorder does not contain pelt.bpf.o, and clang is not installed"
 NO_TYPES = (
     "/sys/kernel/btf/vmlinux: no such file or directory; fentry, fexit and offsets of members "
     "such as cfs_rq->rq are not available"
@@ -117,7 +117,7 @@ def test_a_machine_without_libbpf_is_told_the_package(make_system: Callable[...,
     system = make_system({"sys/devices/system/cpu/possible": "0-3\n"})
     reason = str(load_programs(system, EMPTY, 1, AUTO).tried["libbpf"])
     assert reason.startswith("libbpf.so.none cannot be loaded (libbpf.so.none: ")
-    assert reason.endswith("; apt-get install libbpf1")
+    assert reason.endswith("; run `apt-get install libbpf1`")
     assert "\n" not in reason
 
 
@@ -265,7 +265,7 @@ def test_without_an_object_and_clang_the_package_is_named(
 ) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     system = make_system({"sys/devices/system/cpu/possible": "0-3\n"})
-    with pytest.raises(Unavailable, match=r"pelt.bpf.o and clang is not installed$"):
+    with pytest.raises(Unavailable, match=r"pelt.bpf.o, and clang is not installed$"):
         load_pelt(system, KernelFunctions({}, {}), sampling=1)
 
 

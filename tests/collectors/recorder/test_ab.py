@@ -180,7 +180,7 @@ def test_what_a_setup_leaves_running_ends_after_its_teardown_and_what_that_start
     )
     assert done.returncode == 0, done.stderr
     [line] = [line for line in done.stderr.splitlines() if "warning" in line]
-    assert "the setup of new left 1 process(es) running: sleep; " in line
+    assert "the setup of new left 1 process(es) running (sleep), " in line
     for pid in (recorder.folder / "left").read_text().split():
         assert not Path("/proc", pid).exists()
     started = [int(pid) for pid in (recorder.folder / "service").read_text().split()]

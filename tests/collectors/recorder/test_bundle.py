@@ -191,7 +191,7 @@ def test_force_takes_no_file_that_is_being_compressed(
 
     monkeypatch.setattr(shutil, "copyfileobj", copy_while_another_recording_begins)
     BundleWriter(path).finish(MANIFEST)
-    assert "another recording is writing to it" in tried[0]
+    assert "another recording is writing to this file" in tried[0]
     assert [item.name for item in tmp_path.iterdir()] == ["b.tar.gz"]
 
 

@@ -62,9 +62,9 @@ def test_every_collector_is_tried(doctored: Any) -> None:
     assert rows["fine"]["hint"] == ("no words " * 60).strip()
     assert rows["workload"]["status"] == "ok"
     assert rows["tooled"]["reason"] == "no-such-tool is not on PATH"
-    assert rows["tooled"]["remedy"] == "apt-get install no-such-package"
+    assert rows["tooled"]["remedy"] == "run `apt-get install no-such-package`"
     assert rows["tooled"]["seconds"] is None
-    assert rows["crashing"]["reason"].startswith("crashed: killed by SIGABRT")
+    assert rows["crashing"]["reason"].startswith("the collector crashed: killed by SIGABRT")
 
 
 def test_failures_in_a_full_temporary_folder_say_what_mends_them(
@@ -88,7 +88,7 @@ def test_text_has_one_line_per_collector(doctored: Any) -> None:
     assert list(words) == ["crashing", "fine", "host", "tooled", "workload"]
     assert words["tooled"] == (
         "tooled          skipped no-such-tool is not on PATH; fix: run `apt-get install "
-        "no-such-package"
+        "no-such-package`"
     )
     assert words["crashing"].split()[1] == "failed"
     assert words["workload"] == "workload        ok      Run the command"

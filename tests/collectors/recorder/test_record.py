@@ -288,7 +288,7 @@ def empty(capture):
     assert bad.keys() == {"boots/0/crashing", "boots/0/empty", "boots/0/runs/002/broken"} or (
         bad.keys() == {"boots/0/crashing", "boots/0/empty", "boots/0/runs/001/broken"}
     )
-    assert bad["boots/0/crashing"]["reason"].startswith("crashed: killed by SIGABRT")
+    assert bad["boots/0/crashing"]["reason"].startswith("the collector crashed: killed by SIGABRT")
     assert bad["boots/0/empty"]["reason"] == "wrote no file"
     broken = next(entry for entry in bad.values() if entry["collector"] == "broken")
     assert broken["reason"] == "OSError: the probe fell off"

@@ -109,7 +109,7 @@ def test_different_observables_stand_alone(recorded: Path, capsys: Capture) -> N
     _, out, _ = run(capsys, recorded / "base.data", recorded / "arm.data")
     words = " ".join(out.split())
     assert "rates not compared: kinds of contended loads differ between runs (hitm in base" in words
-    assert words.count(": readers and writers by byte") > 2
+    assert words.count(": reads and writes of each byte range") > 2
     assert "not comparable with HITM" in words
 
 

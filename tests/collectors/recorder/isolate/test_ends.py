@@ -31,7 +31,7 @@ def test_a_crash_while_the_workload_runs_is_seen_in_the_end(
     one.begin()
     assert one.result is None
     os.kill(int((tmp_path / "capture" / "pid").read_text()), signal.SIGKILL)
-    assert one.stop().reason == "crashed: killed by SIGKILL"
+    assert one.stop().reason == "the collector crashed: killed by SIGKILL"
 
 
 def test_a_collector_that_hangs_is_killed_with_its_children(
@@ -47,7 +47,7 @@ def test_a_collector_that_hangs_is_killed_with_its_children(
     # What it starts is there before its time is short.
     result = isolated(collect, "run", finish_limit_s=0.5).run()
     assert (result.status, result.timed_out) == ("failed", True)
-    assert result.reason == "hung and was killed"
+    assert result.reason == "the collector hung and was killed"
     pid = (tmp_path / "capture" / "pid").read_text()
     assert not lives(pid)
 
@@ -67,7 +67,7 @@ def test_a_forked_child_that_keeps_the_pipe_open_hides_no_crash(
             time.sleep(300)
         os._exit(4)
 
-    assert isolated(collect).run().reason == "crashed: exit status 4"
+    assert isolated(collect).run().reason == "the collector crashed: exit status 4"
 
 
 def test_a_collector_that_dies_before_it_begins_is_a_failure(
@@ -83,7 +83,7 @@ def test_a_collector_that_dies_before_it_begins_is_a_failure(
     one.order()
     one.await_begun()
     assert one.result is not None
-    assert one.result.reason == "crashed: killed by SIGKILL"
+    assert one.result.reason == "the collector crashed: killed by SIGKILL"
     assert one.stop() is one.result
 
 
