@@ -115,8 +115,12 @@ def test_what_does_not_fit_is_noted(
 @pytest.mark.parametrize(
     ("recorded", "booted", "said"),
     [
-        (bytes(20), bytes(range(20)).hex(), f"is {'00' * 20}, of the bundle's kernel 000102030405"),
-        (bytes(20), None, f"is {'00' * 20}, of the bundle's kernel unknown"),
+        (
+            bytes(20),
+            bytes(range(20)).hex(),
+            f"is {'00' * 20}, and that of the bundle's kernel is 000102030405",
+        ),
+        (bytes(20), None, f"is {'00' * 20}, and that of the bundle's kernel is unknown"),
         (None, bytes(range(20)).hex(), "perf.data does not record the kernel's build id (perf rec"),
         (None, None, "perf.data does not record the kernel's build id (perf record -B or -z, or "),
     ],
