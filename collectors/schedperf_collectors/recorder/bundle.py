@@ -110,7 +110,8 @@ def check_output(path: Path, *, force: bool) -> None:
     _check_suffix(path)
     if path.exists() and not force:
         raise RecordError(
-            f"{path}: already exists; add --force to replace it or --append to add to it"
+            f"{path}: already exists; add --force to replace it, or use --append FILE instead of "
+            "-o to add runs to it"
         )
     if not path.parent.is_dir():
         raise RecordError(f"{path.parent}: no such directory; create it first")

@@ -260,9 +260,8 @@ def side_path(values: Mapping[str, Any], side: str) -> Path:
     output: str | None = values["output"]
     named: Path | None = values[side]
     if (output is None) == (named is None):
-        raise RecordError(
-            "no output file; give either -o PREFIX, or both --base FILE and --new FILE"
-        )
+        problem = "no output file" if output is None else f"both -o and --{side} given"
+        raise RecordError(f"{problem}; give either -o PREFIX, or both --base FILE and --new FILE")
     if named is not None:
         return named
     assert output is not None

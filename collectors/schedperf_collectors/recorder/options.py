@@ -431,7 +431,7 @@ def _metric(text: str) -> Mapping[str, str]:
         ) from error
     if groups == 0:
         raise argparse.ArgumentTypeError(
-            f"no group in {match['regex']!r} (expected the number in parentheses, e.g. "
+            f"no capturing group in {match['regex']!r} (expected the number in parentheses, e.g. "
             "'rate: ([0-9.]+)')"
         )
     return match.groupdict()

@@ -60,8 +60,7 @@ class PlacementRow(RateRow):
     reason: Annotated[str | None, "why the row is invalid; null if it is ok"]
     events_base: Annotated[
         float | None,
-        "number of events per run from which the value is computed, mean over runs; null if not "
-        "counted",
+        "mean number of events per run that the value is computed from; null if not counted",
     ]
     events_new: float | None
 

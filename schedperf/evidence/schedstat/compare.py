@@ -73,8 +73,8 @@ def analyse_sides(
     notes = [note for side in sides for note in _notes(side)]
     if not has_seconds:
         notes.append(
-            "rates are per tick (jiffy), because the length of a tick is not recorded on all "
-            "sides; they are comparable only if all sides have the same CONFIG_HZ"
+            "rates are per tick (jiffy), because the length of a tick is not recorded for every "
+            "side; they are comparable only if all sides have the same CONFIG_HZ"
         )
     return Schedstat(
         sides=tuple(_describe(side) for side in sides),

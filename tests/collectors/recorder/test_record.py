@@ -469,7 +469,7 @@ def test_a_listener_that_leaves_does_not_end_the_recording(recorder: Any, read_b
         (("-o", "b.tar", "--metric", "r[s,lower]=(", "--", "true"), "invalid regular expression"),
         (
             ("-o", "b.tar", "--metric", "r[s,lower]=x", "--", "true"),
-            "no group in 'x' (expected the number in paren",
+            "no capturing group in 'x' (expected the number in paren",
         ),
         (
             ("-o", "b.tar", "--vary", "../x", "--", "true"),

@@ -218,7 +218,7 @@ def test_a_base_that_cannot_be_used_is_refused_before_the_first_run(
     record_base(3)
     refused(
         "its runs printed no primary metric; record both sides with --metric, e.g. --metric "
-        "'rate[1/s,higher]=rate: ([0-9.]+)'"
+        "'rate[1/s,higher]=rate=([0-9.]+)'"
     )
 
 

@@ -283,9 +283,9 @@ def test_runs_that_are_too_short_are_reported(
     assert status == 0, err
     assert "recorded under emulation, so runs may be too short on this machine" in err
     last = err.splitlines()[-1]
-    assert "hackbench -l 50 -g 1: a run takes 0." in last
+    assert "a run of `hackbench -l 50 -g 1` takes 0." in last
     assert "(expected at least 1 s); record runs of 5 s with: schedperf record -o " in last
-    words = shlex.split(last.partition("runs of 5 s: ")[2])
+    words = shlex.split(last.partition("runs of 5 s with: ")[2])
     assert words[:4] == ["schedperf", "record", "-o", "rerun/base-long.tar"]
     assert int(words[words.index("-l") + 1]) > 50
     assert [run.workload for run in open_bundle(Path("rerun/base.tar")).runs] == [

@@ -77,15 +77,15 @@ WORK = ("--", "true")
         (
             (*WORK,),
             (
-                "--kernel: 0 given (expected at least two, e.g. --kernel base=IMAGE --kernel "
-                "new=IMAGE"
+                "--kernel: 0 kernel(s) given (expected at least two, e.g. --kernel base=IMAGE "
+                "--kernel new=IMAGE"
             ),
         ),
         (
             ("--kernel", "tip=tip", *WORK),
             (
-                "--kernel: 1 given (expected at least two, e.g. --kernel base=IMAGE --kernel "
-                "new=IMAGE"
+                "--kernel: 1 kernel(s) given (expected at least two, e.g. --kernel base=IMAGE "
+                "--kernel new=IMAGE"
             ),
         ),
         (
@@ -128,7 +128,7 @@ WORK = ("--", "true")
         ),
         (
             ("--kernel", "tip=none", "--kernel", "new=new", *WORK),
-            "none: cannot be read: no such file or directory",
+            "none: no such file or directory (expected a kernel image)",
         ),
         (
             ("--kernel", "tip=bin", "--kernel", "new=new", *WORK),
@@ -222,7 +222,7 @@ def test_results_go_to_stdout_and_what_goes_on_to_stderr(
     assert status == 0, err
     assert out.splitlines() == ["tip.tar", "new.tar", "schedperf compare tip.tar new.tar"]
     lines = err.splitlines()
-    assert lines[0].startswith("schedperf: guests are emulated (--accel tcg): ")
+    assert lines[0].startswith("schedperf: guests are emulated (--accel tcg), so ")
     assert lines[1].startswith("schedperf: perf_profile is not recorded, because ")
     told = [re.fullmatch(r"\[\d:\d\d\] boot 1/2 tip: (.*)", line) for line in lines[2:6]]
     *doing, done = [match[1] for match in told if match]

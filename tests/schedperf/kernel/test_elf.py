@@ -120,7 +120,7 @@ def test_a_module_has_per_cpu_variables_and_no_places_of_globals(
     assert module.percpu is not None
     assert {one.name for one in module.percpu.symbols} >= {"runqueues", "sd_llc_id"}
     assert module.global_variables is None
-    assert "until it is loaded" in module.problems["globals"]
+    assert "until the module is loaded" in module.problems["globals"]
 
 
 def test_a_stripped_file_says_so(build: Callable[..., bytes]) -> None:

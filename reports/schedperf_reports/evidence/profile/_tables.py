@@ -199,8 +199,8 @@ def _name_rows(changed: int, others: int) -> str:
         return f"{count_of(others, 'scheduler function')} without a significant change in share"
     and_others = f" and {count_of(others, 'other scheduler function')}" if others else ""
     return (
-        f"{count_of(changed, 'function')} with a significant change in share, summed over all "
-        f"call paths{and_others}"
+        f"{count_of(changed, 'function')} with a significant change in share{and_others}, summed "
+        "over all call paths"
     )
 
 

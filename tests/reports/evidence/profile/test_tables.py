@@ -132,8 +132,8 @@ def test_scheduler_functions_that_did_not_change_have_columns_of_nodes_as_well(
     )
     table = titled(
         describe(with_point(rows=(make_row(), *others))),
-        "1 function with a significant change in share, summed over all call paths and 1 other "
-        "scheduler function: ",
+        "1 function with a significant change in share and 1 other scheduler function, summed "
+        "over all call paths: ",
     )
     assert [row[0] for row in cells(table)] == ["update_cfs_group", "update_load_avg"]
     unchanged = titled(
