@@ -493,7 +493,7 @@ def test_a_file_that_exists_is_replaced_with_force_only(recorder: Any, read_bund
     (recorder.folder / "b.tar").write_text("precious")
     done = recorder("record", "-o", "b.tar", *QUICK, "--", "true")
     assert done.returncode == 2
-    assert "exists; add --force to replace it or --append to add to it" in done.stderr
+    assert "already exists; add --force to replace it, or use --append FILE instead" in done.stderr
     assert (recorder.folder / "b.tar").read_text() == "precious"
     (recorder.folder / "b.tar.partial").write_text("what a killed recorder left")
     assert recorder("record", "-o", "b.tar", "--force", *QUICK, "--", "true").returncode == 0
