@@ -66,7 +66,9 @@ _PARENTS = frozenset({dict, list})
 
 def _bounded(value: object, depth: int) -> object:
     """Return a parsed value, rebuilt with all limits checked and lone surrogates replaced."""
-    if depth > MAX_JSON_DEPTH:
+    # What a value holds is one level deeper.
+    levels = depth + 1 if type(value) in _PARENTS and value else depth
+    if levels > MAX_JSON_DEPTH:
         raise ValueError(f"nested deeper than {MAX_JSON_DEPTH} levels")
     if type(value) is dict:
         # As a number it equals key "0", so a CPU would have two counts.

@@ -22,7 +22,7 @@
   const pixelOf = ({ clientX, clientY }) => `${Math.floor(clientX)} ${Math.floor(clientY)}`;
 
   // Drops fields that only a comparison has, if there is one side.
-  // Frames are told by their names from here on: smaller trees have other numbers.
+  // From here on frames are identified by name, because smaller trees number them differently.
   const withNamedOthers = (event) => ({ ...event, others: event.others.map((frame) => event.name[frame]) });
 
   const withoutEmpty = (event) => {
