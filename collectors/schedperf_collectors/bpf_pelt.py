@@ -122,8 +122,8 @@ class Window:
     intrusive=True,
     default=False,
     cost="0.5 s to load (under emulation 1 to 6 s, with bcc 18 to 180 s); 1.5 us per timed call "
-    "under emulation, 0.6 us of it for an empty probe; execution breakpoints (cross_check=1, or "
-    "without BPF) slow down hackbench under emulation from 3 s to 34 s, and little on hardware",
+    "under emulation (0.6 us for an empty probe); execution breakpoints (cross_check=1, or "
+    "without BPF) slow down hackbench under emulation from 3 s to 34 s, on hardware only slightly",
 )
 def bpf_pelt(capture: Capture) -> Generator[str, None, str]:
     """Count and time PELT updates; options: sampling, cross_check, perf, loader."""
@@ -331,7 +331,7 @@ def incidents(watch: Watch, window: Window, now: frozenset[int]) -> list[str]:
         )
     if watch.trial is not None and not still_counts(watch.programs):
         notes.append(
-            "the probes stopped counting during the run, because test calls of "
+            "the probes stopped counting during the run: test calls of "
             f"{watch.trial.function}() after the run were not counted"
         )
     lost = sum(value.lost for value in watch.programs.read("marks", 0).values())

@@ -73,7 +73,7 @@ class Crossing(NamedTuple):
     intrusive=True,
     default=False,
     cost="0.1 us per wakeup and per context switch (1% of hackbench's CPU time); 0.3 to 3 s to "
-    "load; 4 MiB of kernel memory (0.3 GiB with 8192 CPUs); far more if perf replaces BPF",
+    "load; 4 MiB of kernel memory (0.3 GiB with 8192 CPUs); higher overhead if perf replaces BPF",
 )
 def bpf_placement(capture: Capture) -> Generator[str, None, str]:
     """Count task placements by cause and distance, and the time tasks wait for a CPU."""
@@ -190,7 +190,7 @@ def _read_tracepoints(
     notes = (
         []
         if series.failure is None
-        else [f"moves are not recorded over the whole run: {series.failure}"]
+        else [f"moves over time are not recorded for the whole run: {series.failure}"]
     )
     return {
         "programs": dict(tracepoints.programs),

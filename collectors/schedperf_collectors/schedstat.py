@@ -31,7 +31,8 @@ HINT = (
 
 @collector(
     scope="run",
-    cost="two reads of 24 kB with 224 CPUs; with enable=1 also the kernel's overhead of schedstats",
+    cost="two reads of 0.1 to 0.2 kB per CPU and scheduling domain; with enable=1 also the "
+    "kernel's overhead for schedstats",
 )
 def schedstat(capture: Capture) -> Generator[str, None, str]:
     """Read /proc/schedstat before and after the run; option: enable=1 (have the kernel count)."""

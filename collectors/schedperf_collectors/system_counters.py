@@ -260,7 +260,7 @@ def power_table(system: System) -> bytes:
         *((_sensor_row, sensor) for sensor in sensors),
     ]
     if not meters:
-        raise Unavailable(f"no energy or power sensor in {_POWERCAP} and {_HWMON}")
+        raise Unavailable(f"no energy or power sensor in {_POWERCAP} or {_HWMON}")
     rows: list[Row] = []
     refused = ""
     for read, name in meters[:_MOST_METERS]:

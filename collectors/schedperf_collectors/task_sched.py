@@ -38,7 +38,7 @@ LARGEST_SHARE = 0.05
     scope="run",
     intrusive=True,
     default=False,
-    cost="20 us of CPU time per task, twice a second (at most 500 tasks and 5% of one CPU)",
+    cost="20 us of CPU time per task, twice per second (at most 500 tasks and 5% of one CPU)",
 )
 def task_sched(capture: Capture) -> Iterator[str]:
     """Read /proc/PID/sched of the workload's tasks while they run."""

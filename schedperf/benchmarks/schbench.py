@@ -223,7 +223,7 @@ def _finish(
     is_old = UNNAMED in instance.blocks
     if instance.open_block() is not None or (ending is None and not is_old):
         instance.refuse(
-            where, "schbench ended before its runtime; use a smaller -r or a longer time limit"
+            where, "schbench ended too early (before -r); use a smaller -r or a longer time limit"
         )
     elif not is_old and WAKEUP not in instance.blocks:
         instance.refuse(where, MIXED)

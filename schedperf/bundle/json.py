@@ -69,7 +69,7 @@ def _bounded(value: object, depth: int) -> object:
     # What a value holds is one level deeper.
     levels = depth + 1 if type(value) in _PARENTS and value else depth
     if levels > MAX_JSON_DEPTH:
-        raise ValueError(f"nested deeper than {MAX_JSON_DEPTH} levels")
+        raise ValueError(f"nested too deeply (expected at most {MAX_JSON_DEPTH} levels)")
     if type(value) is dict:
         # As a number it equals key "0", so a CPU would have two counts.
         if "-0" in value:
@@ -103,7 +103,7 @@ def parse_json(content: bytes, where: str) -> object:
     try:
         return _bounded(json.loads(content, parse_constant=_refuse_constant), 1)
     except RecursionError:
-        problem = f"nested deeper than {MAX_JSON_DEPTH} levels"
+        problem = f"nested too deeply (expected at most {MAX_JSON_DEPTH} levels)"
     except UnicodeDecodeError:
         problem = "invalid UTF-8"
     except ValueError as error:

@@ -266,7 +266,10 @@ class _Walk:
         elif len(name.encode()) > MAX_NAME_BYTES:
             problem = f"is longer than {MAX_NAME_BYTES} bytes"
         if problem:
-            raise self._refuse(f"invalid member name: {raw[:80]!r} {problem}")
+            raise self._refuse(
+                f"member name {raw[:80]!r} {problem} (expected a relative path, "
+                "e.g. boots/0/host.json); pack it again"
+            )
         return name
 
     def _check_trailer(self) -> None:

@@ -115,7 +115,7 @@ class CompareRequest:
         for path in unknown_fields([open_bundle(path) for path in self.paths], self.allowed):
             click.echo(
                 f"schedperf: warning: --allow {clean_line(path)} names an unknown field of "
-                "host.json; `schedperf show --cat boots/0/host.json` prints the fields",
+                "host.json; `schedperf show --cat boots/0/host.json BUNDLE` prints the fields",
                 err=True,
             )
 

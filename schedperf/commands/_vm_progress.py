@@ -90,7 +90,7 @@ class _Teller:
             left = _left(news) if news.boot < news.boots else ""
             return ", ".join(part for part in ("done", left) if part), True
         if news.what == "again":
-            return f"stopped before it finished: {clean_line(news.text)}", True
+            return f"guest failed: {clean_line(news.text)}", True
         return ("booting", False) if news.what == "booting" else (clean_line(news.text), True)
 
     def _describe_event(self, news: News) -> tuple[str, bool]:

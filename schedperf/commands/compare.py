@@ -104,7 +104,7 @@ def _complete_formats(_ctx: click.Context, _param: click.Parameter, incomplete: 
     metavar="FILE",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="Use this earlier recording of the same machine to estimate its variance.",
+    help="Use this earlier recording of the same machine to estimate the variance.",
 )
 @click.option(
     "--base",

@@ -37,7 +37,8 @@ _NOT_CONFIRMED = 2
 @click.command(epilog=EPILOG)
 @click.argument("paths", metavar="BASE [NEW]...", nargs=-1, type=click.Path(path_type=Path))
 @click.option("-n", "--runs", metavar="N", type=click.IntRange(min=1),
-              help="Record N runs per point (per boot).  [default: as recorded]")  # fmt: skip
+              help="Record N runs per point (in guests: per boot).  "
+                   "[default: as recorded]")  # fmt: skip
 @click.option("--boots", metavar="N", type=click.IntRange(1, 1000),
               help="Boot each kernel N times in guests.  [default: as recorded]")  # fmt: skip
 @click.option("--with", "collectors", metavar="NAMES",
@@ -59,7 +60,7 @@ _NOT_CONFIRMED = 2
 @click.option(
     "--append",
     is_flag=True,
-    help="Add runs to the given bundles; their kernel and machine must be the same.",
+    help="Add runs to the given bundles; requires the same kernel and machine.",
 )
 @click.option("-o", "--output", metavar="DIR", type=click.Path(path_type=Path),
               help="Write new bundles to this directory.  [default: rerun]")  # fmt: skip
@@ -162,7 +163,7 @@ def _confirms(plan: "Plan") -> bool:
     which = "this command" if number == 1 else f"these {number} commands"
     if sys.stdin is None or not sys.stdin.isatty():
         raise InputError(
-            f"no terminal to ask whether to run {which}; read what is printed, and add --yes to run"
+            f"no terminal to ask whether to run {which}; check the printed commands, then add --yes"
         )
     if click.confirm(f"Run {which}?", err=True):
         return True

@@ -41,7 +41,7 @@ LARGEST_HZ = 10_000
     "--hz",
     metavar="N",
     type=click.IntRange(min=1, max=LARGEST_HZ),
-    help="Set CONFIG_HZ of the kernels, which only bundles record.  [default: rates per tick]",
+    help="Set CONFIG_HZ of the kernels; only bundles record it.  [default: rates per tick]",
 )
 @click.option("--point", metavar="POINT", help="Show runs with these parameters, e.g. groups=4.")
 @click.option(
@@ -49,7 +49,7 @@ LARGEST_HZ = 10_000
     type=click.Choice(["change", "name"]),
     default="change",
     show_default=True,
-    help="Sort tables by change, or by name in the kernel's order.",
+    help="Sort tables by change, or list counters in the kernel's order (name).",
 )
 @limit_option(USUAL_LIMIT, "table rows")
 @json_option("the whole result")

@@ -47,6 +47,7 @@ from schedperf.model.comparison import (
 )
 from schedperf.model.errors import InputError, describe
 from schedperf.model.frame import Frame
+from schedperf.model.host import Virtualisation
 from schedperf.model.schema import to_plain
 from schedperf.model.verdict import (
     CHANGED,
@@ -212,14 +213,14 @@ class _Facts:
     # Facts that overrule the numbers: equal data, emulation and blocking differences.
     comparability: Comparability
     same_data: frozenset[str]
-    emulated: Mapping[str, str]
+    emulated: Mapping[str, Virtualisation]
 
     @classmethod
     def of(cls, sides: Sequence[Side], comparability: Comparability) -> "_Facts":
         base = sides[0].bundle
         same = frozenset(side.name for side in sides[1:] if side.bundle.digest == base.digest)
         emulators = {side.name: _emulation(side.bundle) for side in sides}
-        emulated = {name: how for name, how in emulators.items() if how is not None}
+        emulated = {name: found for name, found in emulators.items() if found is not None}
         return cls(comparability=comparability, same_data=same, emulated=emulated)
 
     def blocking(self, side: str) -> list[Difference]:
@@ -232,27 +233,27 @@ class _Facts:
             if difference.severity == "blocking" and difference.side in (BASE, side)
         ]
 
-    def emulation(self, side: str) -> str | None:
+    def emulation(self, side: str) -> Virtualisation | None:
         return None if side in self.same_data else self.emulated.get(BASE, self.emulated.get(side))
 
     def overrule(self, row: JudgedRow) -> JudgedRow:
         """Return the row with the verdict that these facts allow."""
-        how = self.emulation(row.side)
+        emulator = self.emulation(row.side)
         if row.side in self.same_data:
             return say_same_data(row)
-        if how is not None:
-            return _say_emulated(row, how)
+        if emulator is not None:
+            return _say_emulated(row, emulator)
         if row.family != "informational" and (blocking := self.blocking(row.side)):
             return replace(row, verdict="invalid", reason=describe_blocking(blocking))
         return row
 
 
-def _say_emulated(row: JudgedRow, how: str) -> JudgedRow:
-    caveats = (*row.caveats, caveat("emulated", how=how))
+def _say_emulated(row: JudgedRow, emulator: Virtualisation) -> JudgedRow:
+    caveats = (*row.caveats, caveat("emulated", how=emulator.evidence))
     if row.verdict == "invalid":
         return replace(row, family="informational", caveats=caveats)
     # More runs under emulation would not give a verdict either.
-    why, own = _say_emulator(how), row.reason
+    why, own = _say_emulator(emulator), row.reason
     reason = Reason(
         sentence=f"{why}; {own.sentence}",
         plain=f"{why}; {own.plain}",
@@ -269,8 +270,8 @@ def _say_emulated(row: JudgedRow, how: str) -> JudgedRow:
     )
 
 
-def _say_emulator(how: str) -> str:
-    return f"{EMULATED} ({how})"
+def _say_emulator(emulator: Virtualisation) -> str:
+    return f"{EMULATED} ({emulator.machine})"
 
 
 def say_same_data(row: JudgedRow) -> JudgedRow:
@@ -292,13 +293,10 @@ def say_same_data(row: JudgedRow) -> JudgedRow:
     )
 
 
-def _emulation(bundle: Bundle) -> str | None:
+def _emulation(bundle: Bundle) -> Virtualisation | None:
     # The emulator of the first emulated boot of this bundle; None without one.
-    for boot in bundle.boots:
-        machine = boot.host.virtualisation
-        if machine.emulated:
-            return machine.grounds or machine.kind or "type not recorded"
-    return None
+    machines = (boot.host.virtualisation for boot in bundle.boots)
+    return next((machine for machine in machines if machine.emulated), None)
 
 
 def _clean_runs(table: Frame, sides: Sequence[Side], facts: _Facts) -> Frame:
@@ -456,7 +454,7 @@ def _caveats(sides: Sequence[Side], facts: _Facts, values: RunValues) -> Iterato
         if boots == 1:
             yield caveat("one-boot", side=side.name)
         if side.name in facts.emulated:
-            yield caveat("emulated", how=facts.emulated[side.name])
+            yield caveat("emulated", how=facts.emulated[side.name].evidence)
     for side in different:
         if side.bundle.sequential is not None:
             max_runs = side.bundle.sequential.max_runs
@@ -520,10 +518,10 @@ def _absence(
 ) -> tuple[Verdict, Reason]:
     # Why there is no primary row: the runs, their text, or what they were measured on.
     if any(row.values_base or row.values_new for row in rows):
-        how = next(iter(facts.emulated.values()), None)
-        if how is None:
+        emulator = next(iter(facts.emulated.values()), None)
+        if emulator is None:
             return "inconclusive", undecided("this workload has no primary metric")
-        return "inconclusive", replace(undecided(_say_emulator(how)), short=EMULATED)
+        return "inconclusive", replace(undecided(_say_emulator(emulator)), short=EMULATED)
     same = all(side.name in facts.same_data for side in sides[1:])
     verdict: Verdict = "inconclusive" if same else "invalid"
     for side in sides:

@@ -23,7 +23,7 @@ SETTINGS = "settings"
 APPLIED_AT_BOOT = ("settings.sysctl.", "settings.tmpfiles.")
 WRITTEN = "settings.written"
 
-NOT_RECORDED = "it is not recorded whether an administrator set the value"
+NOT_RECORDED = "a bundle does not record whether an administrator set the value"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -437,6 +437,6 @@ def parse_percpu_section(data: bytes, label: str) -> BtfSection:
     if section is None:
         raise InputError(
             f"{label}: no {PERCPU_SECTION} section "
-            "(the kernel is not SMP, or was built with pahole older than 1.18)"
+            "(the kernel is not SMP, or was built with pahole older than 1.18); use System.map"
         )
     return section

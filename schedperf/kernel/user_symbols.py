@@ -81,7 +81,7 @@ def read_generated_symbols(path: Path) -> FileSymbols:
             f"{path}: not used, because the file belongs to another user; copy the file as root"
         )
     content = read_regular(
-        path, MOST_FILE_BYTES, "a symbol file of perf", "end the process that writes the file"
+        path, MOST_FILE_BYTES, "a perf map file", "end the process that writes the file"
     )
     functions: dict[int, Function] = {}
     for line in split_lines(content.decode("utf-8", "replace"), "\n", str(path)):

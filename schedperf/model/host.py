@@ -112,6 +112,16 @@ class Virtualisation:
     emulated: bool | None = None
     grounds: str | None = None
 
+    @property
+    def machine(self) -> str:
+        """The emulator or hypervisor, as verdicts name it."""
+        return "QEMU TCG" if self.emulated and self.kind == "qemu" else self.kind or "unknown type"
+
+    @property
+    def evidence(self) -> str:
+        """The emulator or hypervisor, and how the collector knows."""
+        return f"{self.machine}: {self.grounds}" if self.grounds else self.machine
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class System:

@@ -28,8 +28,8 @@ class PerfEvent:
     pmu: Annotated[str | None, "PMU of the event, e.g. `cpu_core`; null if not recorded"]
     modifiers: Annotated[
         str,
-        "perf event modifiers: u (user space), k (kernel) and h (hypervisor), without these "
-        "letters all three; I: not while idle; p, pp or ppp: precise level, P: highest precise "
+        "perf event modifiers: u (user space), k (kernel) and h (hypervisor), all three if none "
+        "is set; I: not while idle; p, pp or ppp: precise level, P: highest precise "
         "level",
     ]
     host: Annotated[bool | None, "true if the host is counted; null if not recorded"]

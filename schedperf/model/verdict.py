@@ -106,13 +106,15 @@ def say_more(more_runs: int | None, replication: Replication) -> str:
     """State how many more units would decide a row; "" if unknown.
 
     >>> say_more(3, "boots"), say_more(1, "rounds")
-    ('about 3 more boots per side would decide it', 'about 1 more pair would decide it')
+    ('about 3 more boots per side would give a verdict', 'about 1 more pair would give a verdict')
     """
     if more_runs is None:
         return ""
     # A pair holds a run of each side.
     where = "" if replication == "rounds" else " per side"
-    return f"about {more_runs} more {name_units(more_runs, replication)}{where} would decide it"
+    return (
+        f"about {more_runs} more {name_units(more_runs, replication)}{where} would give a verdict"
+    )
 
 
 def name_units(number: int, replication: Replication) -> str:

@@ -136,8 +136,8 @@ def _open_file(data: Bytes, label: str, parts: Mapping[str, Bytes]) -> Opened:
     notes += more + damaged
     if DIR_FORMAT in header.features and not parts:
         notes.append(
-            "the file is one of several of `perf record --threads`; samples of the other files are "
-            "missing"
+            "the file is part of a `perf record --threads` directory; samples of the other files "
+            "are missing"
         )
     streams = _Streams(header.order, label, zstd=header.compressed)
     streams.add(data, header.start, header.end, cut=header.cut)

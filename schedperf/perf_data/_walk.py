@@ -291,7 +291,7 @@ class _Walker:
         else:
             self.walked.notes.append(
                 f"the record at offset {offset:#x} has an invalid size; "
-                f"the {left} bytes from there on were skipped"
+                f"the last {left} bytes were skipped"
             )
 
 

@@ -176,7 +176,8 @@ def _unknown(evidence: Evidence, without_n: Sequence[str]) -> Reason:
         why = "the number of runs and the standard deviation are not recorded"
         return reason_of(why, numbers=change)
     settling = (
-        f"with the recorded standard deviation, {evidence.more_runs} runs per side would decide it"
+        f"with the recorded standard deviation, {evidence.more_runs} runs per side would give a "
+        "verdict"
     )
     return reason_of("the number of runs is not recorded", settling, numbers=change)
 

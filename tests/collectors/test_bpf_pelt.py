@@ -286,7 +286,7 @@ def test_what_happened_meanwhile_is_noted() -> None:
         "CPU 2 came online during the run",
         "the wall clock was stepped by +3600.0 s; durations are not affected (monotonic clock)",
         (
-            "the probes stopped counting during the run, because test calls of __do_sys_getuid() "
+            "the probes stopped counting during the run: test calls of __do_sys_getuid() "
             "after the "
             "run were not counted"
         ),

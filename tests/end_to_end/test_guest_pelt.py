@@ -198,7 +198,7 @@ def test_a_bad_day_costs_no_count_and_is_told(recorded: dict[str, Any]) -> None:
     assert "CPU 3 went offline during the run" in notes
     assert "the wall clock was stepped by +3600." in notes
     lost = (
-        "the probes stopped counting during the run, because test calls of __do_sys_getuid() "
+        "the probes stopped counting during the run: test calls of __do_sys_getuid() "
         "after the run "
         "were not counted"
     )

@@ -111,7 +111,7 @@ def test_means_of_unknown_n_are_inconclusive_and_say_what_it_takes(
         assert row.ratio == pytest.approx(new / base)
         if pd.notna(base_cv) or pd.notna(new_cv):
             assert row.more_runs is not None
-            assert f"{row.more_runs} runs per side would decide it" in row.reason
+            assert f"{row.more_runs} runs per side would give a verdict" in row.reason
         else:
             assert row.more_runs is None
             assert "the number of runs and the standard deviation are not recorded" in row.reason

@@ -147,7 +147,7 @@ def _make_rows() -> tuple[Row, ...]:
             ci_low=0.990, ci_high=1.105,
             reason="+4.6% [-1%, +10.5%] (q = 0.084, n = 5+5 runs): "
             "not significant, and equivalence within +-3% is not shown; smallest detectable change "
-            "7.2% (80% power); about 6 more runs per side would decide it",
+            "7.2% (80% power); about 6 more runs per side would give a verdict",
             reason_plain=UNSETTLED, reason_short=UNSETTLED, mde=0.072, more_runs=6,
             caveats=(caveat("spread", side="new", word="noisier", factor=3.4, p=0.008),),
         ),

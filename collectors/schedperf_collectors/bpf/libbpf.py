@@ -218,7 +218,7 @@ class BpfObject:
         """
         handle = self._find_map(".rodata")
         answer = self._library.bpf_map__set_initial_value(handle, data, len(data))
-        self._demand(answer, f"set the {len(data)} bytes of .rodata")
+        self._demand(answer, f"cannot set the {len(data)} bytes of .rodata")
 
     def load(self, candidates: Sequence[Candidate]) -> None:
         """Load these programs and no others.

@@ -180,7 +180,8 @@ def bracketed(text: str, brackets: str = "[]") -> str:
     match = re.search(f"{opening}([^{closing}\\s]+){closing}", text)
     if not match:
         raise Unavailable(
-            f"no value is selected in {text[:40]!r} (expected one value inside of {brackets})"
+            f"no value is selected in {text[:40]!r} (expected one value between {brackets[0]} and "
+            f"{brackets[1]})"
         )
     return match.group(1)
 

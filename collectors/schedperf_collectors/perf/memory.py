@@ -230,7 +230,7 @@ def _before_zen4(system: System) -> str:
         _number_of_cpu(system, "cpu family") == family and _number_of_cpu(system, "model") in models
         for family, models in ZEN3
     ):
-        return "modified lines of other cores: Zen 3 does not report which line was modified"
+        return "modified lines of other cores: Zen 3 does not report whether a line was modified"
     return "modified lines of other nodes: before Zen 4, only those of the local node are reported"
 
 

@@ -79,7 +79,7 @@ class Recording:
         """
         if self.acknowledged and not _obeys(self.control, self.process, b"enable\n"):
             status = self.process.poll()
-            how = "perf did not answer" if status is None else _say_end(status)
+            how = "perf hung" if status is None else _say_end(status)
             raise PerfFailed(f"{how} before its events were enabled")
 
 

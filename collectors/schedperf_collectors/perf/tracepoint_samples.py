@@ -171,7 +171,7 @@ class Samples:
 
     def _too_short(self, start: int) -> BadPerfData:
         return BadPerfData(
-            f"{self._label}: the sample at offset {start:#x} is too short; record it again"
+            f"{self._label}: truncated sample at offset {start:#x}; record the file again"
         )
 
 

@@ -423,7 +423,10 @@ class _Examination:
             if match:
                 self._note(last, int(match["boot"]), match["run"])
         if last is None or last.name != MANIFEST:
-            raise RecordError(f"{self._path}: does not end with {MANIFEST}; record a new bundle")
+            raise RecordError(
+                f"{self._path}: incomplete bundle (expected {MANIFEST} as the last member); "
+                "record a new bundle"
+            )
         self._check(manifest)
         kernels = tuple(dict.fromkeys(self._kernels))
         return Existing(self._path, manifest, last.offset, self._boots, self._next_runs, kernels)

@@ -99,7 +99,9 @@ def choose(names: Sequence[str], attempted: Sequence[str] = ()) -> Chosen:
                 f"{', '.join(available)})"
             )
     if "none" in names and len(names) > 1:
-        raise RecordError("--with: 'none' cannot be combined with other names; omit it")
+        raise RecordError(
+            "--with: 'none' cannot be combined with other names; omit 'none' or the other names"
+        )
 
     def wanted(collector: Collector) -> bool:
         by_default = collector.default and ("default" in names or collector.scope != "run")

@@ -62,7 +62,9 @@ def _run(arguments: Sequence[str]) -> None:
     before, command = _split(arguments[1:])
     options, unknown = make_parser(name, prog).parse_known_args(before)
     if unknown:
-        raise RecordError(f"{unknown[0]}: unknown option; put the command at the end, after --")
+        raise RecordError(
+            f"{unknown[0]}: unknown option; see --help, and put the command at the end, after --"
+        )
     if name == "doctor":
         _warn_of_left_over(Progress())
         _run_doctor(options)

@@ -215,7 +215,7 @@ class Isolated:
             elif len(self._heard) > _LONGEST_ANSWER_BYTES:
                 return {
                     "status": FAILED,
-                    "reason": f"the collector reported more than {_LONGEST_ANSWER_BYTES} bytes",
+                    "reason": f"the collector's result exceeds {_LONGEST_ANSWER_BYTES} bytes",
                 }
         line, _, self._heard = self._heard.partition(b"\n")
         return cast("Mapping[str, Any]", json.loads(line))

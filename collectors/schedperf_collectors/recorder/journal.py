@@ -115,12 +115,13 @@ def _examine(path: Path) -> list[str]:
     try:
         commands = list(_commands(content, path))
     except (ValueError, KeyError, AttributeError, TypeError):
-        return [f"{path}: not a journal of `schedperf ab`; remove it"]
+        return [f"{path}: invalid journal (expected JSON lines written by a recording); remove it"]
     if not commands:
         path.unlink()
         return []
     return [
-        f"a killed `schedperf ab` left {what}; undo this with: {undo} (or remove {path} to keep it)"
+        f"a killed recording left {what}; undo this with: {undo} (or keep the change and remove "
+        f"{path})"
         for what, undo in commands
     ]
 
@@ -149,9 +150,7 @@ def _commands(content: bytes, journal: Path) -> Iterator[tuple[str, str]]:
     if side and teardown:
         # A longer script does not fit into a line. No look at the machine tells whether it ran.
         undo = (
-            str(teardown)
-            if str(teardown).isprintable()
-            else f"run the script passed to --{side}-teardown"
+            str(teardown) if str(teardown).isprintable() else f"run the teardown script of {side}"
         )
         what = f"the setting of {side}, whose teardown did not run"
         yield what, f"{undo}; rm {shlex.quote(str(journal))}"

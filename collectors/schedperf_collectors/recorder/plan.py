@@ -121,7 +121,7 @@ def check_placeholders(template: Sequence[str], names: Sequence[str]) -> None:
     for name in sorted(used - set(names)):
         raise RecordError(
             f"command: {{{name}}} has no values; add --point {name}=1,2, or write "
-            "{{{name}}} for literal braces"
+            f"{{{{{name}}}}} for literal braces"
         )
     for name in sorted(set(names) - used):
         raise RecordError(

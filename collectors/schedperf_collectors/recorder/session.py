@@ -526,14 +526,14 @@ def _check_reachable(chosen: Chosen, request: Request) -> None:
     intrusive = {collector.name for collector in chosen.intrusive} & chosen.named
     if intrusive and request.instrumented == 0:
         raise CannotCapture(
-            f"--with {', '.join(sorted(intrusive))}: captures instrumented runs only, but "
+            f"--with {', '.join(sorted(intrusive))}: only used in instrumented runs, but "
             "--instrumented is 0; set --instrumented to 1 or more"
         )
     after = {collector.name for collector in chosen.after} & chosen.named
     if after and (not chosen.intrusive or request.instrumented == 0):
         raise CannotCapture(
             f"--with {', '.join(sorted(after))}: reads the captures of instrumented runs, but "
-            "there are none; add another collector, e.g. --with perf_profile,"
+            "none are planned; omit --instrumented 0, and use e.g. --with perf_profile,"
             f"{','.join(sorted(after))}"
         )
 

@@ -134,7 +134,7 @@ def _describe_probe(probe: PeltProbe) -> str:
     empty = _cost(probe.empty_ns, probe.empty_ci)
     pair = _cost(probe.pair_ns, probe.pair_ci)
     reads = _cost(probe.reads_ns, probe.reads_ci)
-    own = "" if probe.reads_ns is None else f"; the measured time includes {reads} of it"
+    own = "" if probe.reads_ns is None else f"; the measured time includes {reads} of overhead"
     text = f"probe overhead per call: {empty} (empty probe), {pair} (timing probe){own}"
     has_intervals = any((probe.empty_ci, probe.pair_ci, probe.reads_ci))
     return (
@@ -193,7 +193,7 @@ def _draw(point: tuple[str, str, str], data: Pelt) -> Iterator[Block]:
         mirror = mirror_of(
             bins,
             function,
-            what="time per call from",
+            what="time per call, lower edge of the bin",
             events="calls",
             note="includes probe overhead",
         )

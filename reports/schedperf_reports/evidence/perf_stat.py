@@ -23,7 +23,7 @@ from schedperf_reports.words.states import State
 # Rows shown: events that changed, and some others for scale.
 MOST_ROWS = 6
 
-_TOTAL = "count per run: geometric mean over the runs (arithmetic mean if a run counts 0)"
+_TOTAL = "count per run: geometric mean over the runs (arithmetic mean if a count is 0)"
 _TOTAL_COLUMNS = tuple(
     Column(title=f"{side}, per run", align="right", priority=REFERENCE_PRIORITY, explains=_TOTAL)
     for side in ("base", "new")

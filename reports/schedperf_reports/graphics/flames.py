@@ -340,8 +340,8 @@ def _describe_changes(tree: FlameTree, lists: FlameLists) -> Iterator[Block]:
         yield _table_of_changes(tree, lists)
     elif min(tree.counts) > 1:
         yield Text(
-            text=f"{tree.event}: the self time of no frame changed significantly (a frame is a "
-            "function on one call path)"
+            text=f"{tree.event}: no frame changed significantly (a frame is a function on one call "
+            "path)"
         )
     if lists.vanished:
         yield _table_of_vanished(tree, lists)
@@ -363,7 +363,7 @@ def _table_of_changes(tree: FlameTree, lists: FlameLists) -> Table:
                 priority=1,
                 explains="with callees: the time of the frame and its callees changed "
                 "significantly; self: the self time of the function, summed over all call paths, "
-                "changed significantly, and that of this frame in the same direction",
+                "changed significantly, and the self time of this frame in the same direction",
             ),
             Column(title="base %", align="right"),
             Column(title="new %", align="right"),

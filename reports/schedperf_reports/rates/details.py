@@ -79,7 +79,7 @@ def opened(
 def _chance_of(row: RateRow, kind: str, small: str) -> Iterator[Text]:
     if not is_compared(row) or row.q is None:
         return
-    p_value = f"p = {format_p(row.p)}, corrected over all {kind} that are {_TESTED[row.basis]}"
+    p_value = f"p = {format_p(row.p)}; q is corrected over all {kind} that are {_TESTED[row.basis]}"
     yield Text(text=f"q = {format_p(row.q)} ({p_value})", tone="muted")
     is_sure = row.q < FALSE_DISCOVERY_RATE and row.changed is False
     is_slight = row.ratio and abs(math.log(row.ratio)) < math.log1p(SMALLEST_EFFECT)

@@ -322,7 +322,7 @@ def _take_turns(contrast: Contrast) -> NextStep | None:
         return None
     return NextStep(
         id="take-turns",
-        what="boot the kernels alternately",
+        what="record the kernels again with interleaved boots",
         why="the sides were recorded one after the other, so drift confounds the comparison",
         commands=(
             "schedperf vm --check",
@@ -346,7 +346,7 @@ def _against_itself(contrast: Contrast) -> NextStep | None:
     return NextStep(
         id="a-a",
         what="compare base with itself (A/A)",
-        why="this shows how much results vary between two recordings of base",
+        why="an A/A comparison shows how much results vary between two recordings of base",
         commands=commands,
     )
 

@@ -219,7 +219,8 @@ class _SideEvidence:
         blind = next((event for event in self._events if not event.sees_kernel), None)
         if blind is None:
             return "no profile was recorded with this workload and these parameters"
-        return f"{blind.event} does not sample the kernel"
+        verb = "cannot sample" if True in blind.blind else "may not sample"
+        return f"{blind.event} {verb} kernel code that runs with interrupts off"
 
     def _why_no_layout(self) -> str:
         seen = data_of(self._sections, Layout) is not None

@@ -85,7 +85,7 @@ def analyse_memory(
     memory = recording.memory
     if memory is None or not len(memory):
         raise InputError(
-            "no event has memory samples, with data addresses and data sources; record with "
+            "no memory samples (expected data addresses and data sources); record with "
             "`perf c2c record` or the collector `perf_c2c`"
         )
     if line_bytes not in LINE_BYTES:
@@ -313,7 +313,7 @@ class _LineMaker:
         )
         if len(candidates) > 1 and len(self.notes) < MOST_CONFLICTS:
             places = " or ".join(f"{unit} at offset {offset}" for unit, offset in candidates)
-            self.notes.append(f"line {start:#x} is not named, because it matches {places}")
+            self.notes.append(f"line {start:#x} is not named, because it may be {places}")
         if len(candidates) != 1:
             return {}
         unit, line = candidates[0]

@@ -429,7 +429,7 @@ def _missing_columns(names: Collection[str]) -> frozenset[str]:
     # Titles of perf for the columns without which a line is not known.
     missing = {_TITLES.get(name, name) for name in _NEEDED - {*names}}
     if not any(pair <= {*names} for pair in _NEEDED_PAIRS):
-        missing.add("columns of HITM or peer snoops")
+        missing.add("HITM or peer snoop counts")
     return frozenset(missing)
 
 

@@ -419,7 +419,7 @@ def _find(name: str, pairs: Sequence[UnitPair]) -> tuple[str, str]:
             return pair.name, entry
     raise InputError(
         f"hot set: unknown variable or field {name[:60]!r} "
-        "(expected a variable or STRUCT.FIELD, e.g. runqueues or rq.nr_running)"
+        "(expected a variable or STRUCT.FIELD, e.g. runqueues or rq.nr_running); correct --hot"
     )
 
 

@@ -246,7 +246,10 @@ def candidates(source: Path | Side, label: str | None) -> list[Candidate]:
             if path.exists()
             else "no such file or directory"
         )
-        raise InputError(f"{path}: {problem}; pass a bundle, a kernel's file or a directory")
+        raise InputError(
+            f"{path}: {problem}; pass a bundle, a vmlinux, System.map, kallsyms, BTF or module "
+            "file, or a directory with such files"
+        )
     head = _read(path, HEAD_BYTES, is_whole=False)
     read = _reader_of(head)
     if read is not None:

@@ -206,7 +206,7 @@ def _limits(facts: Facts, raised: Found, samples: int | None, *, has_cause: bool
             "the effect was measured on the named machines; the effect on this machine is unknown"
         )
     if samples == 0:
-        yield "memory samples of new show no contention of the entries in this alarm"
+        yield "memory samples of new show no contention on the entries of this alarm"
     if not has_cause:
         yield "no single edit explains all of the changes"
     unsized = [name for name in facts.change.unsized if name in raised.entries]

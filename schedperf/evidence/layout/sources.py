@@ -173,18 +173,18 @@ class _Reader:
         used = self.units.setdefault(name, unit)
         if used is not unit and _places(used) != _places(unit):
             self.notes.append(
-                f"{used.sources[0]} and {table.name} have different addresses of "
+                f"{used.sources[0]} and {table.name} give different addresses for "
                 f"{_VARIABLES[name]}; {used.sources[0]} is used"
             )
 
     def _why_no_variables(self, name: str) -> str:
         if self._material.btf is None:
-            return f"{self._material.label}: no symbol table and no BTF; add a System.map"
+            return f"{self._material.label}: neither symbol table nor BTF; add a System.map"
         if name == "globals":
             return "BTF has no addresses of global variables; add a System.map"
         return (
             f"{self._material.btf.label}: no {PERCPU_SECTION} section (the kernel is not "
-            "SMP, or was built with pahole older than 1.18)"
+            "SMP, or was built with pahole older than 1.18); add a System.map"
         )
 
     def read_structs(self, structs: Sequence[str]) -> None:

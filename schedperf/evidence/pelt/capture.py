@@ -88,7 +88,7 @@ class Durations:
         for name, bins in (("log2_ns", self.log2_ns), ("linear_ns", self.linear_ns)):
             if len(set(map(len, bins.values()))) > 1:
                 raise ValueError(
-                    f"{name}: the number of bins differs between CPUs (expected the same)"
+                    f"{name}: the number of bins differs between CPUs (expected the same number)"
                 )
             _check_parts(name, sum(map(sum, bins.values())), sum(self.timed.values()), "timed")
 

@@ -95,8 +95,8 @@ class PeltRow(RateRow):
     resolution_new: float | None
     few_calls: Annotated[
         bool,
-        "true if the slowest 1% of the calls dominate the mean or share; `remarks` contains "
-        "their share",
+        "true if the slowest 1% of the calls dominate the mean or the share of CPU time; "
+        "`remarks` contains the fraction of the total duration that they take",
     ] = False
 
     @property

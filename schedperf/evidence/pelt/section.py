@@ -45,8 +45,8 @@ MOST_NODES = 128
 LARGEST_DISAGREEMENT = 0.01
 NO_WAKEUPS = (
     "{sides}: calls per wakeup are unknown, because sched:sched_wakeup was not counted on all "
-    "nodes "
-    "in the same runs, or was 0; record with both collectors, perf_stat and bpf_pelt"
+    "nodes in the runs with bpf_pelt, or its count was 0; record with both collectors, perf_stat "
+    "and bpf_pelt"
 )
 
 # Counts the wakeups of a run of a side; None if unknown.

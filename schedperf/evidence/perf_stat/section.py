@@ -283,7 +283,8 @@ def _not_compared(
             reason = (
                 f"the runs report the event in different units: {', '.join(units)}"
                 if len(units) > 1
-                else "the rate is unknown, because time and number of operations are not recorded"
+                else "the rate is unknown, because neither the run time nor the number of "
+                "operations was recorded"
             )
         yield NotCounted(side=lacks.name, event=event, reason=reason)
 

@@ -42,7 +42,7 @@ _RULES = (
     ),
     _Rule(
         part="cause", field="crossing", look_at="{function}",
-        subject=lambda row: f"migrations by {_cause(row)} between nodes:",
+        subject=lambda row: f"migrations between nodes ({_cause(row)}):",
     ),
     _Rule(
         part="exec", field="crossing", look_at="sched_exec()",
@@ -75,7 +75,7 @@ _RULES = (
     _Rule(
         part="destination", field="imbalanced", is_of_level=True,
         look_at="{function}: group_imbalanced",
-        subject=lambda row: f"destination searches at {row.level} ({_cause(row)}) while "
+        subject=lambda row: f"searches for a destination at {row.level} ({_cause(row)}) while "
         "sgc->imbalance was set:",
     ),
     _Rule(

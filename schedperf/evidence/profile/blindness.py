@@ -307,9 +307,8 @@ def loss_caveat(samples: int, lost: EventLosses) -> str | None:
         # With context switches, which are many, the bound is worth nothing.
         bound = f", at most {_percent(samples, lost.records)} of the expected samples"
         parts.append(
-            f"{_were_lost(lost.records, 'record')} (of any type, because the file does not count "
-            "them by "
-            f"event){'' if lost.has_switches else bound}"
+            f"{_were_lost(lost.records, 'record')} (of unknown types, because the file does not "
+            f"count them by event){'' if lost.has_switches else bound}"
         )
     if lost.samples:
         parts.append(

@@ -174,7 +174,7 @@ def _explained(side: str, event: ProfileEvent, point: ProfilePoint) -> Iterator[
         n=(runs.base, runs.new),
         evidence=("profile",),
         replication=f"{runs.base}+{runs.new} runs",
-        attribution=f"{_attribution(event, point)}; the functions were selected with the same runs",
+        attribution=f"{_attribution(event, point)}; the functions were selected from the same runs",
     )
 
 

@@ -24,8 +24,8 @@ def describe_unpaired(
             if event.is_numbered:
                 yield (
                     f"{event.label}: perf.data does not record the event's name, and kernels "
-                    "number events differently, so the sides may have different events; record "
-                    "again"
+                    "number events differently, so the sides may have sampled different events; "
+                    "record both sides again"
                 )
             continue
         alike = next((other for other in only_new if other.name == event.name), None)
@@ -35,8 +35,8 @@ def describe_unpaired(
         only_new.remove(alike)
         yield (
             f"{event.spelled} of base and {alike.spelled} of {side} are different events "
-            f"({', '.join(_differences(event, alike, side))}) and not compared; record the same "
-            "event on both sides"
+            f"({', '.join(_differences(event, alike, side))}), so they are not compared; record "
+            "the same event on both sides"
         )
     for event in only_new:
         yield f"{event.label} was sampled on {side} only, so it is not compared"
@@ -52,8 +52,8 @@ def describe_targets(side: str, base: Iterable[Event], new: Iterable[Event]) -> 
     if len(of_base) == len(of_new) == 1 and of_base != of_new:
         of_cpus, of_tasks = ("base", side) if False in of_base else (side, "base")
         yield (
-            f"shares are not comparable, because {of_cpus} was sampled on whole CPUs (perf record "
-            f"-a or -C) and {of_tasks} in a command or in tasks; record both sides the same way"
+            f"shares are not comparable, because {of_cpus} has samples of whole CPUs (perf record "
+            f"-a or -C) and {of_tasks} only of a command or tasks; record both sides the same way"
         )
 
 

@@ -362,8 +362,8 @@ Changed = Annotated[
 ChangedFrames = Annotated[
     Frames,
     "indices of the changed frames, which a flame graph colours: the time with callees changed "
-    "significantly, or the function did over all call paths and the frame moved in the same "
-    "direction; never merged frames or frames of `others`",
+    "significantly, or the function's self time over all call paths did and the frame's changed "
+    "in the same direction; merged frames and frames of `others` are never listed",
 ]
 Margins = Annotated[
     Numbers,

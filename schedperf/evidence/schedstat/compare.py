@@ -38,8 +38,8 @@ from schedperf.stats.counted.rates import (
 )
 
 SWITCHED_OFF = (
-    "kernel.sched_schedstats was 0 in {runs} of {all} runs of {side}, so only times were "
-    "counted; set it to 1 with sysctl and record again"
+    "kernel.sched_schedstats was 0 in {runs} of {all} runs of {side}, so only run_delay, "
+    "rq_cpu_time and pcount were counted; set it to 1 with sysctl and record again"
 )
 
 Content = TypeVar("Content")
@@ -325,8 +325,8 @@ def _reason(key: Key, counterpart: str, theirs: Collection[Key]) -> tuple[str, s
         their_key.field in ALWAYS_COUNTED for their_key in theirs
     ):
         return (
-            "all counters except times",
-            f"{counterpart} counted only times (kernel.sched_schedstats was 0)",
+            "all counters except run_delay, rq_cpu_time and pcount",
+            f"kernel.sched_schedstats was 0 on {counterpart}",
         )
     if FIELDS[key.field].split and not any(their_key.field == key.field for their_key in theirs):
         return key.field, FIELDS[key.field].split

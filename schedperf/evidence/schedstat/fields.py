@@ -93,7 +93,7 @@ CPU_FIELDS: tuple[Field, ...] = (
     _count("sched_count", "calls of schedule()", _SCHEDULE),
     _count("sched_goidle", "schedule() calls that left the CPU idle", "set_next_task_idle()"),
     _count("ttwu_count", "wakeups", _TTWU),
-    _count("ttwu_local", "wakeups on the waker's own CPU", _TTWU),
+    _count("ttwu_local", "wakeups that placed the task on the waker's CPU", _TTWU),
     _other("rq_cpu_time", 64, "ns", "time that tasks ran", "sched_info_depart()"),
     _other("run_delay", 64, "ns", "time that runnable tasks waited", "sched_info_arrive()"),
     _other("pcount", None, "count", "times a task got the CPU", "sched_info_arrive()"),

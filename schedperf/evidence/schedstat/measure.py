@@ -92,7 +92,7 @@ CPU_SHARES: tuple[Share, ...] = (
         under=("ttwu_count",),
         unit="",
         scale=1.0,
-        meaning="share of wakeups on the waker's own CPU",
+        meaning="share of wakeups that placed the task on the waker's CPU",
         function="select_task_rq_fair()",
     ),
     Share(

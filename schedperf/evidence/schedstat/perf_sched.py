@@ -469,8 +469,8 @@ class _DataReading:
         layout_version = self._number(start, end, version, "H")
         if layout_version not in LAYOUTS:
             raise InputError(
-                f"{self.label}: unsupported schedstat version {layout_version}; "
-                f"supported: {known_versions()}"
+                f"{self.label}: unsupported schedstat version {layout_version} (supported: "
+                f"{known_versions()}); use a newer schedperf or another kernel"
             )
         if moment.version not in (None, layout_version):
             raise InputError(

@@ -45,7 +45,7 @@ class SchedstatRow(RateRow):
         str, "kernel name of the counter, or name of a ratio of counters, e.g. `wait_mean`"
     ]
     meaning: str
-    function: Annotated[str, "kernel function that increments the counter"]
+    function: Annotated[str, "kernel function that increments the counter or determines its value"]
     split: Annotated[
         str,
         "why other schedstat versions have no such counter; empty if all versions have the counter",

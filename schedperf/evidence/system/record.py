@@ -65,7 +65,9 @@ class SystemRow(RateRow):
     node: Annotated[int | None, "NUMA node; null for the sum over all nodes"]
     meaning: str
     function: Annotated[
-        str, "kernel function that increments the counter; empty for hardware and driver counters"
+        str,
+        "kernel function that increments the counter or determines its value; empty for "
+        "hardware and driver counters",
     ]
     total_base: Annotated[
         float | None, "count per run, mean over runs; null for instantaneous values and shares"

@@ -412,8 +412,8 @@ def _limit_times(
         if not longest or (partial and min(partial) < least):
             del sums.counts[key]
             sums.note(
-                f"cgroup: {key.subject} has no counts, because the last snapshot before the group "
-                "was removed is too early"
+                f"cgroup: {key.subject} has no counts, because the last snapshot before its "
+                "removal was taken too early in the run"
             )
             continue
         rate = sum(
@@ -457,7 +457,7 @@ def add_tasks(sums: SystemSums, tasks: WorkloadTasks) -> None:
                 sums.add_count(SystemKey("tasks", "all tasks", name, None), field.value, field.unit)
     if tasks.left_out:
         sums.note(
-            f"tasks: {len(tasks.tasks)} workload tasks were read and {tasks.left_out} were not"
+            f"tasks: {len(tasks.tasks)} workload tasks were read, {tasks.left_out} more left out"
         )
 
 

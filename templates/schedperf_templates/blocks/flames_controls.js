@@ -7,7 +7,7 @@ const FlameControls = (() => {
   const FLAGS = {
     kernel: ["Kernel only", "hide user-space frames; kernel frames with different user-space callers are merged"],
     busy: ["Hide idle", "hide the time of idle CPUs"],
-    only: ["Changed paths", "hide frames that did not change and call nothing that did"],
+    only: ["Changed paths", "hide frames that did not change and have no changed callees"],
     up: ["Callers below", "callers at the bottom (flame graph) instead of at the top (icicle graph)"],
   };
   const KINDS = { node: "NUMA nodes", cpu: "CPUs", comm: "commands" };

@@ -101,7 +101,7 @@ def test_other_tracepoints_are_skipped_and_losses_counted() -> None:
     ],
 )
 def test_a_sample_that_is_too_short_is_refused(broken: bytes) -> None:
-    with pytest.raises(BadPerfData, match="is too short; record it again"):
+    with pytest.raises(BadPerfData, match="truncated sample at offset .*; record the file again"):
         list(open_samples(build(broken)))
 
 

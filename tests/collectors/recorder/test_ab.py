@@ -160,7 +160,7 @@ def test_a_killed_recording_is_told_by_the_next_command(
         process.communicate(timeout=60)
     done = recorder("record", "-o", "r.tar", *QUICK, "--", "true")
     assert done.returncode == 0
-    told = [line for line in done.stderr.splitlines() if "a killed `schedperf ab` left" in line]
+    told = [line for line in done.stderr.splitlines() if "a killed recording left" in line]
     commands = [line.partition("undo this with: ")[2].partition(" (or")[0] for line in told]
     assert commands[0] == f"echo {sysctl} > {SYSCTL}"
     assert re.fullmatch(rf"kill \d+( \d+)?; sleep 1; rmdir {cgroup}", commands[1])

@@ -350,10 +350,13 @@ def test_runs_of_another_boot_get_a_boot_of_their_own(
 @pytest.mark.parametrize(
     ("members", "complaint"),
     [
-        ({}, "does not end with manifest.json"),
+        (
+            {},
+            "incomplete bundle (expected manifest.json as the last member); record a new bundle",
+        ),
         (
             {"manifest.json": MANIFEST_TO_EXAMINE, "boots/0/runs/000/stdout": b""},
-            "does not end with",
+            "expected manifest.json as the last member",
         ),
         (
             {"manifest.json": {**MANIFEST_TO_EXAMINE, "version": {"major": 2, "minor": 0}}},

@@ -47,7 +47,7 @@ def test_a_killed_recording_is_told_until_it_is_undone(tmp_path: Path, value: Pa
     folder = tmp_path / "journals"
     leave(folder, value)
     [line] = say_left_over(folder)
-    assert line.startswith(f"a killed `schedperf ab` left {value} changed; undo this with: echo ")
+    assert line.startswith(f"a killed recording left {value} changed; undo this with: echo ")
     [journal] = folder.iterdir()
     assert line.endswith(f"(or remove {journal} to keep it)")
     assert say_left_over(folder) == [line]
@@ -77,7 +77,7 @@ def test_control_groups_that_are_left_are_told_the_deepest_first(
         (["true"], ["true"]),
         (["true", "kill $(cat pid)"], ["kill $(cat pid)"]),
         (["true", ""], []),
-        (["a\nb"], ["run the script passed to --new-teardown"]),
+        (["a\nb"], ["run the teardown script of new"]),
     ],
 )
 def test_a_teardown_that_did_not_run_is_told(
@@ -128,7 +128,9 @@ def test_a_recording_that_runs_is_not_told_and_leaves_no_journal(
 def test_a_damaged_journal_is_one_line(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "ab-1.jsonl"
     path.write_bytes(content)
-    assert say_left_over(tmp_path) == [f"{path}: not a journal of `schedperf ab`; remove it"]
+    assert say_left_over(tmp_path) == [
+        f"{path}: invalid journal (expected JSON lines written by a recording); remove it"
+    ]
 
 
 def test_without_a_folder_nothing_is_remembered(tmp_path: Path, value: Path) -> None:

@@ -230,7 +230,7 @@ def test_runs_of_another_kernel_or_without_the_setup_are_added_with_a_warning(
     [
         (
             ("--with", "default,probe", "--instrumented", "0"),
-            "--with probe: captures instrumented runs only, but --instrumented is 0",
+            "--with probe: only used in instrumented runs, but --instrumented is 0",
         ),
         (("--with", "reader"), "--with reader: reads the captures of instrumented runs"),
     ],

@@ -145,8 +145,8 @@ def test_both_sides_say_how_they_saw_and_what_the_probe_costs(describe: Describe
     assert describe(ROW).texts()[1] == (
         "base and new: 5 runs; fentry/fexit on update_cfs_group; breakpoint on update_load_avg; "
         "probe overhead per call: 30 ns [28, 32] (empty probe), 90 ns (timing probe); the "
-        "measured time includes 40 ns [0, 50] of it (in brackets: range that covers the 95% CIs "
-        "of all runs)"
+        "measured time includes 40 ns [0, 50] of overhead (in brackets: range that covers the "
+        "95% CIs of all runs)"
     )
     sampled = pelt_side(sampling=(64,), probe=None, missing={"fork": "inlined"})
     assert describe(ROW, sides=[sampled]).texts()[1].endswith(
@@ -166,7 +166,7 @@ def test_calls_open_to_their_chance_and_their_rate_a_second(
     [[chance, twins]] = table.details
     assert isinstance(chance, Text)
     assert chance.text == (
-        "q = 1e-05 (p = 1e-06, corrected over all call rows that are shares, means and rates "
+        "q = 1e-05 (p = 1e-06; q is corrected over all call rows that are shares, means and rates "
         "per wakeup)"
     )
     assert isinstance(twins, Table)

@@ -155,7 +155,7 @@ def test_an_open_row_says_what_would_settle_it_and_what_it_could_find(
     assert row.mde is not None
     [note] = told_below(comparison, "groups=4")
     found = f"smallest detectable change {100 * row.mde:.1f}% (80% power)"
-    assert note == f"about {row.more_runs} more runs per side would decide it; {found}"
+    assert note == f"about {row.more_runs} more runs per side would give a verdict; {found}"
     assert of_kind(comparison, Items) == []  # The headline has the reason, which is one for all.
     headline = describe_verdict(comparison)
     told = next(row for row in comparison.rows if (advise(row) or "nothing") in headline)
@@ -166,7 +166,7 @@ def test_a_pair_is_not_a_pair_per_side(make_row: MakeRow) -> None:
     row = make_row(
         verdict="inconclusive", replication="rounds", n_base=6, n_new=6, more_runs=1, mde=None
     )
-    assert advise(row) == "about 1 more pair would decide it"
+    assert advise(row) == "about 1 more pair would give a verdict"
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def test_points_of_a_metric_stand_below_its_name_and_their_mean_below_them(
         "  groups=16",
         "    new is noisier than base by a factor of 3.4 (p = 0.008)",
         (
-            "    about 6 more runs per side would decide it; "
+            "    about 6 more runs per side would give a verdict; "
             "smallest detectable change 7.2% (80% power)"
         ),
         "  geomean",

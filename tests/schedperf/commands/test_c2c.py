@@ -255,7 +255,7 @@ def test_bundles_are_compared_by_operation(
     status, out, _ = run(capsys, base, new)
     assert status == 0
     words = " ".join(out.split())
-    assert "smallest detectable ratio (80% power) of the line with the most samples is " in words
+    assert "smallest detectable ratio (80% power) for the line with the most samples is " in words
     assert "runqueues" in words
     assert all(len(line) <= 78 for line in out.splitlines())
 

@@ -184,7 +184,8 @@ def test_sides_of_different_modifiers_are_not_compared(tmp_path: Path, capsys: C
     assert {row["change"] for row in data["rows"]} == {None}
     assert (
         "cycles:u of base and cycles:pp of new are different events (base does not count the "
-        "kernel or the hypervisor, precise level 0 in base and 2 in new) and not compared; record "
+        "kernel or the hypervisor, precise level 0 in base and 2 in new), so they are not "
+        "compared; record "
         "the same event on both sides"
     ) in data["cautions"]
 
@@ -212,10 +213,10 @@ def test_shares_of_cpus_and_of_a_command_have_different_totals(
         [text for text in data_of(capsys, *pair)["cautions"] if text.startswith(start)]
         for pair in (paths, paths[::-1], [paths[1], paths[1]])
     )
-    cpus, tasks = "on whole CPUs (perf record -a or -C)", "in a command or in tasks"
+    cpus, tasks = "has samples of whole CPUs (perf record -a or -C)", "only of a command or tasks"
     advice = "record both sides the same way"
-    assert forth == [f"{start}base was sampled {cpus} and new {tasks}; {advice}"]
-    assert back == [f"{start}new was sampled {cpus} and base {tasks}; {advice}"]
+    assert forth == [f"{start}base {cpus} and new {tasks}; {advice}"]
+    assert back == [f"{start}new {cpus} and base {tasks}; {advice}"]
     assert same == []
 
 

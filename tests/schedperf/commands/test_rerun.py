@@ -88,9 +88,8 @@ def test_without_a_terminal_and_without_yes_nothing_is_run(
     assert (status, out) == (2, "")
     assert f"  schedperf record -o rerun/base.tar -n 3 --with none -- {QUICK}\n" in err
     assert err.splitlines()[-1] == (
-        "schedperf: error: no terminal to ask whether to run these 2 commands; read what is "
-        "printed, and "
-        "add --yes to run"
+        "schedperf: error: no terminal to ask whether to run these 2 commands; check the printed "
+        "commands, then add --yes"
     )
     assert names_in(".") == ["base.tar", "new.tar"]
 

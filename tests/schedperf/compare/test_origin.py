@@ -91,7 +91,7 @@ def test_a_default_that_the_kernels_changed_is_part_of_the_change(
     assert old_bundles.comparable
     assert old_bundles.part_of_change == (path,)
     assert only(old_bundles, path).origin == "unknown"
-    assert "not recorded whether an administrator" in only(old_bundles, path).reason
+    assert "does not record whether an administrator" in only(old_bundles, path).reason
     recorded = gate(with_settings(base), with_settings(new))
     assert recorded.comparable
     assert (only(recorded, path).severity, only(recorded, path).origin) == ("treatment", "kernel")

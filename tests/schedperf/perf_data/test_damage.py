@@ -65,7 +65,7 @@ def test_behind_a_record_of_impossible_size_nothing_is_read(size: int) -> None:
     struct.pack_into("<H", data, second + 6, size)
     note = (
         f"the record at offset {second:#x} has an invalid size; "
-        f"the {length * 2 // 3} bytes from there on were skipped"
+        f"the last {length * 2 // 3} bytes were skipped"
     )
     assert samples_of(bytes(data)) == (1, (note,))
 

@@ -200,7 +200,7 @@ class TestSummaries:
         assert (row["verdict"], row["p"], row["ci_low"]) == ("inconclusive", None, None)
         assert (row["n_base"], row["n_new"]) == (None, None)
         assert row["more_runs"] >= 2
-        assert f"{row['more_runs']} runs per side would decide it" in row["reason"]
+        assert f"{row['more_runs']} runs per side would give a verdict" in row["reason"]
 
     def test_runs_that_were_made_count_towards_those_that_are_needed(
         self, make_runs: MakeRuns

@@ -76,7 +76,7 @@ def test_the_advice_settles_the_row(compare_values: Compare) -> None:
     pattern = np.array([-0.03, 0.0, 0.03, 0.015, -0.015])
     row = compare_values(list(np.exp(pattern)), list(np.exp(pattern[::-1] + 0.03)))
     assert row["verdict"] == "inconclusive"
-    assert f"about {row['more_runs']} more runs per side would decide it" in row["reason"]
+    assert f"about {row['more_runs']} more runs per side would give a verdict" in row["reason"]
     assert row["mde"] > 0.03
     n = 5 + row["more_runs"]
     more = np.resize(pattern, n) + 1e-6 * np.arange(n)

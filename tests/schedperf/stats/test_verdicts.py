@@ -118,10 +118,11 @@ class TestDecide:
         opened = {"q": 0.4, "equivalence_ci": (-1.0, 1.0), "mde": 0.2}
         found = said(evidence(more_runs=7, **opened))
         assert found[1].endswith(
-            "smallest detectable change 20% (80% power); about 7 more runs per side would decide it"
+            "smallest detectable change 20% (80% power); about 7 more runs per side would give a "
+            "verdict"
         )
         found = said(evidence(more_runs=1, **opened))
-        assert found[1].endswith("about 1 more run per side would decide it")
+        assert found[1].endswith("about 1 more run per side would give a verdict")
         found = said(evidence(replication="boots", **opened))
         assert found[1].endswith("smallest detectable change 20% (80% power)")
 
@@ -135,7 +136,7 @@ class TestDecide:
         found = said(evidence(more_runs=12, **bare))
         assert found[1] == (
             "+5%: the number of runs is not recorded; with the recorded standard deviation, "
-            "12 runs per side would decide it"
+            "12 runs per side would give a verdict"
         )
         found = said(evidence(**bare))
         assert "the number of runs and the standard deviation are not recorded" in found[1]

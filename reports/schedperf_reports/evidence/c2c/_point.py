@@ -43,8 +43,8 @@ MEANINGS: Mapping[Observable, str] = {
         "was modified; not comparable with HITM"
     ),
     "unknown": (
-        "HITM: a load hit a modified line in another CPU's cache; Intel and AMD count them "
-        "differently, and the events are not recorded"
+        "HITM: a load hit a modified line in another CPU's cache; Intel and AMD count "
+        "HITMs differently, and the input does not record the events"
     ),
 }
 
@@ -107,7 +107,7 @@ def _nothing(point: C2cPoint) -> str:
             "contended loads"
         )
     seen = count_of(sum(filter(None, point.samples)), "memory sample")
-    return f"no contended lines: 0 of {seen} hit a line cached by another CPU"
+    return f"no contended lines: 0 of {seen} are contended loads"
 
 
 def _basis(point: C2cPoint) -> str:
@@ -140,6 +140,6 @@ def _power(point: C2cPoint) -> str:
         varied += f" (CV {100.0 * point.phi**0.5:.0f}%)"
     return (
         f"rates are extrapolated from the samples to all accesses {per_operation(point)}; "
-        f"{varied}; the smallest detectable ratio (80% power) of the line with the most samples "
+        f"{varied}; the smallest detectable ratio (80% power) for the line with the most samples "
         f"is {point.least_ratio:.3g}"
     )

@@ -174,9 +174,8 @@ def _what_to_do(advice: LayoutAdvice, label: str) -> str:
         why = (
             "no order of the variables needs fewer lines"
             if before <= fewest
-            else f"their total size fits on {count_of(fewest, 'line')}, but each order tried with "
-            f"fewer than {before} lines separates variables that are faster on one line, or adds "
-            "false sharing"
+            else f"each order tried that needs fewer lines (minimum by total size: {fewest}) "
+            "separates variables whose access is faster on one line, or adds false sharing"
         )
         return (
             f"advice for {label}: leave {names} as they are, on {count_of(before, 'line')}, "
@@ -186,7 +185,7 @@ def _what_to_do(advice: LayoutAdvice, label: str) -> str:
     aligned = ", the first with ____cacheline_aligned" if advice.is_aligned else ""
     others = "1 other entry moves" if moved == 1 else f"{moved} other entries move"
     return (
-        f"advice for {label}: declare {names} in this order {after}{aligned}; this needs "
+        f"advice for {label}: declare {names} in this order {after}{aligned}; this order needs "
         f"{count_of(advice.lines_after, 'line')} instead of {before} (minimum {fewest}), and "
         f"{others} to another line"
     )

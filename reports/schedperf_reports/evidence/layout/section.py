@@ -239,8 +239,8 @@ def _verdict(compared: LayoutComparison, line_bytes: int) -> str:
     if not changed:
         return f"no alarm: no variable moved to or from a shared line; {unchanged}"
     return (
-        f"no alarm: {count_of(changed, 'variable')} with a different set of variables on the "
-        f"line, but no alarm rule matches; {unchanged}"
+        f"no alarm: {count_of(changed, 'variable')} now on a line with a different set of "
+        f"variables, but no alarm rule matches; {unchanged}"
     )
 
 
@@ -328,8 +328,8 @@ def _describe_names(unit: LayoutUnit) -> Iterator[Block]:
         pairs = [" and ".join(pair) for pair in unit.only_read]
         yield Text(
             text=(
-                f"{called}: {list_names(pairs, len(pairs))} are no longer on one line, but only "
-                "read at run time, so no alarm is raised"
+                f"{called}: {list_names(pairs, len(pairs))} are no longer on one line, but are "
+                "only read at run time, so no alarm is raised"
             ),
             tone="muted",
         )

@@ -44,7 +44,7 @@ MOST_NAMED = 3
 # Relative rounding error of floats; counts of samples differ by more.
 FLOAT_NOISE = 1e-12
 
-_OF_NODES = "base -> new on {where}, in % of its count of the event, idle excluded; mean over runs"
+_OF_NODES = "base -> new on {where}, in % of the event's count there, idle excluded; mean over runs"
 _OF_ALL = (
     "share of the event's count on all CPUs, idle included; samples are weighted by their period; "
     "mean over runs"

@@ -92,9 +92,7 @@ def test_nothing_seen_is_not_could_not_see(
 ) -> None:
     none = C2cTotals(remote=NOTHING, local=NOTHING, stores=NOTHING)
     nothing = describe(with_point(lines=(), totals=none)).texts()
-    assert (
-        "no contended lines: 0 of 3000 memory samples hit a line cached by another CPU" in nothing
-    )
+    assert "no contended lines: 0 of 3000 memory samples are contended loads" in nothing
     without_table = describe(with_point(lines=())).texts()
     assert (
         "contended lines are unknown, because the input contains no complete table of cache lines"
@@ -129,7 +127,7 @@ def test_what_could_have_been_seen_and_how_counts_scatter_is_said(describe: Desc
     assert (
         "rates are extrapolated from the samples to all accesses per 1000 messages; negative "
         "binomial model of sample counts per run (CV 20%); the smallest detectable ratio (80% "
-        "power) of the line with the most samples is 1.45"
+        "power) for the line with the most samples is 1.45"
     ) in said
     assert "base and new: who wrote a line cannot be seen" in said
     steady = describe(with_point(phi=0.0, model="Poisson")).texts()

@@ -224,7 +224,8 @@ def test_a_blind_profile_is_no_edge_and_is_said(compared: Compare) -> None:
     one = told(compared({"is_blind": True}, {**WORSE, "is_blind": True}))
     assert READER not in one.claim
     assert (
-        "not measured: CPU time of the functions: cpu-clock does not sample the kernel" in one.claim
+        "not measured: CPU time of the functions: cpu-clock cannot sample kernel code that runs "
+        "with interrupts off" in one.claim
     )
     assert one.attribution.startswith("grade B: ")
 

@@ -197,7 +197,7 @@ def test_a_period_that_perf_chose_is_none_and_said() -> None:
 
 def test_a_recording_without_memory_samples_is_refused() -> None:
     recording = read_generated(scheduler_run("base"))
-    with pytest.raises(InputError, match="no event has memory samples"):
+    with pytest.raises(InputError, match="no memory samples"):
         analyse_recording(replace(recording, memory=None))
     with pytest.raises(InputError, match=r"invalid cache line size 48 \(expected a power of two"):
         analyse_recording(recording, line_bytes=48)

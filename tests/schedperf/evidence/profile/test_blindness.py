@@ -159,14 +159,14 @@ def test_lost_context_switches_are_no_part_of_the_expected_samples() -> None:
     assert (both.mixed, both.samples, both.has_switches) == (9_666, None, True)
     uncounted = EventLosses(records=30_000, samples=None, throttled=0, has_switches=True)
     assert loss_caveat(602, uncounted) == (
-        "30000 records were lost (of any type, because the file does not count them by event)"
+        "30000 records were lost (of unknown types, because the file does not count them by event)"
     )
 
 
 def test_records_that_are_not_counted_by_event_are_a_bound() -> None:
     said = loss_caveat(900, lost(100, None))
     assert said is not None
-    assert said.startswith("100 records were lost (of any type")
+    assert said.startswith("100 records were lost (of unknown types")
     assert said.endswith("at most 10% of the expected samples")
 
 

@@ -68,7 +68,7 @@ def test_events_of_different_modifiers_are_not_compared(
     data = profiled.compare(profiled.runs(10), profiled.runs(10, event=new))
     assert list(data.comparisons[0].events) == []
     assert list(data.comparisons[0].notes) == [
-        f"cycles of base and {why} and not compared; record the same event on both sides"
+        f"cycles of base and {why}, so they are not compared; record the same event on both sides"
     ]
 
 

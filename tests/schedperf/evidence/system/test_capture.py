@@ -294,8 +294,8 @@ def test_a_group_whose_last_snapshot_is_early_has_no_counts(read: Read) -> None:
         ("/job", "quota"), ("/job", "period"),
     }  # fmt: skip
     assert (
-        "cgroup: /job has no counts, because the last snapshot before the group was removed is "
-        "too early" in found.notes
+        "cgroup: /job has no counts, because the last snapshot before its removal was taken too "
+        "early in the run" in found.notes
     )
 
 
@@ -346,7 +346,7 @@ def test_tasks_of_the_workload_are_added_up(read_tasks: Callable[[str], SystemCo
     found = read_tasks(json.dumps(record))
     assert value(found, "tasks", "all tasks", "nr_switches") == count(19)
     assert value(found, "tasks", "all tasks", "wait_sum") == count(0.003, "s")
-    assert found.notes == ("tasks: 2 workload tasks were read and 1 were not",)
+    assert found.notes == ("tasks: 2 workload tasks were read, 1 more left out",)
     with pytest.raises(InputError, match=r"tasks\.json"):
         read_tasks("{")
 
