@@ -535,7 +535,9 @@ def _absence(
         if value_caveat.code == "bad-lines":
             return verdict, reason_of(f"no result, because {value_caveat.text}")
     parsers = ", ".join(all_parsers())
-    return "inconclusive", reason_of(
-        f"no result, because no parser ({parsers}) reads the output of this workload",
+    unread = "reads the output of this workload"
+    whole = reason_of(
+        f"no result, because no parser ({parsers}) {unread}",
         "record it again with --metric 'name[unit,higher]=REGEX'",
     )
+    return "inconclusive", replace(whole, short=f"no parser {unread}")

@@ -12,7 +12,7 @@ from schedperf.model.comparison import (
     OptionDifference,
     SideSummary,
 )
-from schedperf.model.host import read_host
+from schedperf.model.host import Virtualisation, read_host
 from schedperf.model.text import list_some
 from schedperf_reports.blocks import Cell, Column, Item, Items, Table
 from schedperf_reports.graphics.panels import Fold, Panel
@@ -326,10 +326,17 @@ def _kernel(side: SideSummary) -> str:
 def _machine(side: SideSummary) -> str:
     host = read_host(side.host)
     cpus, nodes = host.cpu.count_online, host.topology.nodes
-    parts = [name_model(host.cpu.model or "CPU unknown")]
+    model = name_model(host.cpu.model or "CPU unknown")
+    parts = [model]
     parts += [] if cpus is None else [f"{cpus} CPUs"]
     parts += [count_of(len(nodes), "node")] if nodes else []
+    parts += [_emulated(host.virtualisation, model)] if host.virtualisation.emulated else []
     return ", ".join(parts)
+
+
+def _emulated(machine: Virtualisation, model: str) -> str:
+    # Some emulated CPUs are named after their emulator.
+    return "emulated" if machine.machine in model else f"emulated ({machine.machine})"
 
 
 def _runs(side: SideSummary) -> str:

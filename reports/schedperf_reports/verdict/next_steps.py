@@ -6,10 +6,7 @@ from collections.abc import Iterator
 from schedperf.model.comparison import Comparison, NextStep
 from schedperf_reports.blocks import Block, Item, Items, Text, shorten_detail
 from schedperf_reports.sections import report_section
-from schedperf_reports.words.rows import count_of
 
-# Steps that a report lists; the JSON has all.
-MOST_STEPS = 5
 # Steps on the first screen; the first is the most useful one.
 BRIEF_STEPS = 2
 
@@ -21,12 +18,7 @@ def next_steps(comparison: Comparison) -> Iterator[Block]:
     if not steps:
         yield Text(text="no further steps suggested", tone="muted")
         return
-    items = tuple(map(_item, steps[:MOST_STEPS]))
-    yield Items(items=items, ordered=True, brief=BRIEF_STEPS)
-    more = len(steps) - MOST_STEPS
-    if more > 0:
-        text = f"{count_of(more, 'further step')} in the JSON field `next_steps`"
-        yield Text(text=text, tone="muted")
+    yield Items(items=tuple(map(_item, steps)), ordered=True, brief=BRIEF_STEPS)
 
 
 def _item(step: NextStep) -> Item:

@@ -5,7 +5,8 @@ Each rule returns at most one step per side. The order of ``RULES``: what preven
 keeps it inconclusive, what would explain it, and what would generalise it.
 """
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from schedperf.compare.advice._contrast import Contrast
@@ -13,6 +14,7 @@ from schedperf.compare.advice._equal_steps import RECORD_BOTH, blocking, nothing
 from schedperf.compare.advice.rerun import Recording, as_argument, join
 from schedperf.evidence.profile.record import Profile
 from schedperf.model.comparison import BASE, Comparison, NextStep, Row, data_of
+from schedperf.model.host import read_host
 from schedperf.model.text import list_some
 from schedperf.model.verdict import CHANGED, FEWEST_RUNS, name_units
 from schedperf.stats.verdicts import FEWEST_IN_BLOCKS
@@ -30,6 +32,8 @@ EXPLAINING: Mapping[str, tuple[str, str]] = {
 }
 # The number stands behind the word in capitals.
 METRIC_TO_NAME = "NAME[UNIT,lower]=BEFORE ([0-9.]+)"
+# ``uname -m``, as far as a sentence can quote it.
+ARCHITECTURE = re.compile(r"\w{1,16}", re.ASCII)
 # A kernel without these has no /proc/schedstat; the section's reason names the option.
 SCHEDSTATS = "CONFIG_SCHEDSTATS"
 
@@ -53,7 +57,17 @@ def next_steps(comparison: Comparison, recordings: Mapping[str, Recording]) -> t
             if step is not None and step not in steps.values():
                 step_id = step.id if step.id not in steps else f"{step.id}-{contrast.name}"
                 steps[step_id] = replace(step, id=step_id)
-    return tuple(steps.values())
+    return tuple(_merge(steps.values()))
+
+
+def _merge(steps: Iterable[NextStep]) -> Iterator[NextStep]:
+    # The same step for several sides is one step with the commands of each side.
+    same: dict[tuple[object, ...], list[NextStep]] = {}
+    for step in steps:
+        same.setdefault((step.what, step.why, step.conditions), []).append(step)
+    for first, *others in same.values():
+        commands = (command for step in (first, *others) for command in step.commands)
+        yield replace(first, commands=tuple(dict.fromkeys(commands)))
 
 
 def _with_conditions(step: NextStep, contrast: Contrast) -> NextStep:
@@ -138,15 +152,15 @@ def _real_hardware(contrast: Contrast) -> NextStep | None:
     if not contrast.has_caveat("emulated"):
         return None
     pair = contrast.pair()
-    why = "timings come from an emulator"
-    if pair is None:
-        return NextStep(id="real-hardware", what="record on real hardware", why=why, commands=())
-    is_guest = pair.program == "vm"
+    is_guest = pair is not None and pair.program == "vm"
     commands = contrast.rerun(*(("--boots", str(BOOTS)) if is_guest else ()))
+    machine = read_host(contrast.base.host).kernel.machine or ""
+    machine = machine if ARCHITECTURE.fullmatch(machine) else "real"
+    where = "on a machine with KVM" if is_guest else f"on {machine} hardware or under KVM"
     return NextStep(
         id="real-hardware",
-        what="boot the guests with KVM" if is_guest else "record on real hardware or under KVM",
-        why=why,
+        what=f"record again {where}",
+        why="timings from an emulator cannot give a verdict",
         commands=("schedperf vm --check", *commands) if is_guest else commands,
     )
 

@@ -8,7 +8,16 @@ from typing import Any
 
 import pytest
 
-from schedperf.model.comparison import Comparison, Difference, NextStep, Row, SideSummary, Verdict
+from schedperf.model.comparison import (
+    Comparison,
+    Difference,
+    NextStep,
+    Row,
+    RunValue,
+    Section,
+    SideSummary,
+    Verdict,
+)
 from schedperf_reports.page.first_screen.drawings import MOST_LINES, draw_changes, draw_strips
 from schedperf_reports.page.first_screen.labels import describe_difference, name_sides
 from schedperf_reports.page.first_screen.screen import FirstScreen, draw_first_screen, title_of
@@ -151,15 +160,14 @@ def test_several_kernels_have_a_line_each_with_value_change_interval_and_n(
     make_comparison: Make, make_row: MakeRow, make_side: Callable[..., SideSummary]
 ) -> None:
     screen = draw(three_kernels(make_comparison, make_row, make_side))
-    assert screen.caption.startswith("cluster: 2 of 2 results worse: ")
-    assert screen.caption.endswith(" at groups=16 is 25.0% slower")
+    assert screen.caption == "cluster regresses, repair improves"
     tip, cluster, repair = screen.sides
-    assert (tip.label, tip.value, tip.change) == ("tip", "500 ms", "")
+    assert (tip.label, tip.value, tip.change) == ("tip", "500.0 ms", "")
     assert tip.details.startswith("n\N{NO-BREAK SPACE}=")
-    assert (cluster.label, cluster.value, cluster.change) == ("cluster", "625 ms", "+25.0%")
+    assert (cluster.label, cluster.value, cluster.change) == ("cluster", "625.0 ms", "+25.0%")
     assert re.fullmatch(r"\[.*%\], 2 of 2 worse", cluster.details)
-    assert (repair.value, repair.change, repair.place) == ("520 ms", "+4.0%", 2)
-    assert repair.details.endswith(", 1 of 2 better")
+    assert (repair.value, repair.change, repair.place) == ("520.0 ms", "+4.0%", 2)
+    assert repair.details.endswith(", 1 of 2 better, most -7.0% at groups=4")
     assert (screen.values, screen.basis, screen.strips) == ((), "", None)
 
 
@@ -174,11 +182,87 @@ def test_the_drawing_of_several_kernels_has_a_line_per_kernel_and_says_what_is_l
         ("cluster", 1, "+25.0%"),
         ("repair", 2, "+4.0%"),
     ]
-    strips = changes.lines[1].strips
-    assert strips is not None
-    assert [strip.label for strip in strips.strips] == ["tip", "repair"]
+    assert changes.runs is not None
+    assert [strip.label for strip in changes.runs.strips] == ["tip", "cluster", "repair"]
     assert changes.more == "1 more result"
     assert " +25.0% · cluster, repair vs tip" in title_of(comparison)
+
+
+def test_runs_of_all_kernels_share_one_axis(
+    make_comparison: Make, make_row: MakeRow, make_side: Callable[..., SideSummary]
+) -> None:
+    comparison = three_kernels(make_comparison, make_row, make_side)
+    spread = {"base": 0.5, "new": 4.0, "new2": 0.02}
+    rows = tuple(
+        replace(row, values_base=runs_at(row, spread["base"]), values_new=runs_at(row, mean))
+        for row in comparison.rows
+        for mean in [spread[row.side]]
+    )
+    changes = draw(replace(comparison, rows=rows)).changes
+    assert changes is not None
+    assert changes.runs is not None
+    # Titles are values in seconds or milliseconds; in one unit they lie on one line.
+    placed = [
+        (dot.left, float(dot.title.split()[0]), dot.title.split()[1])
+        for strip in changes.runs.strips
+        for dot in strip.dots
+    ]
+    assert len({unit for *_, unit in placed}) == 1
+    (left, low, _), *_, (right, high, _) = sorted(placed)
+    for at, value, _ in placed:
+        assert at == pytest.approx(left + (right - left) * (value - low) / (high - low), abs=0.05)
+    assert high / low > 100.0
+
+
+def runs_at(row: Row, mean: float) -> tuple[RunValue, ...]:
+    """Return runs a little beside each other around a mean."""
+    return tuple(
+        replace(run, value=mean * (1.0 + 0.01 * index)) for index, run in enumerate(row.values_base)
+    )
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "sentence"),
+    [
+        (
+            {"p1": ["regression", "no-change"], "p2": ["no-change"], "p3": ["improvement"]},
+            "p1 regresses, p2 is unchanged, p3 improves",
+        ),
+        # The worst first, whatever their order.
+        (
+            {"p1": ["improvement"], "p2": ["inconclusive"], "p3": ["regression"]},
+            "p3 regresses, p2 is inconclusive, p1 improves",
+        ),
+        (
+            {"p1": ["regression", "improvement", "improvement"], "p2": ["regression"]},
+            "p2 regresses, p1 is mixed (1 worse, 2 better)",
+        ),
+        ({"p1": ["improvement"], "p2": ["improvement"]}, "p1 and p2 improve"),
+        ({"p1": ["no-change"], "p2": ["no-change"]}, "p1 and p2 are unchanged"),
+        ({f"p{i}": ["regression"] for i in range(5)}, "p0, p1, p2 and 2 more regress"),
+    ],
+)
+def test_the_sentence_tells_each_kernel_the_worst_first(
+    make_comparison: Make,
+    make_row: MakeRow,
+    make_side: Callable[..., SideSummary],
+    verdicts: dict[str, list[Verdict]],
+    sentence: str,
+) -> None:
+    names = ["base", *(f"new{index}" for index in range(len(verdicts)))]
+    sides = tuple(
+        make_side(name, label=label) for name, label in zip(names, ("tip", *verdicts), strict=True)
+    )
+    rows = tuple(
+        replace(make_row(point=f"groups={point}"), side=side, verdict=verdict)
+        for side, of_side in zip(names[1:], verdicts.values(), strict=True)
+        for point, verdict in enumerate(of_side)
+    )
+    found = {row.verdict for row in rows}
+    order: list[Verdict] = ["regression", "inconclusive", "improvement", "no-change"]
+    overall = overall_of(next(verdict for verdict in order if verdict in found), "why", 0)
+    comparison = make_comparison(sides=sides, rows=rows, overall=overall)
+    assert draw(comparison).caption == sentence
 
 
 def test_runs_are_drawn_in_their_unit_without_covering_each_other(make_row: MakeRow) -> None:
@@ -233,7 +317,7 @@ def test_the_first_screen_of_an_example_answers_each_question(
     assert [value.text for value in screen.values] == ["1.737 s", "2.117 s"]
     basis = screen.basis.replace("\N{NO-BREAK SPACE}", " ")
     assert basis == "95% CI [+16.1%, +27.9%], n = 8 pairs"
-    assert screen.conditions == "one boot per side"
+    assert screen.conditions == "one boot per side: boot-to-boot variance unknown"
     assert screen.facts == (
         ("hackbench -p -l 4000 -g 2", "cgroup depth 0 → 8"),
         ("AMD EPYC, 2 CPUs, 1 node", "Linux 6.18.44-fc-v595", "2026-11-21"),
@@ -258,5 +342,48 @@ def test_the_next_step_is_one_command(make_comparison: Make) -> None:
     )
     step = draw(make_comparison(next_steps=steps)).next
     assert step is not None
-    assert (step.what, step.command, step.more) == ("Try this", "run this", 2)
+    assert (step.what, step.command, step.steps) == ("Try this", "run this", 3)
     assert draw(make_comparison(next_steps=())).next is None
+
+
+def test_the_command_of_the_next_step_is_the_one_that_records(make_comparison: Make) -> None:
+    commands = ("schedperf vm --check", "schedperf rerun base.tar new.tar --boots 4")
+    steps = (NextStep(id="x", what="record", why="it is short", commands=commands),)
+    step = draw(make_comparison(next_steps=steps)).next
+    assert step is not None
+    assert (step.why, step.command) == ("it is short", commands[1])
+    steps = (replace(steps[0], why="because " * 20),)
+    assert getattr(draw(make_comparison(next_steps=steps)).next, "why", None) == ""
+
+
+def test_an_emulated_machine_is_called_so_and_next_is_another_one(
+    compared_example: Callable[[str], Comparison],
+) -> None:
+    screen = draw(compared_example("deep-cgroup-arm64"))
+    assert screen.facts[1][0] == "Cortex-A57, 4 CPUs, 2 nodes, emulated (QEMU TCG)"
+    assert screen.next is not None
+    assert screen.next.what == "Record again on aarch64 hardware or under KVM"
+    assert screen.next.why == "timings from an emulator cannot give a verdict"
+    assert screen.next.command.startswith("schedperf rerun ")
+
+
+def test_a_chapter_without_data_says_why(
+    make_comparison: Make, compared_example: Callable[[str], Comparison]
+) -> None:
+    notes = {
+        cell.title: (cell.text, cell.note) for cell in draw(make_comparison(sections={})).cells
+    }
+    assert notes["Latency"] == ("not measured", "workload prints none")
+    cells = draw(compared_example("cluster-percpu")).cells
+    [memory] = [cell for cell in cells if cell.title == "Memory"]
+    assert memory.note == "2 alarms: hot variables changed lines"
+
+
+def test_a_chapter_that_was_not_measured_at_all_is_one_name(make_comparison: Make) -> None:
+    absent = Section(schema="x", status="absent", reason="because", data=None)
+    some = dict.fromkeys(("pelt", "placement", "c2c"), absent)
+    assert draw(make_comparison(sections=some)).unseen == "Scheduler, Memory"
+    failed = replace(absent, status="failed")
+    assert draw(make_comparison(sections=some | {"schedstat": failed})).unseen == (
+        "Task placement, PELT updates, Memory"
+    )

@@ -150,6 +150,13 @@ class TestNotComparable:
             "boots/0/runs/000/stdout:2: hackbench time: invalid number 'soon'"
         )
 
+    def test_output_that_no_parser_reads_has_a_short_reason(self, compared: Compare) -> None:
+        found = compared({"runs": [{"stdout": "fine\n"}] * 4}, {"runs": [{"stdout": "well\n"}] * 4})
+        assert found.overall.verdict == "inconclusive"
+        assert found.overall.reason_short == "no parser reads the output of this workload"
+        assert "hackbench, netperf" in found.overall.reason
+        assert found.overall.reason.endswith("--metric 'name[unit,higher]=REGEX'")
+
 
 class TestEmulation:
     def test_no_number_of_runs_would_settle_it(self, compared: Compare) -> None:

@@ -106,7 +106,7 @@ def _state(comparison: Comparison) -> State | None:
     total = sum(each.units for each in counts)
     unchanged = sum(each.unchanged_units for each in counts)
     alarms = sum(each.alarms for each in counts)
-    note = count_of(alarms, "alarm") if alarms else ""
+    note = f"{count_of(alarms, 'alarm')}: hot variables changed lines" if alarms else ""
     return State(changed=total - unchanged, total=total, noun="unit", note=note)
 
 

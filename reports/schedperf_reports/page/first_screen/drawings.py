@@ -5,10 +5,10 @@ Everything is placed in per cent of the width, so that text keeps its size in a 
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from schedperf.model.comparison import Better, Row
+from schedperf.model.comparison import BASE, Better, Row
 from schedperf.model.units import Scale
 from schedperf_reports.blocks import Tone
 from schedperf_reports.graphics.axes import Axis, Tick, linear_axis
@@ -20,8 +20,10 @@ from schedperf_reports.words.units import format_interval, is_wide
 
 # Results with a line of their own; "12 more" stands below them.
 MOST_LINES = 6
-# Dots nearer than this, in per cent of the width, stand above each other.
+# Dots nearer than this, in per cent of the width, stand above each other; of several sides there
+# is less width.
 DOT_WIDTH = 1.7
+NARROW_DOT_WIDTH = 3.0
 MOST_LEVELS = 4
 # Per cent of the width between the ticks of one change, and of several, which have less room.
 SINGLE_GAP = 14.0
@@ -73,7 +75,7 @@ class ChangeLine:
 
     :param place: colour and shape of the side in front of its name; None where lines are results
     :param number: the change, or of an inconclusive result its interval, as the rest is noise
-    :param strips: its runs, small; None where they are drawn large
+    :param strips: its runs, small; None where they are drawn elsewhere
     """
 
     name: str
@@ -93,6 +95,7 @@ class Changes:
     """The changes of the worst results over one axis, or of one result of several sides.
 
     :param title: the result, where lines are sides
+    :param runs: the runs of base and of each line, over one axis, where lines are sides
     :param directions: what its left and right end mean; "" where results differ
     :param margin: the equivalence margin in words
     :param more: what is not drawn: "12 more results"; "" for nothing
@@ -105,6 +108,7 @@ class Changes:
     more: str
     words: str
     title: str = ""
+    runs: Strips | None = None
 
 
 def draw_strips(row: Row, labels: Sequence[str]) -> Strips | None:
@@ -112,37 +116,60 @@ def draw_strips(row: Row, labels: Sequence[str]) -> Strips | None:
 
     :param labels: of base and of the new side
     """
-    sides = sides_of(row)
-    values = [run.value for side in sides for run in side.runs]
+    return _draw_runs([row], dict(zip((BASE, row.side), labels, strict=True)), scale_of(row))
+
+
+def scale_of_sides(rows: Sequence[Row]) -> Scale:
+    """Return one unit for all sides of a result, that of the largest value."""
+    return scale_of(max(rows, key=lambda row: max(abs(row.base or 0.0), abs(row.new or 0.0))))
+
+
+def _draw_runs(rows: Sequence[Row], names: Mapping[str, str], scale: Scale) -> Strips | None:
+    """Return the runs of base and of the side of each row, over one axis.
+
+    :param rows: of one result, one per side
+    """
+    # Each row has the runs of base, too. Of several sides there is less width.
+    width = DOT_WIDTH if len(rows) == 1 else NARROW_DOT_WIDTH
+    sides = {side.name: side for row in rows for side in sides_of(row)}
+    values = [run.value for side in sides.values() for run in side.runs]
     if not values:
         return None
-    scale = scale_of(row)
     axis = linear_axis(value / scale.factor for value in values)
-    names = dict(zip(("base", row.side), labels, strict=True))
-    means = {"base": row.base, row.side: row.new}
-    strips = tuple(_strip(side, names[side.name], means[side.name], axis, scale) for side in sides)
+    means = {BASE: rows[0].base} | {row.side: row.new for row in rows}
+    strips = tuple(
+        Strip(
+            label=names[name],
+            place=side_place(name),
+            dots=tuple(_dots(sides[name], axis, scale, width)),
+            mean=_place_of(mean, axis, scale),
+        )
+        for name, mean in means.items()
+        if name in sides
+    )
     counted = ", ".join(
         f"{names[side.name]} {count_of(len(side.runs), 'run')} from "
         f"{scale.format(min(run.value for run in side.runs))} to "
         f"{scale.format(max(run.value for run in side.runs))} {scale.unit}"
-        for side in sides
+        for side in sides.values()
     )
     return Strips(strips=strips, ticks=_ticks(axis, scale), words=f"runs: {counted}")
 
 
-def _strip(side: RowRuns, label: str, mean: float | None, axis: Axis, scale: Scale) -> Strip:
-    dots: list[Dot] = []
+def _dots(side: RowRuns, axis: Axis, scale: Scale, width: float) -> Iterator[Dot]:
     ends = [-math.inf] * MOST_LEVELS
     for value in sorted(run.value for run in side.runs):
         left = axis.place(value / scale.factor)
-        free = [level for level, end in enumerate(ends) if left - end >= DOT_WIDTH]
+        free = [level for level, end in enumerate(ends) if left - end >= width]
         level = free[0] if free else ends.index(min(ends))
         ends[level] = left
-        dots.append(Dot(left=left, level=level, title=f"{scale.format(value)} {scale.unit}"))
-    at = None
-    if mean is not None and axis.low <= mean / scale.factor <= axis.high:
-        at = axis.place(mean / scale.factor)
-    return Strip(label=label, place=side_place(side.name), dots=tuple(dots), mean=at)
+        yield Dot(left=left, level=level, title=f"{scale.format(value)} {scale.unit}")
+
+
+def _place_of(mean: float | None, axis: Axis, scale: Scale) -> float | None:
+    if mean is None or not axis.low <= mean / scale.factor <= axis.high:
+        return None
+    return axis.place(mean / scale.factor)
 
 
 def _ticks(axis: Axis, scale: Scale) -> tuple[tuple[float, str], ...]:
@@ -200,25 +227,22 @@ def draw_sides(rows: Sequence[Row], names: Mapping[str, str], others: int) -> Ch
     if drawn is None:
         return None
     lines = tuple(
-        replace(
-            line,
-            name=names[row.side],
-            place=side_place(row.side),
-            strips=draw_strips(row, (names["base"], names[row.side])),
-        )
+        replace(line, name=names[row.side], place=side_place(row.side))
         for row, line in zip(shown, drawn.lines, strict=True)
     )
     left = len(rows) - len(shown)
     more = [count_of(left, "more side")] if left > 0 else []
     more += [count_of(others, "more result")] if others else []
     title = name_result(shown[0])
+    runs = _draw_runs(shown, names, scale_of_sides(shown))
+    changes = ", ".join(f"{line.name} {line.change} {line.interval}".rstrip() for line in lines)
     return replace(
         drawn,
         title=title,
         lines=lines,
+        runs=runs,
         more=", ".join(more),
-        words=f"{title}, changes: "
-        + ", ".join(f"{line.name} {line.change} {line.interval}".rstrip() for line in lines),
+        words=f"{title}; {runs.words if runs else 'no runs'}; changes: {changes}",
     )
 
 

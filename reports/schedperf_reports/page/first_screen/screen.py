@@ -4,29 +4,38 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from schedperf.model.comparison import Comparison, Row, SideSummary, Verdict
 from schedperf.model.host import read_host
-from schedperf.model.units import Scale
+from schedperf.model.units import SIGNIFICANT_DIGITS, Scale
 from schedperf.model.verdict import CHANGED, say_smallest
 from schedperf_reports.blocks import Graphic, Tone
 from schedperf_reports.page.first_screen.drawings import (
+    MOST_LINES,
     Changes,
     Strips,
     draw_changes,
     draw_sides,
     draw_strips,
+    scale_of_sides,
 )
 from schedperf_reports.page.first_screen.labels import describe_difference, name_sides
 from schedperf_reports.page.first_screen.sentence import (
     deciding_rows,
     name_result,
+    rank_sides,
     write_sentence,
 )
 from schedperf_reports.page.first_screen.why import Why, explain
 from schedperf_reports.results.run_figures import scale_of
 from schedperf_reports.results.tails import find_distributions
-from schedperf_reports.sections import CHAPTERS, SHORT_TITLES, ReportSection
+from schedperf_reports.sections import (
+    CHAPTERS,
+    SHORT_TITLES,
+    ReportSection,
+    all_report_sections,
+)
 from schedperf_reports.verdict.comparable import has_machines, shared_machine
 from schedperf_reports.verdict.findings import absent_sections
 from schedperf_reports.words.rows import (
@@ -38,6 +47,7 @@ from schedperf_reports.words.rows import (
     is_of_this_boot,
     name_rows,
     side_place,
+    size_of_change,
 )
 from schedperf_reports.words.sentences import judge_sides
 from schedperf_reports.words.states import State
@@ -49,6 +59,9 @@ LARGEST_MDE = 1.0
 GLANCED = ("benchmarks", "latency", "scheduler", "profile", "memory", "environment")
 # Commands of a workload, and letters of it, that one line has.
 LONGEST_WORKLOAD = 60
+# Letters of a reason that stands beside a step.
+LONGEST_REASON = 60
+RECORDS = "schedperf rerun "
 # Results of a verdict in few words.
 RESULTS: Mapping[Verdict, str] = {
     "regression": "worse",
@@ -57,6 +70,11 @@ RESULTS: Mapping[Verdict, str] = {
     "inconclusive": "inconclusive",
     "invalid": "invalid",
 }
+# Cells of chapters without data: what is missing, and why.
+NO_RESULT: tuple[str, str, Tone] = ("not measured", "no benchmark result was found", "muted")
+NO_LATENCY: tuple[str, str, Tone] = ("not measured", "workload prints none", "muted")
+NO_DATA: tuple[str, str, Tone] = ("not measured", "no collector data", "muted")
+NO_HOST: tuple[str, str, Tone] = ("unknown", "the machines are not recorded", "muted")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,7 +90,7 @@ class SideLine:
     """One of several sides, with its value of the result that the large sentence names.
 
     :param change: the change, "" of base and of an inconclusive result
-    :param details: its interval, n and the verdict of all results of this side
+    :param details: its interval, n and how many of all results of this side changed
     """
 
     label: str
@@ -96,11 +114,16 @@ class Glance:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Next:
-    """The first step: what to do and its first command; "" where it has none."""
+    """The first step: what to do and the command that records; "" where it has none.
+
+    :param why: the reason, where it is short
+    :param steps: how many steps the list has
+    """
 
     what: str
+    why: str
     command: str
-    more: int
+    steps: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -164,7 +187,7 @@ def draw_first_screen(comparison: Comparison, sections: Sequence[ReportSection])
         caption=write_sentence(comparison, rows),
         word=comparison.overall.verdict,
         tone=VERDICT_TONES[comparison.overall.verdict],
-        conditions=", ".join(_conditions(comparison)),
+        conditions="; ".join(_conditions(comparison)),
         sides=tuple(_side_lines(comparison, same)) if same else (),
         values=tuple(_values(told)) if told and not same else (),
         basis=_basis(told or rows[0], has_interval=told is not None) if rows and not same else "",
@@ -204,57 +227,62 @@ def _labels_of(comparison: Comparison, rows: Sequence[Row]) -> tuple[str, str]:
 
 
 def _rows_of_sides(comparison: Comparison, row: Row) -> list[Row]:
-    """Return the rows of all sides about the same result, in the order of the sides."""
+    """Return the rows of all sides about the same result, the worst side first."""
     result = row.workload, row.point, row.metric
     rows = {
         each.side: each
         for each in comparison.rows
         if (each.workload, each.point, each.metric) == result
     }
-    return [rows[side.name] for side in comparison.sides if side.name in rows]
+    return [rows[side.side] for side in rank_sides(comparison) if side.side in rows]
 
 
 def _conditions(comparison: Comparison) -> Iterator[str]:
-    if any(side.is_mixed for side in judge_sides(comparison)):
-        yield "mixed"
+    several = len(comparison.sides) > 2  # noqa: PLR2004 # base and one new
+    # Of several sides the sentence names those that are mixed, and their lines count the results.
+    if not several and any(side.is_mixed for side in judge_sides(comparison)):
+        yield "mixed: some results better, some worse"
     if has_same_data(comparison):
-        yield "same data"
+        yield "same data: equal digests"
     elif is_of_this_boot(comparison):
-        yield "one boot per side"
+        yield "one boot per side: boot-to-boot variance unknown"
 
 
 def _side_lines(comparison: Comparison, rows: Sequence[Row]) -> Iterator[SideLine]:
     labels = _names_of(comparison)
-    verdicts = {side.side: _verdict_of(comparison, side.side) for side in judge_sides(comparison)}
     counts = {count_units(row) for row in rows}
-    # One unit for all, that of the largest value.
-    scale = scale_of(max(rows, key=lambda row: abs(row.new or 0.0)))
+    scale = scale_of_sides(rows)
     # Where all sides have as many runs, their number stands once.
     base = comparison.sides[0]
     yield SideLine(
         label=labels[base.name],
         place=side_place(base.name),
-        value=_value(scale, rows[0].base),
+        value=_padded(scale, rows[0].base),
         change="",
         tone="plain",
         details=_say_n(rows[0]) if len(counts) == 1 else "",
     )
-    for row in rows:
+    for row in rows[:MOST_LINES]:
         is_open = row.verdict == "inconclusive"
         n = _say_n(row) if len(counts) > 1 else ""
         yield SideLine(
             label=labels[row.side],
             place=side_place(row.side),
-            value=_value(scale, row.new),
+            value=_padded(scale, row.new),
             change="" if is_open or row.ratio is None else format_change(row.ratio),
             tone=VERDICT_TONES[row.verdict],
-            details=", ".join(filter(None, (_say_interval(row), n, verdicts[row.side]))),
+            details=", ".join(
+                filter(None, (_say_interval(row), n, _count_results(comparison, row)))
+            ),
         )
 
 
-def _verdict_of(comparison: Comparison, side: str) -> str:
-    """Return the verdict of a side over its results: ``1 of 3 worse, 2 better``."""
-    rows = [row for row in comparison.rows if row.side == side and row.same_as is None]
+def _count_results(comparison: Comparison, shown: Row) -> str:
+    """Count the results of a side: ``1 of 3 worse, 2 better, most -7.0% at groups=1``.
+
+    :param shown: whose change stands in front of it
+    """
+    rows = [row for row in comparison.rows if row.side == shown.side and row.same_as is None]
     primary = [row for row in rows if row.family == "primary"] or rows
     if not primary:
         return ""
@@ -263,8 +291,12 @@ def _verdict_of(comparison: Comparison, side: str) -> str:
         return RESULTS[primary[0].verdict]
     said = [verdict for verdict in CHANGED if counts[verdict]]
     first, *others = said or [max(counts, key=lambda verdict: counts[verdict])]
-    more = (f", {counts[verdict]} {RESULTS[verdict]}" for verdict in others)
-    return f"{counts[first]} of {len(primary)} {RESULTS[first]}{''.join(more)}"
+    parts = [f"{counts[first]} of {len(primary)} {RESULTS[first]}"]
+    parts += [f"{counts[verdict]} {RESULTS[verdict]}" for verdict in others]
+    most = max((row for row in primary if row.verdict in said), key=size_of_change, default=None)
+    if most is not None and most is not shown and most.ratio is not None:
+        parts.append(f"most {format_change(most.ratio)} at {most.point or most.metric}")
+    return ", ".join(parts)
 
 
 def _values(row: Row) -> Iterator[Value]:
@@ -274,6 +306,16 @@ def _values(row: Row) -> Iterator[Value]:
 
 def _value(scale: Scale, value: float | None) -> str:
     return f"{scale.format(value)} {scale.unit}".rstrip()
+
+
+def _padded(scale: Scale, value: float | None) -> str:
+    """Write a value with zeros at its end, for a column of them: ``1.000 s`` below ``0.8005 s``."""
+    text = scale.format(value)
+    whole = text.lstrip("-").partition(".")[0]
+    decimals = SIGNIFICANT_DIGITS - len(whole.lstrip("0"))
+    if value is not None and whole.isdecimal() and decimals > 0:
+        text = f"{value / scale.factor:.{decimals}f}"
+    return f"{text} {scale.unit}".rstrip()
 
 
 def _basis(row: Row, *, has_interval: bool) -> str:
@@ -338,18 +380,40 @@ def _limits(comparison: Comparison, rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _unseen(comparison: Comparison) -> str:
-    absent = [section.title for section in absent_sections(comparison)]
+    absent = list(_name_absent(comparison))
     clauses = [each.clause for each in comparison.findings if each.bearing == "unseen"]
     parts = [", ".join(absent)] if absent else []
     return "; ".join((*parts, *dict.fromkeys(clauses)))
 
 
+def _name_absent(comparison: Comparison) -> Iterator[str]:
+    # A chapter without any analysis is one name; the environment has more than analyses.
+    absent = absent_sections(comparison)
+    missing = Counter(section.chapter for section in absent)
+    analyses = Counter(
+        section.chapter
+        for section in all_report_sections()
+        if section.is_analysis and section.name in comparison.sections
+    )
+    for chapter, sections in groupby(absent, key=lambda section: section.chapter):
+        if missing[chapter] == analyses[chapter] and chapter != "environment":
+            yield SHORT_TITLES.get(chapter, CHAPTERS[chapter])
+        else:
+            yield from (section.title for section in sections)
+
+
 def _next(comparison: Comparison) -> Next | None:
     if not comparison.next_steps:
         return None
-    first, *others = comparison.next_steps
-    what = f"{first.what[:1].upper()}{first.what[1:]}"
-    return Next(what=what, command=first.commands[0] if first.commands else "", more=len(others))
+    first = comparison.next_steps[0]
+    records = [command for command in first.commands if command.startswith(RECORDS)]
+    commands = records or list(first.commands)
+    return Next(
+        what=f"{first.what[:1].upper()}{first.what[1:]}",
+        why=first.why if len(first.why) <= LONGEST_REASON else "",
+        command=commands[0] if commands else "",
+        steps=len(comparison.next_steps),
+    )
 
 
 def _cells(
@@ -377,14 +441,9 @@ def _glance(
         names = name_rows(comparison.rows)
         lines = [(names[index], row) for index, row in enumerate(comparison.rows)]
         number = len(find_distributions(lines))
-        return (count_of(number, "distribution"), "", "plain") if number else _NOT_MEASURED
+        return (count_of(number, "distribution"), "", "plain") if number else NO_LATENCY
     mine = [states[section.name] for section in sections if section.name in states]
-    if not mine:
-        return "not recorded", "", "muted"
-    return _merge(mine)
-
-
-_NOT_MEASURED: tuple[str, str, Tone] = ("not measured", "", "muted")
+    return _merge(mine) if mine else NO_DATA
 
 
 def _merge(states: Sequence[State]) -> tuple[str, str, Tone]:
@@ -400,16 +459,17 @@ def _merge(states: Sequence[State]) -> tuple[str, str, Tone]:
 def _results(comparison: Comparison) -> tuple[str, str, Tone]:
     rows = [row for row in comparison.rows if row.family == "primary"] or list(comparison.rows)
     if not rows:
-        return _NOT_MEASURED
+        return NO_RESULT
     counts = Counter(row.verdict for row in rows)
-    first = next(verdict for verdict in RESULTS if counts[verdict])
-    return f"{counts[first]} of {len(rows)} {RESULTS[first]}", "", VERDICT_TONES[first]
+    first, *others = (verdict for verdict in RESULTS if counts[verdict])
+    note = ", ".join(f"{counts[verdict]} {RESULTS[verdict]}" for verdict in others)
+    return f"{counts[first]} of {len(rows)} {RESULTS[first]}", note, VERDICT_TONES[first]
 
 
 def _differences(comparison: Comparison) -> tuple[str, str, Tone]:
     comparability = comparison.comparability
     if not comparability.compared:
-        return "not recorded", "", "muted"
+        return NO_HOST
     paths = {each.path for each in comparability.differences if each.severity != "ignored"}
     blocking = {each.path for each in comparability.differences if each.severity == "blocking"}
     note = f"{len(blocking)} blocking" if blocking else ""

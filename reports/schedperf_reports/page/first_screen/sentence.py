@@ -1,16 +1,34 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Write the headline: the result (``hackbench is 21.8% slower``), or why it is inconclusive."""
 
-from schedperf.model.comparison import Comparison, Row
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from schedperf.model.comparison import Comparison, Row, Verdict
+from schedperf.model.text import list_some
 from schedperf.model.units import percent
 from schedperf_reports.page.first_screen.labels import name_sides
 from schedperf_reports.words.remarks import advise_runs
 from schedperf_reports.words.rows import count_of, has_same_data, size_of_change
-from schedperf_reports.words.sentences import deciding_side, describe_verdict
+from schedperf_reports.words.sentences import SideVerdict, describe_verdict, judge_sides
 from schedperf_reports.words.units import format_share
 
 # A longer command is not a name; its metric is.
 LONGEST_NAME = 28
+# Sides with one verdict that a sentence names.
+MOST_NAMED = 3
+# What one side does, and what several do; the worst first.
+SIDE_WORDS: Mapping[Verdict, tuple[str, str]] = {
+    "regression": ("regresses", "regress"),
+    "invalid": ("is not comparable", "are not comparable"),
+    "inconclusive": ("is inconclusive", "are inconclusive"),
+    "no-change": ("is unchanged", "are unchanged"),
+    "improvement": ("improves", "improve"),
+}
+MIXED = ("is mixed", "are mixed")
+# One reason for all sides.
+WHOLE: tuple[Verdict, ...] = ("invalid", "inconclusive")
 
 
 def name_result(row: Row) -> str:
@@ -44,10 +62,10 @@ def describe_change(row: Row) -> str:
 def deciding_rows(comparison: Comparison) -> list[Row]:
     """Return the primary rows of the side that decides the verdict; without any, all of its rows.
 
-    The worst are first: what has the verdict, the largest change first.
+    The worst are first: what has the verdict, the largest change first. Of several sides with the
+    verdict the one with the largest change decides.
     """
-    side = deciding_side(comparison)
-    name = comparison.sides[1].name if side is None else side.side
+    name = rank_sides(comparison)[0].side
     # What repeats the measurement of another row would be drawn twice.
     mine = [row for row in comparison.rows if row.side == name and row.same_as is None]
     rows = [row for row in mine if row.family == "primary"] or mine
@@ -57,12 +75,31 @@ def deciding_rows(comparison: Comparison) -> list[Row]:
     return sorted(rows, key=lambda row: (ranks.get(row.verdict, 2), -size_of_change(row)))
 
 
+def rank_sides(comparison: Comparison) -> list[SideVerdict]:
+    """Return the verdict of each new side, the worst first."""
+    ranks = list(SIDE_WORDS)
+
+    def rank(side: SideVerdict) -> tuple[int, bool, float]:
+        sizes = [
+            size_of_change(row)
+            for row in comparison.rows
+            if row.side == side.side and row.verdict == side.verdict
+        ]
+        return ranks.index(side.verdict), side.is_mixed, -max(sizes, default=-math.inf)
+
+    return sorted(judge_sides(comparison), key=rank)
+
+
 def write_sentence(comparison: Comparison, rows: list[Row]) -> str:
     """Return the sentence.
 
     :param rows: as :func:`deciding_rows` returns them
     """
     verdict = comparison.overall.verdict
+    sides = rank_sides(comparison)
+    verdicts = {side.verdict for side in sides}
+    if len(sides) > 1 and rows and (len(verdicts) > 1 or not verdicts & set(WHOLE)):
+        return ", ".join(_tell_sides(comparison, sides))
     if verdict == "invalid":
         return f"Not comparable: {comparison.overall.reason_short}"
     if verdict == "inconclusive":
@@ -76,15 +113,31 @@ def write_sentence(comparison: Comparison, rows: list[Row]) -> str:
     if len(rows) > 1:
         word = "worse" if verdict == "regression" else "better"
         said = f"{len(changed)} of {len(rows)} results {word}: {said}"
-    return f"{_name_of(comparison, rows[0])}{said}"
+    return said
 
 
-def _name_of(comparison: Comparison, row: Row) -> str:
-    # Which side the sentence is about, where there are several.
-    if len(comparison.sides) <= 2:  # noqa: PLR2004 # base and one new
-        return ""
+def _tell_sides(comparison: Comparison, sides: Sequence[SideVerdict]) -> Iterator[str]:
+    # "cluster and repair regress", "v2 is mixed"; the worst first.
     names = (side.name for side in comparison.sides)
-    return f"{dict(zip(names, name_sides(comparison), strict=True))[row.side]}: "
+    labels = dict(zip(names, name_sides(comparison), strict=True))
+    groups: dict[tuple[str, str], list[str]] = {}
+    for side in sides:
+        words = MIXED if side.is_mixed else SIDE_WORDS[side.verdict]
+        groups.setdefault(words, []).append(labels[side.side])
+    for (one, several), named in groups.items():
+        if len(named) == 1:
+            counted = f" ({_count_mixed(comparison, sides)})" if one == MIXED[0] else ""
+            yield f"{named[0]} {one}{counted}"
+        elif len(named) > MOST_NAMED:
+            yield f"{list_some(named, MOST_NAMED)} {several}"
+        else:
+            yield f"{', '.join(named[:-1])} and {named[-1]} {several}"
+
+
+def _count_mixed(comparison: Comparison, sides: Sequence[SideVerdict]) -> str:
+    mixed = next(side.side for side in sides if side.is_mixed)
+    verdicts = Counter(row.verdict for row in comparison.rows if row.side == mixed)
+    return f"{verdicts['regression']} worse, {verdicts['improvement']} better"
 
 
 def _unchanged(comparison: Comparison, rows: list[Row]) -> str:

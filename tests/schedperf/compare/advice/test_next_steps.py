@@ -135,7 +135,8 @@ def test_two_settings_of_one_guest_stay_two_settings(compared: Compare, tmp_path
     )
     found = compared(*sides)
     first = found.next_steps[0]
-    assert (first.id, first.what) == ("real-hardware", "record on real hardware or under KVM")
+    assert first.id == "real-hardware"
+    assert first.what == "record again on x86_64 hardware or under KVM"
     assert shown(step(found, "real-hardware"), tmp_path) == ["schedperf rerun base.tar new.tar"]
 
 
@@ -148,6 +149,23 @@ def test_kernels_of_guests_are_named_by_the_reader(compared: Compare, tmp_path: 
     assert check == "schedperf vm --check"
     images = "--kernel base=BASE_BZIMAGE --kernel new=NEW_BZIMAGE"
     assert again == f"schedperf rerun base.tar new.tar {images} --boots 4"
+
+
+def test_the_same_step_for_several_kernels_is_one_with_the_commands_of_each(
+    compared: Compare, tmp_path: Path
+) -> None:
+    slower = [1.3 * time for time in TIMES]
+    kernels = [{"kernel": {"release": f"6.{n}.0", "build_id": f"{n:06x}"}} for n in range(13, 16)]
+    found = compared(
+        {"runs": runs(TIMES)},
+        *({"runs": runs(slower), "host": kernel} for kernel in kernels),
+        names=("base.tar", "new13.tar", "new14.tar", "new15.tar"),
+    )
+    assert [step.id for step in found.next_steps].count("explain") == 1
+    assert not [step.id for step in found.next_steps if step.id.startswith("explain-")]
+    commands = shown(step(found, "explain"), tmp_path)
+    assert len(commands) == len(set(commands)) == len(kernels)
+    assert all(command.startswith("schedperf rerun base.tar new") for command in commands)
 
 
 @pytest.mark.parametrize("make", [in_rounds, runs])
