@@ -162,12 +162,12 @@ class TestEmulation:
     def test_no_number_of_runs_would_settle_it(self, compared: Compare) -> None:
         noisy = ((0.5, 0.7, 0.6, 0.55, 0.65), (0.6, 0.8, 0.5, 0.7, 0.62))
         [real] = compared(*({"runs": runs(*times)} for times in noisy)).rows
-        assert "would decide it" in real.reason
+        assert "would give a verdict" in real.reason
         emulated = ({"runs": runs(*times), "host": EMULATED} for times in noisy)
         [row] = compared(*emulated).rows
         assert row.reason.startswith("timings come from an emulator (TCG); ")
         assert row.reason_short == "timings come from an emulator"
-        assert "would decide" not in row.reason
+        assert "would give a verdict" not in row.reason
         assert row.more_runs is None
 
     def test_emulated_against_real_is_not_comparable(self, compared: Compare) -> None:
