@@ -2,14 +2,14 @@
 """Rows of counted evidence as tests need them: all fields have a value that nothing depends on."""
 
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from schedperf.model.counted import RateRow
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NamedRow(RateRow):
+class NamedRow(RateRow, frozen=True, kw_only=True):
     """A row of some section.
 
     :param field: what it says of a distribution

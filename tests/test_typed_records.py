@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -46,8 +45,9 @@ def check(folder: Path) -> str:
 
 def without_field(record: type[SectionData], text: str) -> str:
     """Return a module without the first field that the section's class itself defines."""
-    head, body = re.split(rf"(?<=\nclass {record.__name__}\(SectionData\):\n)", text)
-    name = next(field.name for field in fields(record))
+    heading = rf"class {record.__name__}\(SectionData, frozen=True, kw_only=True\):\n"
+    head, body = re.split(rf"(?<=\n{heading})", text)
+    name = record.__struct_fields__[0]
     found = re.search(rf"^    {name}: .*\n(?:        .*\n|    \]\n)*", body, re.MULTILINE)
     assert found, name
     return head + body[: found.start()] + body[found.end() :]

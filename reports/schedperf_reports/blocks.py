@@ -7,8 +7,10 @@ words and by a tone; a format may colour the tone, never replace the words.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 Tone = Literal["plain", "good", "bad", "warning", "muted", "strong"]
 Align = Literal["left", "right"]
@@ -21,8 +23,7 @@ SET_PRIORITY = REFERENCE_PRIORITY + 2
 _RULE = re.compile(r"-{3,} *(.*?) *-*$")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Text:
+class Text(Struct, frozen=True, kw_only=True):
     """A paragraph.
 
     :param brief: whether a text of one screen has it
@@ -33,8 +34,7 @@ class Text:
     brief: bool = False
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Headline:
+class Headline(Struct, frozen=True, kw_only=True):
     """The one sentence that a reader must not miss.
 
     :param word: what is said in one word: "regression"
@@ -45,8 +45,7 @@ class Headline:
     tone: Tone = "plain"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Item:
+class Item(Struct, frozen=True, kw_only=True):
     """One point of a list.
 
     :param detail: what a reader may skip; "" where there is nothing more
@@ -74,8 +73,7 @@ def shorten_detail(item: Item, detail: str) -> Item:
     return replace(item, short=replace(item, detail=detail))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Items:
+class Items(Struct, frozen=True, kw_only=True):
     """A list of sentences.
 
     :param ordered: the first is the most important one, so they are numbered
@@ -91,8 +89,7 @@ class Items:
     whole: tuple[Item, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Column:
+class Column(Struct, frozen=True, kw_only=True):
     """One column of a table.
 
     :param title: with its unit, where all cells share one
@@ -109,8 +106,7 @@ class Column:
     explains: str = ""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Cell:
+class Cell(Struct, frozen=True, kw_only=True):
     """One cell of a table.
 
     :param sort: what a page sorts it by, in base units, where its text does not tell; NaN: as
@@ -135,8 +131,7 @@ def is_note(row: Sequence[Cell]) -> bool:
     return is_spanning(row) and row[0].tone in ("muted", "warning")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Table:
+class Table(Struct, frozen=True, kw_only=True):
     """A table whose caption states what it shows.
 
     :param rows: one tuple of cells a row, as long as ``columns``
@@ -164,8 +159,7 @@ class Table:
     repeated: int = 0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DrawingLine:
+class DrawingLine(Struct, frozen=True, kw_only=True):
     """One line of a drawing, with a tone for the whole line.
 
     Text that begins with three dashes is a rule across the column, with the words after them.
@@ -181,8 +175,7 @@ def words_of_rule(text: str) -> str | None:
     return None if rule is None else rule[1]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Drawing:
+class Drawing(Struct, frozen=True, kw_only=True):
     """Lines of text in a fixed-width face, one column a side, base first.
 
     :param titles: one over each column
@@ -201,8 +194,7 @@ class Drawing:
     brief: bool = False
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Spot:
+class Spot(Struct, frozen=True, kw_only=True):
     """Where in a graphic a row of its section is drawn.
 
     :param part: a number behind the element id of the graphic; None: the graphic itself
@@ -213,8 +205,7 @@ class Spot:
     state: str = ""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Graphic:
+class Graphic(Struct, frozen=True, kw_only=True):
     """A drawing that a page has a template for; other formats show its plain blocks.
 
     Each kind is a subclass. The page draws it with the template ``blocks/KIND.html.j2``, KIND being

@@ -12,8 +12,10 @@ says why. Those of a chapter whose analysis found nothing to look at are one lis
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from schedperf.model.comparison import Comparison, Data, data_of
 from schedperf_collectors.registry import Registry
@@ -44,8 +46,7 @@ SHORT_TITLES: Mapping[str, str] = {"memory": "Memory", "environment": "Environme
 ABSENT_ORDER = 1000
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ReportSection:
+class ReportSection(Struct, frozen=True, kw_only=True):
     """One registered report section.
 
     :param name: also the anchor in HTML: ``#layout``

@@ -28,6 +28,8 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from schedperf.model.comparison import Better, Family
 from schedperf.model.errors import BadLine
 from schedperf.model.numbers import LARGEST_NUMBER, LONGEST_NUMBER, printed_step, read_number
@@ -67,8 +69,7 @@ class Metric:
     definition: str | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Measurement:
+class Measurement(Struct, frozen=True, kw_only=True):
     """One number that a benchmark printed.
 
     :param value: in the metric's unit
@@ -110,8 +111,7 @@ Claims = Callable[[str], bool]
 Parse = Callable[[Iterable[str], str], Iterator[Measurement | BadLine]]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BenchmarkParser:
+class BenchmarkParser(Struct, frozen=True, kw_only=True):
     """One registered parser.
 
     :param claims: returns whether the captured text is output of this benchmark

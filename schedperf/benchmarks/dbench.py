@@ -23,8 +23,9 @@ times, each result is a measurement.
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from math import floor, log10
+
+from msgspec.structs import replace
 
 from schedperf.benchmarks import MILLISECOND_S, BadLine, Measurement, Metric, measure, parser
 

@@ -35,10 +35,13 @@ table of the same test with a header.
 import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from math import sqrt
 from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from schedperf.benchmarks import MICROSECOND_S, BadLine, Measurement, Metric, measure, parser
 from schedperf.model.comparison import Better, Family
@@ -131,8 +134,7 @@ class _Printed(NamedTuple):
     line: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Table:
+class _Table(Struct, frozen=True, kw_only=True):
     """Position and unit of the result in a table, from its header.
 
     :param column: index of the field, from 0

@@ -34,6 +34,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
+from msgspec import Struct
+
 from schedperf.benchmarks import MILLISECOND_S, BadLine, Measurement, Metric, measure, parser
 from schedperf.model.comparison import Better, Family
 
@@ -57,8 +59,7 @@ BUILTIN = re.compile(r"<builtin: (.*)>")
 LONGEST_SCRIPT_NAME = 40
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Kind:
+class _Kind(Struct, frozen=True, kw_only=True):
     """The metric that a line reports, and its family."""
 
     name: str
@@ -141,8 +142,7 @@ KINDS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Value:
+class _Value(Struct, frozen=True, kw_only=True):
     """One printed value; ``script`` is the script that it belongs to, None for all scripts."""
 
     key: str

@@ -43,7 +43,9 @@ Versions until 2023 print one section, ``Latency percentiles (usec)``, and no li
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from schedperf.benchmarks import MICROSECOND_S, BadLine, Measurement, Metric, measure, parser
 from schedperf.model.comparison import Better, Family

@@ -39,7 +39,10 @@ Versions 0.4 and 0.5 print ``approx.  95 percentile: 2.21ms``, and 1.1 ``time el
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from schedperf.benchmarks import MILLISECOND_S, BadLine, Measurement, Metric, measure, parser
 from schedperf.model.comparison import Better, Family
@@ -74,8 +77,7 @@ HISTOGRAM_STEP = math.expm1(math.log(1e5 / 1e-3) / 1023)
 ONE_EVENT_EACH = "1.0000/0.00"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Result:
+class _Result(Struct, frozen=True, kw_only=True):
     """The result of a test, from a line that only this test prints."""
 
     key: str
@@ -135,8 +137,7 @@ EXPLAINING: tuple[tuple[str, str, Better], ...] = (
 Item = Measurement | BadLine
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Value:
+class _Value(Struct, frozen=True, kw_only=True):
     """A printed number and its line."""
 
     text: str

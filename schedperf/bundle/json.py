@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Parse untrusted JSON: limits on depth and numbers first, then the types of a dataclass.
+"""Parse untrusted JSON: limits on depth and numbers first, then the types of a record.
 
 ::
 
-    @dataclass(frozen=True, kw_only=True, slots=True)
-    class Run:
+    class Run(Struct, frozen=True, kw_only=True):
         run: Count
 
     decode(b'{"run": 3}', Run, "base.tar: boots/0/runs/003/run.json")
@@ -116,7 +115,7 @@ def _shorten(text: str) -> str:
 
 
 def decode(content: bytes, kind: type[Value], where: str) -> Value:
-    """Parse JSON into a dataclass and check its types, constraints and ``__post_init__``.
+    """Parse JSON into a record and check its types, constraints and ``__post_init__``.
 
     Unknown keys are ignored.
 
@@ -127,7 +126,7 @@ def decode(content: bytes, kind: type[Value], where: str) -> Value:
 
 
 def convert(value: object, kind: type[Value], where: str) -> Value:
-    """Convert the result of :func:`parse_json` to a dataclass, as :func:`decode` does."""
+    """Convert the result of :func:`parse_json` to a record, as :func:`decode` does."""
     try:
         return msgspec.convert(value, kind, str_keys=True, dec_hook=_decode_other)
     except msgspec.ValidationError as error:
@@ -194,7 +193,7 @@ def _alternatives(kinds: Sequence[inspect.Type]) -> Iterator[inspect.Type]:
 
 def _children(kind: inspect.Type, step: str) -> Iterator[inspect.Type]:
     match kind:
-        case inspect.DataclassType():
+        case inspect.StructType():
             yield from (field.type for field in kind.fields if field.name == step)
         case inspect.DictType():
             yield kind.value_type

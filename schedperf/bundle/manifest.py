@@ -7,10 +7,9 @@ raises :class:`~schedperf.model.errors.BundleError` that names the invalid field
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from msgspec import Meta
+from msgspec import Meta, Struct, field
 
 from schedperf.bundle.json import DAMAGED, Count, Sentence, convert, decode, parse_json
 from schedperf.model.errors import BundleError
@@ -36,8 +35,7 @@ Points = Annotated[tuple[str, ...], Meta(max_length=MOST_POINTS)]
 Paths = Annotated[tuple[str, ...], Meta(max_length=MOST_PATHS)]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MetricRule:
+class MetricRule(Struct, frozen=True, kw_only=True):
     """A rule that the user gave with ``--metric``.
 
     :param regex: its first group is the number
@@ -52,8 +50,7 @@ class MetricRule:
 MetricRules = Annotated[tuple[MetricRule, ...], Meta(max_length=MOST_RULES)]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Sequential:
+class Sequential(Struct, frozen=True, kw_only=True):
     """The sequential looks of a recording.
 
     :param against: digest of the bundle it compared with
@@ -86,8 +83,7 @@ class Sequential:
 Words = Annotated[tuple[str, ...], Meta(max_length=MOST_OPTIONS)]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Rerun:
+class Rerun(Struct, frozen=True, kw_only=True):
     """How the runs of one workload were recorded, for recording them again.
 
     :param program: "record", "ab" or "vm"; another of a newer recorder
@@ -99,8 +95,7 @@ class Rerun:
     options: Words
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CaptureEntry:
+class CaptureEntry(Struct, frozen=True, kw_only=True):
     """One capture, or why it is missing.
 
     :param path: path of the member, or of its directory if it is missing
@@ -118,8 +113,7 @@ class CaptureEntry:
     reason: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Run:
+class Run(Struct, frozen=True, kw_only=True):
     """One run, from its run.json; keys as in docs/bundle.md.
 
     :param order: position in the recording session, over all points and both sides
@@ -175,8 +169,7 @@ class Run:
         return self.exit_status == 0 and self.signal is None and self.failure is None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Boot:
+class Boot(Struct, frozen=True, kw_only=True):
     """One boot of the kernel under test.
 
     :param host: the typed facts of host.json
@@ -191,16 +184,14 @@ class Boot:
     folder: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Version:
+class Version(Struct, frozen=True, kw_only=True):
     """Version of the bundle's format."""
 
     major: Count
     minor: Count
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Manifest:
+class Manifest(Struct, frozen=True, kw_only=True):
     """The manifest of a bundle."""
 
     version: Version
@@ -220,8 +211,7 @@ class Manifest:
     captures: tuple[CaptureEntry, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RunFile(Run):
+class RunFile(Run, frozen=True, kw_only=True):
     """A whole run.json: the run, its captures, and its copy of the manifest."""
 
     captures: tuple[CaptureEntry, ...]
@@ -232,26 +222,22 @@ class RunFile(Run):
     sequential: Sequential | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Header:
+class _Header(Struct, frozen=True, kw_only=True):
     """The fields that every version of the manifest has."""
 
     format: Literal["schedperf-bundle"]
     version: Version
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Cpu:
+class _Cpu(Struct, frozen=True, kw_only=True):
     mitigations: Mapping[str, object] | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Topology:
+class _Topology(Struct, frozen=True, kw_only=True):
     nodes: Mapping[str, object] | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _HostShape:
+class _HostShape(Struct, frozen=True, kw_only=True):
     """The values of host.json that are objects, by group."""
 
     cpu: _Cpu = field(default_factory=_Cpu)

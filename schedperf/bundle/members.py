@@ -2,9 +2,12 @@
 """Read a bundle's members and verify their checksums."""
 
 import hashlib
+from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import replace
+from itertools import islice, takewhile
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from schedperf.bundle.tar import Archive, Member
 from schedperf.model.errors import BundleError
@@ -22,6 +25,7 @@ class Members:
     def __init__(self, archive: Archive) -> None:
         self.expected: Mapping[str, str] = {}
         self._archive = archive
+        self._names = sorted(archive.members)
         self._actual: dict[str, str] = {}
 
     @property
@@ -36,7 +40,10 @@ class Members:
 
     def names(self, prefix: str = "") -> tuple[str, ...]:
         """Return the sorted names of all members that begin with a prefix."""
-        return tuple(sorted(name for name in self._archive.members if name.startswith(prefix)))
+        first = bisect_left(self._names, prefix)
+        return tuple(
+            takewhile(lambda name: name.startswith(prefix), islice(self._names, first, None))
+        )
 
     def bytes_of(self, name: str) -> int | None:
         """Return a member's size; None if there is no such member."""

@@ -9,8 +9,9 @@ import re
 import shlex
 import tarfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from schedperf.bundle.seekable import CHUNK, Source, open_source
 from schedperf.model.errors import BundleError
@@ -44,8 +45,7 @@ _REFUSED: Mapping[bytes, str] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Member:
+class Member(Struct, frozen=True, kw_only=True):
     """One file inside the archive.
 
     :param offset: offset of its bytes in the (decompressed) tar

@@ -2,8 +2,10 @@
 """Read the sources of ``schedperf c2c`` and build its record."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from schedperf.bundle.files import read_head, read_regular
 from schedperf.bundle.open import open_bundle
@@ -62,8 +64,7 @@ _COMPARED_ORDERS: Mapping[SortKey, Callable[[C2cLineRow], int]] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True, kw_only=True):
     """What to show, and the symbols that resolve addresses.
 
     :param sort: the sort key

@@ -2,11 +2,12 @@
 """Read the inputs of ``schedperf compare``, and reproduce its command line."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from msgspec import Struct
+from msgspec.structs import replace
 
 from schedperf.bundle.open import Bundle, open_bundle
 from schedperf.compare.bundles import CompareOptions, compare_bundles, read_past_runs
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
     from schedperf.tables.read import Table
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CompareRequest:
+class CompareRequest(Struct, frozen=True, kw_only=True):
     """The inputs and options of one comparison.
 
     :param paths: base first

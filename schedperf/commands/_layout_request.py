@@ -2,8 +2,10 @@
 """Read the kernels of ``schedperf layout`` and render its result."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from schedperf.commands._outputs import draw_for_stdout, dump_section
 from schedperf.evidence.layout.compare import KINDS, analyse_kernels
@@ -19,8 +21,7 @@ from schedperf_reports.standalone import Head, PageSource, draw_page
 TITLE = "Cache lines"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Request:
+class Request(Struct, frozen=True, kw_only=True):
     """The kernels to read and what to show of them.
 
     :param structs: names of the structs to read

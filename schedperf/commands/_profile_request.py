@@ -2,11 +2,12 @@
 """Read the sources of ``schedperf profile`` and build its rows and flame graphs."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from schedperf.commands._profile_sources import Loaded, Wanted, load_sources
 from schedperf.evidence.profile.blindness import EventSight, loss_caveat
@@ -60,8 +61,7 @@ _FAMILY = {"symbol", "dso"}
 _ADVICE = "; record it again"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Request:
+class Request(Struct, frozen=True, kw_only=True):
     """What to show of one or two sides.
 
     :param events: events to show, each with samples on a side

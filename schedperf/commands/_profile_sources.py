@@ -2,8 +2,11 @@
 """Load the recordings of ``schedperf profile``: of a bundle's point, or perf.data files."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from schedperf.bundle.open import Bundle, Run
 from schedperf.commands._examples import lacks
@@ -51,8 +54,7 @@ class Point:
         return bool(name) and name in {str(self), clean_line(self.workload), clean_line(self.key)}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True, kw_only=True):
     """What to load from the sources.
 
     :param keep: attributes of samples that the reader keeps
@@ -68,8 +70,7 @@ class Wanted:
     point: str | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Loaded:
+class Loaded(Struct, frozen=True, kw_only=True):
     """All sources, made comparable.
 
     :param sources: one, or base and new

@@ -15,11 +15,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
 import click
+from msgspec import Struct
 
 from schedperf.commands._zipapp import write_zipapp
 from schedperf.model.errors import InputError
@@ -46,8 +46,7 @@ _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 Invoke = Callable[[Sequence[str]], int]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Ended:
+class _Ended(Struct, frozen=True, kw_only=True):
     """The end of the recorder.
 
     :param left: names of processes that it left running, because it was killed; they are killed

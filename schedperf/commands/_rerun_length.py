@@ -3,9 +3,11 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from statistics import median
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from schedperf.bundle.open import Bundle, open_bundle
 from schedperf.compare.advice.rerun import Command, show_word
@@ -18,8 +20,7 @@ LONG_ENOUGH_S = 5.0
 DIGITS = 2
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Loops:
+class _Loops(Struct, frozen=True, kw_only=True):
     """The option of a benchmark that sets its number of loops.
 
     :param options: the first is used where the command has none of them

@@ -6,9 +6,10 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path, PurePath
+
+from msgspec import Struct
 
 from schedperf.bundle.open import Bundle, open_bundle
 from schedperf.compare.advice.rerun import (
@@ -44,8 +45,7 @@ FIXED_GROUPS = ("kernel.", "cpu.", "topology.", "memory.", "virtualisation.")
 Host = Mapping[str, object]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Request:
+class Request(Struct, frozen=True, kw_only=True):
     """What the user asked for.
 
     :param kernels: images for guests, by the names of the bundles
@@ -60,8 +60,7 @@ class Request:
     every_side: bool
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True, kw_only=True):
     """What is to be run.
 
     :param folder: directory of the new bundles; None if runs are appended
@@ -77,8 +76,7 @@ class Plan:
     afterwards: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Candidate:
+class _Candidate(Struct, frozen=True, kw_only=True):
     """One bundle, and what this machine lacks to record it.
 
     :param target: path of the bundle to write, or to add to

@@ -7,8 +7,10 @@ a directory of such sources, one per run.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from schedperf.bundle.open import open_bundle
 from schedperf.commands._examples import lacks
@@ -55,8 +57,7 @@ KINDS = (
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True, kw_only=True):
     """What to show.
 
     :param cpus: count only these CPUs; None: all

@@ -6,11 +6,12 @@ import lzma
 import re
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import zstandard
+from msgspec import Struct
+from msgspec.structs import replace
 
 from schedperf.bundle.files import read_head
 from schedperf.bundle.open import Bundle, open_bundle
@@ -35,8 +36,7 @@ _PART = re.compile(r"data\.[0-9]+")
 Content = TypeVar("Content")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Source(Generic[Content]):
+class Source(Struct, Generic[Content], frozen=True, kw_only=True):
     """One source, and what is looked at of it.
 
     :param point: workload and point of a bundle's runs; "" where there is no bundle

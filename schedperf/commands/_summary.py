@@ -3,7 +3,8 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from schedperf.bundle.open import Boot, Bundle, CaptureEntry, MetricRule, Run
 from schedperf.model.host import Host
@@ -11,8 +12,7 @@ from schedperf.model.host import Host
 SCHEMA = "schedperf/show/1"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PointSummary:
+class PointSummary(Struct, frozen=True, kw_only=True):
     """The runs of one workload at one point.
 
     :param clean: clean runs that succeeded, warm-up excluded
@@ -30,8 +30,7 @@ class PointSummary:
     wall_max_s: float | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BootSummary:
+class BootSummary(Struct, frozen=True, kw_only=True):
     """One boot."""
 
     number: int
@@ -40,8 +39,7 @@ class BootSummary:
     runs: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Reason:
+class Reason(Struct, frozen=True, kw_only=True):
     """Why a collector captured nothing, and how often."""
 
     status: str
@@ -49,8 +47,7 @@ class Reason:
     count: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CollectorSummary:
+class CollectorSummary(Struct, frozen=True, kw_only=True):
     """What one collector captured.
 
     :param captured: number of boots or runs captured
@@ -65,8 +62,7 @@ class CollectorSummary:
     reasons: tuple[Reason, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RunSummary:
+class RunSummary(Struct, frozen=True, kw_only=True):
     """One run."""
 
     folder: str
@@ -80,8 +76,7 @@ class RunSummary:
     outcome: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Machine:
+class Machine(Struct, frozen=True, kw_only=True):
     """The machine, from host.json of the first boot; None: not recorded."""
 
     cpu: str | None
@@ -98,8 +93,7 @@ class Machine:
     build_id: str | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Verification:
+class Verification(Struct, frozen=True, kw_only=True):
     """The result of verifying every member against its checksum.
 
     :param digest: of all data; None if a member is damaged
@@ -110,8 +104,7 @@ class Verification:
     digest: str | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BundleSummary:
+class BundleSummary(Struct, frozen=True, kw_only=True):
     """One bundle.
 
     :param members: number of files

@@ -11,9 +11,10 @@ import importlib.resources
 import io
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.resources.abc import Traversable
 from pathlib import Path
+
+from msgspec import Struct
 
 import schedperf_collectors
 from schedperf_collectors.bpf.objects import PACKAGE as PROGRAMS
@@ -32,8 +33,7 @@ _MODE = 0o100644 << 16
 _SOURCES = (".py", ".c", ".h")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Zipapp:
+class Zipapp(Struct, frozen=True, kw_only=True):
     """The recorder's file.
 
     :param without_objects: why it has no compiled BPF programs, one line; None if it has

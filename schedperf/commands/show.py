@@ -3,7 +3,6 @@
 
 import json
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,6 +35,7 @@ def command(
     # Imported here so that --help of all commands stays fast.
     from schedperf.bundle.open import open_bundle  # noqa: PLC0415
     from schedperf.commands._summary import summarise  # noqa: PLC0415
+    from schedperf.model.schema import to_plain  # noqa: PLC0415
 
     bundle = open_bundle(path, salvage=True)
     if member is not None:
@@ -43,7 +43,7 @@ def command(
         return
     summary = summarise(bundle, verify=verify)
     if as_json:
-        click.echo(json.dumps(asdict(summary), indent=1))
+        click.echo(json.dumps(to_plain(summary), indent=1))
     else:
         from schedperf.commands._show_text import format_summary  # noqa: PLC0415
 

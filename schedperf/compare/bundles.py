@@ -8,10 +8,12 @@ caveat, a reason or a section's status.
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from schedperf.benchmarks import all_parsers
 from schedperf.bundle.open import Bundle
@@ -82,8 +84,7 @@ GIVEN: Mapping[str, Mapping[str, Callable[..., object]]] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CompareOptions:
+class CompareOptions(Struct, frozen=True, kw_only=True):
     """What the user can choose.
 
     :param margin: half-width of the equivalence band, as a fraction of the value
@@ -163,8 +164,7 @@ def compare_rows(bundles: Sequence[Bundle]) -> Sequence[Row]:
     return _compare_numbers(sides, facts, read_run_values(sides), CompareOptions()).rows
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Numbers:
+class _Numbers(Struct, frozen=True, kw_only=True):
     rows: tuple[Row, ...]
     result: Result
     beside: tuple[SideBySide, ...]
@@ -208,8 +208,7 @@ def read_past_runs(past: Bundle, base: Bundle, options: CompareOptions) -> Frame
     return table.take(table["kind"] == "clean")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Facts:
+class _Facts(Struct, frozen=True, kw_only=True):
     # Facts that overrule the numbers: equal data, emulation and blocking differences.
     comparability: Comparability
     same_data: frozenset[str]

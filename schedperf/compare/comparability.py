@@ -11,11 +11,12 @@ import json
 import re
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import cast
+
+from msgspec import Struct
 
 from schedperf.bundle.open import Bundle
 from schedperf.compare.kernel_config import default_settings
@@ -34,6 +35,8 @@ LEVELS = ("core", "cluster", "llc", "socket", "node")
 
 # A difference is for people to read; the whole value is in the bundle.
 LONGEST_VALUE = 200
+# Fields whose rule is kept: host.json has about 400.
+MOST_FIELDS = 4096
 # COMMAND_LINE_SIZE is 4096 at most, and the features have 800 characters; what is longer is no
 # list of parameters and stays one value.
 LONGEST_LIST = 8192
@@ -43,8 +46,7 @@ PARAMETER = re.compile(r'(?:[^\s"]|"[^"]*"?)+')
 WORD = re.compile(r"[\w.+-]+")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FieldRule:
+class FieldRule(Struct, frozen=True, kw_only=True):
     """How a difference in a field is judged: one entry of the table.
 
     :param path: dotted path in host.json; ``*`` matches any text
@@ -90,6 +92,7 @@ def field_rules() -> tuple[FieldRule, ...]:
     )
 
 
+@lru_cache(MOST_FIELDS)
 def find_rule(path: str) -> FieldRule:
     """Return the entry for a field; a difference in an unknown field is noted."""
     for rule in field_rules():
@@ -187,8 +190,7 @@ def blocking_fields(
     }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Gate:
+class _Gate(Struct, frozen=True, kw_only=True):
     # One new side against base; programs are the words of both workloads, settings those of base
     # and the new side.
     side: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Derive the JSON Schema of a comparison from the dataclasses of the record.
+"""Derive the JSON Schema of a comparison from the types of the record.
 
 ``python -m schedperf.compare.json`` prints the schema that is published in
 ``docs/schema/compare-2.schema.json``.

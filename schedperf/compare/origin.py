@@ -7,9 +7,10 @@ on the kernel's command line, in sysctl.d or tmpfiles.d, or by writing it after 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal
+
+from msgspec import Struct
 
 from schedperf.model.comparison import Origin
 
@@ -26,8 +27,7 @@ WRITTEN = "settings.written"
 NOT_RECORDED = "a bundle does not record whether an administrator set the value"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True, kw_only=True):
     """What is known of one side that tells who set a field.
 
     :param boots: the fields of each boot's host.json by dotted path, the first boot first
@@ -64,8 +64,7 @@ class Settings:
         return next(others, None)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True, kw_only=True):
     """Who decided the values of a field that differs.
 
     :param reason: how that is known; "" if it is not for the kernel to decide

@@ -6,8 +6,9 @@ before it, which is estimated without a test: a series of patches is read step b
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
+
+from msgspec.structs import replace
 
 from schedperf.model.comparison import BASE, Better, Row, SideBySide, SideCell, Step
 from schedperf.model.frame import Frame

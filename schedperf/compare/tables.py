@@ -8,9 +8,9 @@ its machines and holds no captures: the numbers are compared, and nothing else.
 import hashlib
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import pandas as pd
+from msgspec.structs import replace
 
 from schedperf.compare.advice.next_steps import next_steps
 from schedperf.compare.bundles import (

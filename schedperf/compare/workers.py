@@ -11,8 +11,9 @@ import pickle
 import signal
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
+
+from msgspec import Struct
 
 Content = TypeVar("Content")
 
@@ -20,8 +21,7 @@ Content = TypeVar("Content")
 MOST_TASKS = 256
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Worker:
+class _Worker(Struct, frozen=True, kw_only=True):
     # A child process, and the end of the pipe that its results come from.
     pid: int
     results: int

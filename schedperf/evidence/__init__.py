@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Evidence: one package per kind, which captures, compares and explains it.
 
-``record.py`` of a package holds the dataclasses of its section. A field is annotated with its
+``record.py`` of a package holds the records of its section. A field is annotated with its
 meaning and unit; the JSON Schema is derived from them::
 
-    @dataclass(frozen=True, kw_only=True, slots=True)
-    class Layout(SectionData):
+    class Layout(SectionData, frozen=True, kw_only=True):
         section: ClassVar[str] = "layout"
         version: ClassVar[int] = 1
 
@@ -38,7 +37,8 @@ A rule that joins several sections also sees the rows of the benchmarks::
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from schedperf.model.comparison import Data, Finding, Row, Section, SectionData, data_of
 from schedperf_collectors.registry import Registry
@@ -53,8 +53,7 @@ class Absent(Exception):
     """The sides hold nothing that this section could look at; the message says why."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SectionPlugin:
+class SectionPlugin(Struct, frozen=True, kw_only=True):
     """One registered analysis.
 
     :param record: what it returns
@@ -66,8 +65,7 @@ class SectionPlugin:
     is_drawing: bool = False
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FindingPlugin:
+class FindingPlugin(Struct, frozen=True, kw_only=True):
     """One registered rule.
 
     :param is_joined: it joins what others find one by one

@@ -12,9 +12,10 @@ C declarators are built from the inside out: ``int (*)(struct rq *, int)``.
 import struct
 import sys
 from array import array
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol
+
+from msgspec import Struct
 
 from schedperf.kernel.symbol_lines import LONGEST_NAME
 from schedperf.model.errors import InputError
@@ -87,8 +88,7 @@ _WORDS_AFTER: dict[int, tuple[int, int]] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BtfIndex:
+class BtfIndex(Struct, frozen=True, kw_only=True):
     """The index of one blob.
 
     :param words: the type section, in this machine's byte order
@@ -104,8 +104,7 @@ class BtfIndex:
     label: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Header:
+class _Header(Struct, frozen=True, kw_only=True):
     order: str
     types: bytes
     strings: bytes

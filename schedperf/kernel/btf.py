@@ -17,9 +17,10 @@ the build, variables that are not per-CPU.
 import copy
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
+
+from msgspec import Struct
 
 from schedperf.kernel._btf_types import (
     COUNT_MASK,
@@ -75,8 +76,7 @@ _SIZED = frozenset(
 _POINTER_WIDE = ("long unsigned int", "unsigned long", "long int", "long")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BtfVariable:
+class BtfVariable(Struct, frozen=True, kw_only=True):
     """One variable of a section.
 
     :param offset: bytes from the section's start
@@ -91,8 +91,7 @@ class BtfVariable:
     type: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BtfSection:
+class BtfSection(Struct, frozen=True, kw_only=True):
     """One DATASEC.
 
     :param size: bytes
@@ -103,8 +102,7 @@ class BtfSection:
     variables: tuple[BtfVariable, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BtfMember:
+class BtfMember(Struct, frozen=True, kw_only=True):
     """One member of a struct or union.
 
     :param name: "" for an anonymous struct or union

@@ -11,7 +11,6 @@ import struct
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -20,6 +19,7 @@ from elftools.common.utils import struct_parse
 from elftools.construct import ConstructError
 from elftools.elf.elffile import ELFFile
 from elftools.elf.notes import iter_notes
+from msgspec import Struct
 
 from schedperf.kernel._btf_types import text_at
 from schedperf.kernel.btf import PERCPU_SECTION
@@ -82,8 +82,7 @@ _PAHOLE_TIMEOUT_S = 600
 _LONGEST_COMPLAINT = 150
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ElfKernel:
+class ElfKernel(Struct, frozen=True, kw_only=True):
     """The contents of an ELF file of the kernel.
 
     :param machine: as in ``uname -m``, but "arm64"; None if unknown
@@ -106,8 +105,7 @@ class ElfKernel:
     problems: Mapping[str, str]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Section:
+class _Section(Struct, frozen=True, kw_only=True):
     name: str
     type: str
     flags: int
@@ -117,8 +115,7 @@ class _Section:
     link: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Symbol:
+class _Symbol(Struct, frozen=True, kw_only=True):
     """A row of the symbol table, and the number of its section."""
 
     row: SymbolRow

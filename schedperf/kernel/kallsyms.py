@@ -12,9 +12,10 @@ all of them by the same offset, the *slide*.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
@@ -51,8 +52,7 @@ _Entry = tuple[str, str, str]
 _Offsets = NDArray[np.int64]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Symbol:
+class Symbol(Struct, frozen=True, kw_only=True):
     """One symbol.
 
     :param module: None for the kernel itself
@@ -118,8 +118,7 @@ class KernelSymbols:
         return np.where(inside, index, NO_SYMBOL)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Table:
+class _Table(Struct, frozen=True, kw_only=True):
     """Lines as columns of shape (lines,): a kernel has 200,000 names, of which few are used.
 
     :param name: start and end of each name in ``content``

@@ -22,10 +22,9 @@ On x86 units are aligned to their size, so the sizes alone give a *candidate* fo
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from schedperf.bundle.json import Count, decode
 from schedperf.model.errors import InputError
@@ -40,8 +39,7 @@ _EMBEDDED = re.compile(r"(?m)^(?:percpu|pcpu-alloc): .*?\bs(\d+) r(\d+) d(\d+) u
 _CPU_IDS = re.compile(r"\bnr_cpu_ids:(\d+)")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PercpuUnits:
+class PercpuUnits(Struct, frozen=True, kw_only=True):
     """Addresses of the per-CPU units, or their alignment.
 
     :param method: source of the units: "kcore", "tracepoint"; "alignment": units unknown
@@ -59,8 +57,7 @@ class PercpuUnits:
     cpus: int | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _PercpuFile:
+class _PercpuFile(Struct, frozen=True, kw_only=True):
     """The contents of percpu.json.
 
     :param method: source of the units; None if no method succeeded

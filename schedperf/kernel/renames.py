@@ -9,14 +9,14 @@
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from itertools import pairwise
 
+from msgspec import Struct
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Renamed:
+
+class Renamed(Struct, frozen=True, kw_only=True):
     """A renamed function.
 
     :param commit: kernel commit, 12 hexadecimal digits

@@ -17,9 +17,10 @@ prints sizes::
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from operator import itemgetter
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from schedperf.kernel.symbol_lines import LONGEST_NAME, split_lines
 from schedperf.model.errors import InputError
@@ -58,8 +59,7 @@ _STUB_BYTES = 4096
 _LOOKED_AT_LINES = 20
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PercpuSymbol:
+class PercpuSymbol(Struct, frozen=True, kw_only=True):
     """One symbol of the per-CPU section.
 
     :param offset: bytes from the section's start
@@ -73,8 +73,7 @@ class PercpuSymbol:
     size: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PercpuSymbols:
+class PercpuSymbols(Struct, frozen=True, kw_only=True):
     """The per-CPU section of one kernel, from its symbol table.
 
     :param size: bytes from ``__per_cpu_start`` to ``__per_cpu_end``
@@ -101,8 +100,7 @@ class GlobalSymbol(NamedTuple):
     name: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class GlobalSymbols:
+class GlobalSymbols(Struct, frozen=True, kw_only=True):
     """The kernel's .data and .bss.
 
     :param size: bytes from the first page of .data to the end of .bss

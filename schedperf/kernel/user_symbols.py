@@ -11,11 +11,11 @@
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from schedperf.bundle.files import read_regular
@@ -34,8 +34,7 @@ _GENERATED = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FileSymbols:
+class FileSymbols(Struct, frozen=True):
     """The functions of one file.
 
     :param starts: file offsets, ascending; shape (functions,)
@@ -92,8 +91,7 @@ def read_generated_symbols(path: Path) -> FileSymbols:
     return file_symbols([functions[start] for start in sorted(functions)])
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Head:
+class _Head(Struct, frozen=True, kw_only=True):
     """The first line of a ``.sym`` file.
 
     :param reason: why the file could not be read

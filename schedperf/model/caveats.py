@@ -7,9 +7,10 @@ mail and the JSON all print.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from string import Formatter
 from typing import ClassVar
+
+from msgspec import Struct
 
 # One sentence each, lower case, no full stop; {names} are the caveat's numbers. {count:run} writes
 # a count with its noun: "1 run", "2 runs".
@@ -86,8 +87,7 @@ class _Sentences(Formatter):
 _SENTENCES = _Sentences()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Caveat:
+class Caveat(Struct, frozen=True, kw_only=True):
     """One weakness of one result.
 
     :param code: a key of ``TEXTS``

@@ -9,8 +9,9 @@ Missing is ``None``, never 0. Values are in base units (s, B, 1/s, count).
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
 from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
+
+from msgspec import Struct
 
 from schedperf.model.caveats import Caveat
 
@@ -36,8 +37,7 @@ Value_co = TypeVar("Value_co", covariant=True)
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BaseNew(Generic[Value_co]):
+class BaseNew(Struct, Generic[Value_co], frozen=True, kw_only=True):
     """The same of base and of the new side that is compared with it."""
 
     base: Value_co
@@ -67,8 +67,7 @@ def digest_of(values: Sequence[object]) -> str:
     return hashlib.sha256(json.dumps(values).encode()).hexdigest()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class GitSource:
+class GitSource(Struct, frozen=True, kw_only=True):
     """The commit that a side's kernel was built from, as given to the recorder."""
 
     tree: Annotated[str | None, "URL of the repository"]
@@ -81,8 +80,7 @@ class GitSource:
     dirty: Annotated[bool, "true if the work tree had uncommitted changes"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SideSummary:
+class SideSummary(Struct, frozen=True, kw_only=True):
     """One side of a comparison: a bundle or a table.
 
     :param name: "base", "new", then "new2", "new3" …
@@ -116,8 +114,7 @@ class SideSummary:
     ] = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Difference:
+class Difference(Struct, frozen=True, kw_only=True):
     """One field of host.json (or of the workload) that is not equal on two sides.
 
     :param path: dotted path in host.json: ``cpu.microcode``; ``setup`` and ``workload`` are what
@@ -141,8 +138,7 @@ class Difference:
         return self.severity == "treatment" and self.origin in ("kernel", "unknown")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OptionDifference:
+class OptionDifference(Struct, frozen=True, kw_only=True):
     """One option of the kernel's configuration that is not equal on two sides.
 
     :param name: ``CONFIG_PREEMPT``
@@ -157,8 +153,7 @@ class OptionDifference:
     toolchain: bool = False
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Comparability:
+class Comparability(Struct, frozen=True, kw_only=True):
     """Whether the sides are comparable, and their differences.
 
     :param compared: number of compared fields
@@ -182,8 +177,7 @@ class Comparability:
         return tuple(dict.fromkeys(paths))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Source:
+class Source(Struct, frozen=True, kw_only=True):
     """The line of output that a number was read from.
 
     :param member: member of the bundle: "boots/0/runs/003/stdout"; or the file of a table
@@ -196,8 +190,7 @@ class Source:
     text: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RunValue:
+class RunValue(Struct, frozen=True, kw_only=True):
     """One run's value of one metric; fields that a table of numbers does not record are None.
 
     :param source: the last of the lines that it was computed from; None if not recorded
@@ -211,8 +204,7 @@ class RunValue:
     source: Source | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RowNumbers:
+class RowNumbers(Struct, frozen=True, kw_only=True):
     """The numbers and the verdict of one metric of one point, base against one new side.
 
     :param n_base: number of independent values; None if a published mean does not record it
@@ -275,11 +267,10 @@ class RowNumbers:
 
     def as_fields(self) -> dict[str, Any]:
         """Return the fields of these numbers, of which a row is made."""
-        return {field.name: getattr(self, field.name) for field in fields(RowNumbers)}
+        return {name: getattr(self, name) for name in RowNumbers.__struct_fields__}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Row(RowNumbers):
+class Row(RowNumbers, frozen=True, kw_only=True):
     """One metric of one point, base against one new side.
 
     :param margin: half-width of the equivalence band as a fraction: 0.03
@@ -306,8 +297,7 @@ class Row(RowNumbers):
         return digest_of([self.workload, self.point, self.metric])[:KEY_DIGITS]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Sweep:
+class Sweep(Struct, frozen=True, kw_only=True):
     """All points of one metric of one workload together.
 
     :param geomean_ratio: geometric mean of the rows' ratios, with its 95% CI
@@ -329,8 +319,7 @@ class Sweep:
     method: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Step:
+class Step(Struct, frozen=True, kw_only=True):
     """The change of one side from the side before it, without a test.
 
     :param ratio: this side / the side before it, with its 95% CI
@@ -341,8 +330,7 @@ class Step:
     ci_high: float | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SideCell:
+class SideCell(Struct, frozen=True, kw_only=True):
     """The result of one side, beside those of the others.
 
     :param n: number of independent values; None if not recorded
@@ -362,8 +350,7 @@ class SideCell:
     step: Step | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SideBySide:
+class SideBySide(Struct, frozen=True, kw_only=True):
     """One metric of one point on all sides of a comparison of three or more.
 
     :param cells: one per side, base first
@@ -383,8 +370,7 @@ class SideBySide:
     worst: str | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FamilySummary:
+class FamilySummary(Struct, frozen=True, kw_only=True):
     """How many rows of a family have each verdict.
 
     :param tested: number of rows with a p
@@ -401,8 +387,7 @@ class FamilySummary:
     verdicts: Mapping[Verdict, int]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True, kw_only=True):
     """One finding: a change that may explain the verdict.
 
     :param clause: the fact in one clause
@@ -446,8 +431,7 @@ class Finding:
         return f"{self.clause}{self.change}{self.details}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SectionData:
+class SectionData(Struct, frozen=True, kw_only=True):
     """The data of one analysis; each kind of evidence has a subclass in its ``record.py``.
 
     :cvar section: name of the section in :attr:`Comparison.sections`
@@ -465,16 +449,14 @@ class SectionData:
         return f"schedperf/section/{cls.section}/{cls.version}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MissingSide:
+class MissingSide(Struct, frozen=True, kw_only=True):
     """A side without data in a section, and the reason."""
 
     side: str
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Section:
+class Section(Struct, frozen=True, kw_only=True):
     """The result of one analysis: its data, or why it has none.
 
     :param schema: ``schedperf/section/layout/1``
@@ -508,8 +490,7 @@ def data_of(sections: Mapping[str, Section], kind: type[Data]) -> Data | None:
     return data if isinstance(data, kind) else None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Overall:
+class Overall(Struct, frozen=True, kw_only=True):
     """The verdict of the whole comparison.
 
     :param reason_short: the reason's first part, without the word for its kind
@@ -522,8 +503,7 @@ class Overall:
     exit_status: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NextStep:
+class NextStep(Struct, frozen=True, kw_only=True):
     """One suggested next step.
 
     :param id: name of the rule that suggests it: "more-runs"
@@ -540,8 +520,7 @@ class NextStep:
     conditions: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Comparison:
+class Comparison(Struct, frozen=True, kw_only=True):
     """The comparison of two or more bundles or tables.
 
     :param side_by_side: the results of three or more sides, a column per side; () for two

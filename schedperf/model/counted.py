@@ -5,18 +5,17 @@ Counts grow with the length and the work of a run, so they are divided by time a
 (:mod:`schedperf.stats.counted`). Each kind of evidence adds fields that identify its rows.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Hashable
-from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal
+
+from msgspec import Struct
 
 from schedperf.model.comparison import Replication
 
 Basis = Literal["time", "operation", "share"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Rate:
+class Rate(Struct, frozen=True, kw_only=True):
     """How often something happened on both sides, and how sure the change is."""
 
     unit: str
@@ -51,11 +50,10 @@ class Rate:
 
     def as_fields(self) -> dict[str, Any]:
         """Return the fields of a rate, of which a row is made."""
-        return {field.name: getattr(self, field.name) for field in fields(Rate)}
+        return {name: getattr(self, name) for name in Rate.__struct_fields__}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RateRow(Rate, ABC):
+class RateRow(Rate, frozen=True, kw_only=True):
     """One rate of one workload and point, base against a new side."""
 
     row: Annotated[str, "identifier of the row, to which findings refer"]
@@ -65,9 +63,9 @@ class RateRow(Rate, ABC):
     basis: Annotated[Basis, "denominator of the rate: time, operations, or another count"]
 
     @property
-    @abstractmethod
     def identity(self) -> tuple[Hashable, ...]:
-        """What the row counts, independent of the denominator."""
+        """What the row counts, independent of the denominator; each kind of row defines it."""
+        raise NotImplementedError
 
     @property
     def statistic(self) -> str:
@@ -80,8 +78,7 @@ class RateRow(Rate, ABC):
         return None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Places:
+class Places(Struct, frozen=True, kw_only=True):
     """Values per CPU or per bin, base against new."""
 
     replication: Annotated[Replication, "unit of replication: what `n_base` and `n_new` count"]
@@ -106,11 +103,10 @@ class Places:
 
     def as_fields(self) -> dict[str, Any]:
         """Return the fields of these values, of which a row is made."""
-        return {field.name: getattr(self, field.name) for field in fields(Places)}
+        return {name: getattr(self, name) for name in Places.__struct_fields__}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CpuRow(Places):
+class CpuRow(Places, frozen=True, kw_only=True):
     """One measure per CPU, base against a new side."""
 
     side: str
@@ -122,8 +118,7 @@ class CpuRow(Places):
     cpus: Annotated[tuple[int, ...], "CPU numbers, in the order of the values"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Bins(Places):
+class Bins(Places, frozen=True, kw_only=True):
     """A histogram of each side: the share of the events in each bin."""
 
     low: Annotated[tuple[float, ...], "lower edge of each bin"]
@@ -135,11 +130,10 @@ class Bins(Places):
 
     def as_fields(self) -> dict[str, Any]:
         """Return the fields of the histogram, of which a row is made."""
-        return {field.name: getattr(self, field.name) for field in fields(Bins)}
+        return {name: getattr(self, name) for name in Bins.__struct_fields__}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BinsRow(Bins):
+class BinsRow(Bins, frozen=True, kw_only=True):
     """A histogram of one workload and point, base against a new side."""
 
     side: str

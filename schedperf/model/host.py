@@ -8,10 +8,10 @@ compares two machines field by field needs the whole file, not this.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Annotated, TypeVar, get_type_hints
 
 import msgspec
+from msgspec import Struct, field
 
 # NR_CPUS of the largest configuration of x86.
 MOST_CPUS = 8192
@@ -23,8 +23,7 @@ REASONS_GROUP = "missing"
 Group = TypeVar("Group")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Kernel:
+class Kernel(Struct, frozen=True, kw_only=True):
     """The kernel under test.
 
     :param release: ``uname -r``
@@ -42,8 +41,7 @@ class Kernel:
     taint: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Processor:
+class Processor(Struct, frozen=True, kw_only=True):
     """What all CPUs have in common.
 
     :param count_online: how many CPUs are online
@@ -55,8 +53,7 @@ class Processor:
     l1_line_bytes: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Cpu:
+class Cpu(Struct, frozen=True, kw_only=True):
     """One CPU, and the numbers of what it is part of."""
 
     cpu: Annotated[int, msgspec.Meta(ge=0, lt=MOST_CPUS)]
@@ -67,8 +64,7 @@ class Cpu:
     node: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Topology:
+class Topology(Struct, frozen=True, kw_only=True):
     """Which CPUs share what.
 
     :param nodes: the CPUs of each NUMA node, as the kernel lists them: "0-3"
@@ -82,8 +78,7 @@ class Topology:
         return {cpu.cpu: cpu.node for cpu in self.cpus if cpu.node is not None}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Scheduler:
+class Scheduler(Struct, frozen=True, kw_only=True):
     """Settings of the scheduler.
 
     :param hz: ticks per second
@@ -92,15 +87,13 @@ class Scheduler:
     hz: Annotated[int, msgspec.Meta(gt=0, le=LARGEST_HZ)] | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Memory:
+class Memory(Struct, frozen=True, kw_only=True):
     """The machine's memory."""
 
     total_bytes: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Virtualisation:
+class Virtualisation(Struct, frozen=True, kw_only=True):
     """What runs the kernel.
 
     :param kind: "none", "kvm", "qemu" …
@@ -123,16 +116,14 @@ class Virtualisation:
         return f"{self.machine}: {self.grounds}" if self.grounds else self.machine
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class System:
+class System(Struct, frozen=True, kw_only=True):
     """The installation."""
 
     hostname: str | None = None
     distro: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Cpufreq:
+class Cpufreq(Struct, frozen=True, kw_only=True):
     """How the CPUs' frequencies are chosen.
 
     :param driver: "intel_pstate"
@@ -141,8 +132,7 @@ class Cpufreq:
     driver: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Host:
+class Host(Struct, frozen=True, kw_only=True):
     """The machine, the kernel and their state during one boot."""
 
     kernel: Kernel = field(default_factory=Kernel)

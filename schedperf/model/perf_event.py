@@ -8,8 +8,9 @@ Events are equal only if all three are equal: ``cycles:k`` counts the kernel onl
 """
 
 import re
-from dataclasses import dataclass
 from typing import Annotated
+
+from msgspec import Struct
 
 # Modifiers that limit what is counted, in the order of `man perf-list`; others (pinned, exclusive,
 # weak …) are dropped.
@@ -20,8 +21,7 @@ _WITH_PMU = re.compile(r"(?P<pmu>[\w.-]+)/(?P<name>[^/]*)/:?(?P<modifiers>[A-Za-
 _PLAIN = re.compile(r"(?P<name>.+?)(?::(?P<modifiers>[ukhIGHpPSDWebR]+))?", re.DOTALL)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PerfEvent:
+class PerfEvent(Struct, frozen=True, kw_only=True):
     """An event that perf counts or samples."""
 
     name: Annotated[str, "event name without PMU and modifiers, e.g. `cycles`"]

@@ -5,8 +5,9 @@ Every kind of evidence reads its captures into these, whatever their content is.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
+
+from msgspec import Struct
 
 Kind = Literal["clean", "instrumented"]
 
@@ -14,8 +15,7 @@ Content_co = TypeVar("Content_co", covariant=True)
 Other = TypeVar("Other")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RunKey:
+class RunKey(Struct, frozen=True, kw_only=True):
     """Which run it is.
 
     :param side: "base", "new", then "new2", "new3" …
@@ -39,8 +39,7 @@ class RunKey:
         return self.workload, self.point
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Operations:
+class Operations(Struct, frozen=True, kw_only=True):
     """What a run did.
 
     :param unit: one of them, in words: "message", "transaction", "MB", "run"
@@ -52,8 +51,7 @@ class Operations:
     exact: bool
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Captured(Generic[Content_co]):
+class Captured(Struct, Generic[Content_co], frozen=True, kw_only=True):
     """What was captured of one run.
 
     :param ops: what its benchmark did; None where that is unknown
@@ -71,8 +69,7 @@ class Captured(Generic[Content_co]):
         return Captured(key=self.key, ops=self.ops, wall_s=self.wall_s, content=content)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SideOf(Generic[Content_co]):
+class SideOf(Struct, Generic[Content_co], frozen=True, kw_only=True):
     """The runs of one side that have a capture.
 
     :param name: "base", "new", then "new2", "new3" …

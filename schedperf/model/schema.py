@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Convert records to JSON values, and derive their JSON Schema from the dataclasses.
+"""Convert records to JSON values, and derive their JSON Schema from their types.
 
 What a command prints with ``--json`` is described by::
 
@@ -12,9 +12,11 @@ import sys
 import types
 import typing
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import fields
 
 Schema = Mapping[str, object]
 
@@ -50,8 +52,8 @@ def to_plain(value: object) -> object:
         return [to_plain(item) for item in value]
     if isinstance(value, Mapping):
         return {str(key): to_plain(item) for key, item in value.items()}
-    if is_dataclass(value):
-        names = (*(field.name for field in fields(value)), *_derived(type(value)))
+    if isinstance(value, Struct):
+        names = (*value.__struct_fields__, *_derived(type(value)))
         values = {_key_of(name): getattr(value, name) for name in names}
         return {key: to_plain(part) for key, part in values.items() if part is not UNSET}
     return value
@@ -68,12 +70,12 @@ def _derived(record: type) -> tuple[str, ...]:
 def describe(annotation: object, definitions: dict[str, Schema]) -> Schema:  # noqa: PLR0911 # kinds
     """Return the JSON Schema of a type that records are made of.
 
-    :param annotation: a dataclass, a plain type, or a tuple, list, mapping, union, literal or
+    :param annotation: a record, a plain type, or a tuple, list, mapping, union, literal or
         ``Annotated`` of them; the text of an ``Annotated`` is the description
-    :param definitions: receives the schema of each dataclass by its name
+    :param definitions: receives the schema of each record by its name
     :raises TypeError: the type has no JSON form
     """
-    if isinstance(annotation, type) and is_dataclass(annotation):
+    if isinstance(annotation, type) and issubclass(annotation, Struct):
         if annotation.__name__ not in definitions:
             definitions[annotation.__name__] = {}  # Stops a record that holds itself.
             definitions[annotation.__name__] = _describe_record(annotation, definitions)
@@ -81,7 +83,7 @@ def describe(annotation: object, definitions: dict[str, Schema]) -> Schema:  # n
     if annotation in _PLAIN_TYPES:
         return _PLAIN_TYPES[annotation]
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
-    if isinstance(origin, type) and is_dataclass(origin):
+    if isinstance(origin, type) and issubclass(origin, Struct):
         # A generic record is described where it stands, with what it is a record of.
         values = dict(zip(getattr(origin, "__parameters__", ()), arguments, strict=True))
         return _describe_record(origin, definitions, values)
@@ -99,31 +101,37 @@ def describe(annotation: object, definitions: dict[str, Schema]) -> Schema:  # n
     raise TypeError(f"{annotation}: type not supported in JSON")
 
 
-def schema_of(record: type) -> Schema:
-    """Return the JSON Schema of a dataclass together with the definitions that it refers to."""
+def schema_of(record: type[Struct]) -> Schema:
+    """Return the JSON Schema of a record together with the definitions that it refers to."""
     definitions: dict[str, Schema] = {}
     return {**describe(record, definitions), "$defs": definitions}
 
 
-def document_schema(record: type) -> Schema:
+def schema_name(document: type[Struct]) -> str:
+    """Return the name of a document's schema: the default of its field ``schema``."""
+    return next(str(field.default) for field in fields(document) if field.name == "schema")
+
+
+def document_schema(record: type[Struct]) -> Schema:
     """Return the JSON Schema of a whole document: a record whose field ``schema`` names it."""
-    title = next(field.default for field in fields(record) if field.name == "schema")
+    title = schema_name(record)
     dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title}
     return {**dialect, **schema_of(record)}
 
 
-def reference(record: type) -> Schema:
-    """Return a reference to the schema of a dataclass among the definitions."""
+def reference(record: type[Struct]) -> Schema:
+    """Return a reference to the schema of a record among the definitions."""
     return {"$ref": f"#/$defs/{record.__name__}"}
 
 
 def _describe_record(
-    record: type, definitions: dict[str, Schema], values: Mapping[object, object] | None = None
+    record: type[Struct],
+    definitions: dict[str, Schema],
+    values: Mapping[object, object] | None = None,
 ) -> Schema:
     hints = typing.get_type_hints(record, include_extras=True)
     types_of = {
-        field.name: (values or {}).get(hints[field.name], hints[field.name])
-        for field in fields(record)
+        name: (values or {}).get(hints[name], hints[name]) for name in record.__struct_fields__
     }
     for name in _derived(record):
         types_of[name] = typing.get_type_hints(getattr(record, name).fget)["return"]

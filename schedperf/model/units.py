@@ -11,7 +11,8 @@ of the record is in base units::
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 # What a reader sees where a value is missing.
 MISSING = "-"
@@ -43,8 +44,7 @@ SCALES: Mapping[str, Sequence[tuple[float, str]]] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Scale:
+class Scale(Struct, frozen=True, kw_only=True):
     """A unit to show values in.
 
     :param factor: one of the shown unit, in base units

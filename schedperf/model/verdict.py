@@ -6,7 +6,9 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from schedperf.model.comparison import Difference, Overall, Replication, Row, Verdict
 
@@ -55,8 +57,7 @@ _UNITS: dict[Replication, tuple[str, str]] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Reason:
+class Reason(Struct, frozen=True, kw_only=True):
     """Why a row has its verdict, in the forms that reports need.
 
     :param sentence: with the row's own numbers

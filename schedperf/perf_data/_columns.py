@@ -6,10 +6,11 @@ Fields of variable size are skipped in all samples at once. ``perf_output_sample
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
@@ -57,8 +58,7 @@ _BRANCH_WORDS = 3
 _LATENCY_MASK = np.uint64(0xFFFFFFFF)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Columns:
+class Columns(Struct, frozen=True, kw_only=True):
     """Samples of one layout; shape (samples,).
 
     :param words: words of the window
@@ -187,8 +187,7 @@ def _chosen(flags: NDArray[np.bool_], *columns: Integers) -> tuple[Integers, ...
     return columns if flags.all() else tuple(column[flags] for column in columns)
 
 
-@dataclass(frozen=True, slots=True)
-class _View:
+class _View(Struct, frozen=True):
     """Bytes as words; ``offset`` is the offset of the first word in the recording."""
 
     words: Words

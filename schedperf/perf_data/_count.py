@@ -8,10 +8,10 @@ with a probability of at most 2**-58 and are then counted as one. With a million
 
 import os
 from collections.abc import Sequence
-from dataclasses import Field, dataclass, fields, replace
-from typing import Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import FieldInfo, fields, replace
 from numpy.typing import NDArray
 
 from schedperf.perf_data._columns import RECORD_MOST_BYTES, Columns, Integers, Words
@@ -29,8 +29,7 @@ _HALF = np.uint64(32)
 _SECRETS = 8
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Rows:
+class Rows(Struct, frozen=True, kw_only=True):
     """Samples, counted or to be counted; shape (rows,).
 
     :param key: hash of the row; rows with equal keys are merged
@@ -56,7 +55,7 @@ class Rows:
 
     def take(self, rows: Integers) -> "Rows":
         """Return some of the rows."""
-        return Rows(**{column.name: getattr(self, column.name)[rows] for column in fields(self)})
+        return Rows(**{name: getattr(self, name)[rows] for name in self.__struct_fields__})
 
     def events(self) -> Integers:
         """Return the index of each row's event."""
@@ -71,7 +70,7 @@ class Rows:
         return (self.where & np.uint64(0xFFFFFFFF)).view(np.int64)
 
 
-def _type_of(column: Field[Any]) -> type[np.int64 | np.uint64]:
+def _type_of(column: FieldInfo) -> type[np.int64 | np.uint64]:
     return np.int64 if column.type == Integers else np.uint64
 
 

@@ -7,8 +7,9 @@ without them, so a damaged section only adds a note. The ``write_*`` functions i
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from schedperf.perf_data._bytes import Bytes
 from schedperf_collectors.contract import Unavailable, parse_cpu_list
@@ -34,8 +35,7 @@ _MISC_BUILD_ID_SIZE = 1 << 15
 _KERNEL_NAMES = ("[kernel.kallsyms]", "[kernel.vmlinux]", "vmlinux")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Cache:
+class Cache(Struct, frozen=True, kw_only=True):
     """One kind of cache.
 
     :param size: as the kernel prints it, ``32K``
@@ -51,8 +51,7 @@ class Cache:
     cpus: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Features:
+class Features(Struct, frozen=True, kw_only=True):
     """perf's description of the machine; None if not recorded.
 
     :param node_of_cpu: NUMA node by CPU; empty if not recorded

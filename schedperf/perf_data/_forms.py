@@ -4,15 +4,18 @@
 Each becomes streams of records, and the description of the machine from perf's header.
 """
 
+import dataclasses
 import mmap
 import re
 import stat
 import struct
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from schedperf.perf_data._bytes import Bytes
 from schedperf.perf_data._features import Features, read_build_ids, read_sections, section_cursors
@@ -56,8 +59,7 @@ _UPDATE_NAME = 2
 _MOST_NOTES = 10
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Opened:
+class Opened(Struct, frozen=True, kw_only=True):
     """A perf.data of any form, with its records located but not parsed.
 
     :param streams: each stream with its records
@@ -267,8 +269,7 @@ def _payloads(stream: Stream, offsets: list[int]) -> Iterator[tuple[int, int, in
             yield offset, start + 8, start + 8 + data_size
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _PipeHeader:
+class _PipeHeader(Struct, frozen=True, kw_only=True):
     """The contents of a file's header, from the records of a pipe.
 
     :param sections: feature sections by number
@@ -373,6 +374,8 @@ def _named(
     if len(described) != len(events):
         described = [""] * len(events)
     return [
-        replace(event, name=names.get(event.ids[0] if event.ids else 0) or name or event.name)
+        dataclasses.replace(
+            event, name=names.get(event.ids[0] if event.ids else 0) or name or event.name
+        )
         for event, name in zip(events, described, strict=True)
     ]

@@ -5,9 +5,9 @@
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from schedperf_collectors.perf_header import Event
@@ -31,8 +31,7 @@ FORMAT_GROUP = 1 << 3
 _NO_EVENT = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """Layout of the samples of an event, in 64-bit words.
 
     Events with the same sample format have equal layouts.

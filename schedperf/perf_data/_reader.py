@@ -4,11 +4,11 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from schedperf.model.errors import InputError
@@ -111,8 +111,7 @@ def read_perf_data(
     return _Reader(opened, keep).read(processes or count_workers())
 
 
-@dataclass(frozen=True, slots=True)
-class _Counted:
+class _Counted(Struct, frozen=True):
     rows: list[Rows]
     memory: list[dict[str, _Column]]
     unknown_ids: int

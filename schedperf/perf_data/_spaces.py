@@ -9,9 +9,9 @@ compiler with 100,000 mappings has one space, and its samples are counted togeth
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from schedperf.perf_data.recording import KERNEL_SPACE, NO_FILE, Addresses, Integers
@@ -26,8 +26,7 @@ _NEVER = np.iinfo(np.int64).max
 _LINE_SHIFT = 32
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Struct, frozen=True):
     """Mappings of one process, and of its children until their first own mapping.
 
     :param parent: line that it inherits mappings from; -1: none
@@ -38,8 +37,7 @@ class Line:
     since: int
 
 
-@dataclass(frozen=True, slots=True)
-class Maps:
+class Maps(Struct, frozen=True):
     """All mappings in time order; shape (maps,). The index of a mapping is its number."""
 
     line: Integers

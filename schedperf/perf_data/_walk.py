@@ -16,6 +16,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from schedperf.perf_data._bytes import Bytes, release, words_of
@@ -73,8 +74,7 @@ _KIND_END = 1 << 8
 _MOST_STEPS = _LANE_WORDS // 2
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Stream:
+class Stream(Struct, frozen=True, kw_only=True):
     """A sequence of records.
 
     :param base: added to offsets, so that offsets in different streams differ
@@ -92,8 +92,7 @@ class Stream:
     zstd: bool
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Window:
+class Window(Struct, frozen=True, kw_only=True):
     """Samples of a contiguous part of a stream.
 
     :param start: offset in the stream

@@ -6,10 +6,10 @@ the properties in ``keep``; its columns are arrays of equal length.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from schedperf.perf_data._features import Features
@@ -68,8 +68,7 @@ class MappedFile(NamedTuple):
     build_id: str | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Samples:
+class Samples(Struct, frozen=True, kw_only=True):
     """Counted samples; arrays of shape (rows,).
 
     :param event: index into :attr:`Recording.events`
@@ -97,8 +96,7 @@ class Samples:
         return len(self.count)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MemorySamples:
+class MemorySamples(Struct, frozen=True, kw_only=True):
     """Samples with a data address, one row per sample, in file order; shape (rows,).
 
     :param address: data address that the instruction accessed
@@ -127,8 +125,7 @@ class MemorySamples:
         return len(self.ip)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Chains:
+class Chains(Struct, frozen=True, kw_only=True):
     """Distinct call chains, innermost address first, with the kernel's context markers.
 
     :param words: all chains, concatenated, in this machine's byte order
@@ -157,8 +154,7 @@ class Spaces(Protocol):
         """
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class KernelText:
+class KernelText(Struct, frozen=True, kw_only=True):
     """Address of the recorded kernel.
 
     :param symbol: its reference symbol: ``_text`` or ``_stext``
@@ -181,8 +177,7 @@ class RuntimeSymbol(NamedTuple):
     kind: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Processes:
+class Processes(Struct, frozen=True, kw_only=True):
     """Parents, starts and programs of processes, as far as perf recorded them.
 
     :param parents: parent pid by pid
@@ -196,8 +191,7 @@ class Processes:
     executed: Mapping[str, Mapping[int, int]]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Losses:
+class Losses(Struct, frozen=True, kw_only=True):
     """Records and samples that are missing from the file, or could not be read.
 
     :param records: lost records of all types
@@ -224,8 +218,7 @@ class Losses:
     unknown_ids: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Recording:
+class Recording(Struct, frozen=True, kw_only=True):
     """The contents of one perf.data.
 
     :param byte_order: "<" or ">", of the recording machine

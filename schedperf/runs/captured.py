@@ -3,8 +3,9 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from schedperf.bundle.open import Bundle, Run
 from schedperf.model.errors import InputError

@@ -8,8 +8,10 @@ Every benchmark parser that claims a run's stdout or stderr reads it, and so do 
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import fmean
+
+from msgspec import Struct
 
 from schedperf.benchmarks import BadLine, BenchmarkParser, Measurement, Metric, all_parsers
 from schedperf.bundle.open import Run
@@ -28,8 +30,7 @@ HEAD_BYTES = 4 << 20
 TAIL_BYTES = 8 << 20
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Value:
+class Value(Struct, frozen=True, kw_only=True):
     """The value of one metric in one run, in the metric's unit.
 
     :param value: mean of what was printed
@@ -41,8 +42,7 @@ class Value:
     source: Source | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Printed:
+class Printed(Struct, frozen=True, kw_only=True):
     """What one run printed.
 
     :param numbers: by metric, in the order in which they were printed

@@ -10,10 +10,9 @@
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from schedperf.bundle.json import decode
 from schedperf.bundle.open import Boot
@@ -31,8 +30,7 @@ Texts = Annotated[
 ]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CpuKind:
+class CpuKind(Struct, frozen=True, kw_only=True):
     """CPUs that have the same settings.
 
     :param cpus: CPU list as the kernel prints it: "0-3"
@@ -43,8 +41,7 @@ class CpuKind:
     settings: Texts
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SchedDebug:
+class SchedDebug(Struct, frozen=True, kw_only=True):
     """The settings of one boot.
 
     :param per_cpu: per-CPU settings by folder: "domains", "fair_server"

@@ -3,14 +3,14 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from schedperf.bundle.open import Run
 from schedperf.runs.side import Side
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Moment:
+class Moment(Struct, frozen=True, kw_only=True):
     """One run's place in time.
 
     :param order: place among all runs of all sides, from 0

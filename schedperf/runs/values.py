@@ -7,7 +7,8 @@ never counted as more runs.
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from schedperf.benchmarks import Metric
 from schedperf.bundle.open import Bundle, Run
@@ -32,8 +33,7 @@ FAILED = Metric(name="", unit="", better="lower", family="primary")
 _NOTHING = Value(value=math.nan, resolution=None, source=None)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RunValues:
+class RunValues(Struct, frozen=True, kw_only=True):
     """What the runs of all sides printed.
 
     :param table: as :func:`read_run_values` describes it

@@ -10,8 +10,9 @@ chosen, and the module of each method cites its source.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from schedperf.model.comparison import Sweep
 from schedperf.model.errors import InputError
@@ -45,8 +46,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Result:
+class Result(Struct, frozen=True, kw_only=True):
     """What :func:`compare_runs` found.
 
     :param rows: one a metric, point and new side. Runs that failed are a row of their own, with

@@ -14,10 +14,10 @@ improves testing for differentially expressed genes", BMC Bioinformatics 7 (2006
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from schedperf.model.verdict import CONFIDENCE, FEWEST_RUNS
 from schedperf.stats._correction import false_discovery
@@ -33,8 +33,7 @@ TREND_STEPS = 10
 LARGEST_RATIO = 4.0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Columns:
+class Columns(Struct, frozen=True, kw_only=True):
     """new - base of each column; arrays of shape (columns,), NaN where something is unknown.
 
     :param base: mean of the runs that have a value

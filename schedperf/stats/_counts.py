@@ -15,10 +15,10 @@ counts and exposures are divided by k. The mid-p form is used (Lancaster, J. Am.
 quantiles of t stand for those of the normal distribution.
 """
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from msgspec import Struct
 from scipy import special
 
 from schedperf.stats._correction import false_discovery
@@ -43,8 +43,7 @@ HALVINGS = 60
 LARGEST_PHI = 1e4
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ComparedCounts:
+class ComparedCounts(Struct, frozen=True, kw_only=True):
     """What two sides' counts say; arrays of shape (lines,), NaN where nothing can be said.
 
     :param base: events per unit of exposure, all runs together; ``base_low`` and ``base_high`` are
@@ -81,8 +80,7 @@ class ComparedCounts:
         return "negative binomial" if self.phi > 0.0 else "Poisson"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Counts:
+class _Counts(Struct, frozen=True, kw_only=True):
     # Counts of shape (runs, lines) and what each run had occasion for, shape (runs,).
     counts: Floats
     exposure: Floats

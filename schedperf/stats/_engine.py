@@ -2,9 +2,9 @@
 """Run all tests on all rows: effects, ranks, modes, drift, and multiple-testing correction."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from schedperf.model.frame import Frame
 from schedperf.model.verdict import FALSE_DISCOVERY_RATE
@@ -32,8 +32,7 @@ EQUALITY_LEVEL = 0.05
 RANKS = ("p", "floor", "shift", "low", "high", "is_tied", "is_outlying")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Findings:
+class Findings(Struct, frozen=True, kw_only=True):
     """The results of all tests; arrays of shape (rows,) if no other shape is given.
 
     :param numbers: independent values per side, shape (rows, 2), NaN where unknown

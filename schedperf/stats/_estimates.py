@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct
 from scipy import special
 
 from schedperf.model.verdict import FEWEST_RUNS
@@ -130,8 +131,7 @@ def _fill_sides(estimates: Estimates, block: Block) -> None:
     _enter(estimates, block.rows, moments)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Moments:
+class _Moments(Struct, frozen=True, kw_only=True):
     # What two sides are known by; shape (rows, 2), base first. ``exact`` is the difference where
     # no value varies, shape (rows,): means of equal numbers may differ from them in the last digit.
     means: Floats

@@ -3,9 +3,10 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from schedperf.model.caveats import Caveat, caveat
 from schedperf.model.comparison import Better, Family
@@ -46,8 +47,7 @@ MOST_NOISIER = 1e6
 MOST_COARSE = 1e6
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Question:
+class _Question(Struct, frozen=True, kw_only=True):
     # What one row is about, as the table of runs says it.
     comparison: object
     side: str
@@ -60,8 +60,7 @@ class _Question:
     resolution: float
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Case:
+class _Case(Struct, frozen=True, kw_only=True):
     # Rows, all that was found of them, and what follows for all of them at once.
     rows: Rows
     analysis: Findings
@@ -95,7 +94,7 @@ def judge(
         more_runs=_more_runs(rows, analysis, margin),
         outlives=analysis.drift.outlives(analysis.whole),
     )
-    names = [field.name for field in fields(_Question)]
+    names = _Question.__struct_fields__
     values = zip(*(rows.table[name].tolist() for name in names), strict=True)
     questions = (_Question(**dict(zip(names, row, strict=True))) for row in values)
     return [_row(case, index, question, contradictions) for index, question in enumerate(questions)]

@@ -15,10 +15,10 @@ alike. The average is handed on as the scaled t distribution that agrees with it
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from statistics import variance
 
 import numpy as np
+from msgspec import Struct
 from scipy import special
 
 from schedperf.model.frame import Frame
@@ -59,8 +59,7 @@ ROUND_LOGS = np.linspace(-2.5, 2.5, 21)
 SWEEP = [name for name in QUESTION if name != "point"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Sample:
+class _Sample(Struct, frozen=True, kw_only=True):
     # Variances with their degrees of freedom, and the sweep of each.
     variance: Floats
     df: Floats
@@ -71,8 +70,7 @@ class _Sample:
         return add_up(values, self.sweep, self.sweeps)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Mixture:
+class _Mixture(Struct, frozen=True, kw_only=True):
     # Answers of several prior dfs with their probabilities; shape (answers, rows).
     weight: Floats
     variance: Floats

@@ -7,12 +7,12 @@ signed ranks with the median of Walsh averages for pairs (Hollander, Wolfe & Chi
 values where some are equal, since ranks are then not what the tables are for.
 """
 
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations, product
 from math import comb
 
 import numpy as np
+from msgspec import Struct
 
 from schedperf.model.verdict import CONFIDENCE
 from schedperf.stats._rows import Block, Flags, Floats
@@ -33,8 +33,7 @@ OUTLIER = 6.0
 MAD_TO_SD = 1.4826
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Ranks:
+class Ranks(Struct, frozen=True, kw_only=True):
     """Results of the rank tests of some rows; arrays of shape (rows,).
 
     :param p: two-sided and exact

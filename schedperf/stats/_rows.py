@@ -9,11 +9,11 @@ The means of its sides are those of the same values, so that they differ by what
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from schedperf.model.comparison import Better, Family, Replication
 from schedperf.model.errors import InputError
@@ -66,8 +66,7 @@ _LARGEST_VALUE = 1e150
 _MOST_RUNS = 1e9
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Rows:
+class Rows(Struct, frozen=True, kw_only=True):
     """All rows of a call, as columns of equal length; row r of each is the same row.
 
     :param table: ``comparison, side``, the key, ``family`` and ``resolution`` (NaN unknown)
@@ -112,8 +111,7 @@ class Rows:
         return len(self.table)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Block:
+class Block(Struct, frozen=True, kw_only=True):
     """Rows with equally many values per side, as matrices.
 
     :param rows: numbers of the rows, shape (rows,)
@@ -303,8 +301,7 @@ def _worst_family(observed: Frame, row: Integers, count: int) -> Integers:
     return worst
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Units:
+class _Units(Struct, frozen=True, kw_only=True):
     # The independent units of both sides of all rows, in the order of row, side and unit.
     of_run: Integers
     cell: Integers

@@ -7,9 +7,9 @@ more frequent, and did the runs of a mode become slower?
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 from scipy import special
 
 from schedperf.stats._densities import fisher_p
@@ -107,8 +107,7 @@ def boot_shares(rows: Rows) -> tuple[Floats, Floats]:
     return icc, effect
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Modes:
+class Modes(Struct, frozen=True, kw_only=True):
     """The rows of a block that have two modes.
 
     :param rows: numbers of the rows

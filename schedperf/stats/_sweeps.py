@@ -3,9 +3,9 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 from scipy import special
 
 from schedperf.model.comparison import Sweep
@@ -21,8 +21,7 @@ FEWEST_POINTS_OF_TREND = 3
 METHOD = "Stouffer's z, weights 1/se"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SweepPoint:
+class SweepPoint(Struct, frozen=True, kw_only=True):
     """One row of a sweep; ``effect`` and its error are None where there is none."""
 
     point: str

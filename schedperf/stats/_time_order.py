@@ -12,9 +12,9 @@ Analysis", section 2.1).
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 from scipy import special
 
 from schedperf.stats._estimates import Estimates
@@ -35,8 +35,7 @@ _BELIEVED_CORRELATION = 0.75
 _LARGEST_CORRELATION = 0.8
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Drift:
+class Drift(Struct, frozen=True, kw_only=True):
     """Drift estimates of each row; shape (rows,), NaN where the order is unknown.
 
     :param is_blocked: was one side recorded wholly after the other?
@@ -68,8 +67,7 @@ class Drift:
         return outlives
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Trends:
+class _Trends(Struct, frozen=True, kw_only=True):
     # The trend within the sides of each row; NaN where the order is unknown.
     # slope: over the places in time, 0 the first run of both sides and 1 the last
     # squares: sum of squares of the places; residual: of what the trend leaves, with its df
@@ -88,7 +86,7 @@ def find_drift(blocks: Iterable[Block], sweep: Integers) -> Drift:
     """
     count = len(sweep)
     is_blocked, is_reversed = np.zeros((2, count), dtype=np.bool_)
-    columns = {name: np.full(count, np.nan) for name in _Trends.__slots__}
+    columns = {name: np.full(count, np.nan) for name in _Trends.__struct_fields__}
     for block in blocks:
         if block.is_paired or np.isnan(block.order_base).any() or np.isnan(block.order_new).any():
             continue

@@ -8,7 +8,8 @@ compared. Stopping at the first p below 5% has a false-positive rate of up to
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from schedperf.model.comparison import Row, Verdict
 from schedperf.model.text import list_some
@@ -34,8 +35,7 @@ _DECIDED: tuple[Verdict, ...] = ("regression", "improvement", "no-change")
 _NAMED_ROWS = 3
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True, kw_only=True):
     """The result of one look.
 
     :param text: the decision, or the undecided rows: one short line

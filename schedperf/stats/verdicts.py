@@ -7,7 +7,9 @@ them can be tested with numbers on paper.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from schedperf.model.comparison import Better, Replication, RowNumbers, Verdict
 from schedperf.model.units import interval_of, percent, signed
@@ -39,8 +41,7 @@ FEWEST_STEPS = 2.0
 LARGEST_LOG = 700.0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Evidence:
+class Evidence(Struct, frozen=True, kw_only=True):
     """The statistics of one row before its verdict.
 
     Effects are relative: natural logarithms of new / base when ``is_log``, else
@@ -224,8 +225,7 @@ def _numbers(evidence: Evidence) -> str:
     return f"{effect}{share} {interval} ({certainty}, n = {numbers})"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JudgedRow(RowNumbers):
+class JudgedRow(RowNumbers, frozen=True, kw_only=True):
     """One metric of one point, base against one new side.
 
     :param comparison: which of the comparisons in the table it belongs to

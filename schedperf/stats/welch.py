@@ -9,16 +9,15 @@ together.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import fmean
 
 import scipy
+from msgspec import Struct
 
 from schedperf.model.verdict import CONFIDENCE, FEWEST_RUNS
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Difference:
+class Difference(Struct, frozen=True, kw_only=True):
     """new - base of two means, with its interval; None where there is none.
 
     :param ci_low: lower end of the interval at the confidence that was asked for

@@ -9,9 +9,10 @@ Tables and rules of the analysis have the newest names::
 
 import re
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
+
+from msgspec import Struct
 
 from schedperf.bundle.open import Boot
 from schedperf.kernel.renames import all_names, name_in_release, renamed_functions
@@ -55,8 +56,7 @@ class Words:
         return (not before or before.isspace()) and (not after or after.isspace())
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class KernelNames:
+class KernelNames(Struct, frozen=True, kw_only=True):
     """Where the names of a kernel's functions come from.
 
     :param release: ``uname -r``; None if unknown

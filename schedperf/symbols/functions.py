@@ -14,10 +14,11 @@ The classes are in ``classes.toml``, the renames in ``schedperf/kernel/renames.t
 import re
 import tomllib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from schedperf.kernel.renames import newest_function
 from schedperf.symbols.place import KERNEL, Place, is_kernel_dso
@@ -36,8 +37,7 @@ class _Group(NamedTuple):
     scheduler: bool
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FunctionTable:
+class FunctionTable(Struct, frozen=True, kw_only=True):
     """Classes of the kernel's functions.
 
     :param names: group by name

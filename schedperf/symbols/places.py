@@ -12,10 +12,10 @@ Addresses are processed as arrays; Python code runs only once per place.
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from schedperf.kernel.kallsyms import NO_SYMBOL, PAGE_BYTES, KernelSymbols, Symbol
@@ -71,8 +71,7 @@ _BUILTIN = "__builtin__"
 _KERNEL_MAPS = ("[kernel.kallsyms]", "[kernel]", "[guest.kernel.kallsyms")
 
 
-@dataclass(frozen=True, slots=True)
-class Symbols:
+class Symbols(Struct, frozen=True):
     """The symbols for resolving addresses.
 
     :param kernel: symbols of the recorded kernel, at run-time addresses; None if unknown
@@ -224,8 +223,7 @@ class _Namer:
         return self._codes.setdefault(location, len(self._codes))
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(Struct, frozen=True):
     """The places of a recording.
 
     :param places: the distinct places
@@ -350,8 +348,7 @@ def _place_distinct(numbered: Numbered, namer: _Namer) -> Numbers:
     return codes
 
 
-@dataclass(frozen=True, slots=True)
-class _Stacks:
+class _Stacks(Struct, frozen=True):
     """Distinct pairs of a chain and the address space of its user addresses.
 
     :param numbers: of the addresses of all stacks, concatenated, innermost first

@@ -19,6 +19,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from schedperf.model.caveats import Caveat, caveat
 from schedperf.model.errors import InputError
@@ -45,8 +46,7 @@ _CLAIMS = ("claimed", "claimed_mean")
 _QUESTION = ["comparison", "workload", "point", "metric", "unit", "better"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Claim:
+class Claim(Struct, frozen=True, kw_only=True):
     """The interval of numbers that a printed number may stand for.
 
     :param low: lower bound; a fraction (-0.107) for a change, in the metric's unit for a mean

@@ -24,11 +24,11 @@ import io
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
 import pandas as pd
+from msgspec import Struct
 
 from schedperf.bundle.files import read_regular
 from schedperf.model.comparison import Better, Family, Source
@@ -62,8 +62,7 @@ _NAME = re.compile(r"[^\s=,]+")
 _SPREAD = re.compile(rf"(?:±|\+/-)?\s*(?P<number>{_NUMBER.pattern})\s*(?P<percent>%)?")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Table:
+class Table(Struct, frozen=True, kw_only=True):
     """One table as it was read.
 
     :param digest: SHA-256 of the file; equal digests are equal data

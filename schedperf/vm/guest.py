@@ -13,9 +13,10 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from schedperf.model.errors import InputError
 from schedperf.vm import script
@@ -84,8 +85,7 @@ class KvmFailed(GuestFailed):
     """KVM cannot run the code of a guest."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Hypervisor:
+class Hypervisor(Struct, frozen=True, kw_only=True):
     """The settings with which guests boot.
 
     :param vng: path of the program

@@ -10,8 +10,9 @@ version, less 0x200 (Documentation/arch/x86/boot.rst of the kernel)::
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from schedperf.bundle.files import read_head, read_regular
 from schedperf.model.errors import InputError
@@ -54,8 +55,7 @@ _NEEDED = (
 _FILE_NAMES = ("System.map", "config", ".config")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Kernel:
+class Kernel(Struct, frozen=True, kw_only=True):
     """A kernel to boot.
 
     :param name: name of its bundle

@@ -8,8 +8,9 @@ import select
 import subprocess
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from schedperf.model.errors import InputError
 
@@ -33,8 +34,7 @@ _SIZE = re.compile(r"([0-9]{1,9})([MG])\Z")
 _FACTORS = {"M": 1 << 20, "G": 1 << 30}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Machine:
+class Machine(Struct, frozen=True, kw_only=True):
     """A guest's hardware: each node is a socket with its share of CPUs and memory.
 
     :param threads: hardware threads per core
@@ -59,8 +59,7 @@ class Machine:
         return arguments
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Acceleration:
+class Acceleration(Struct, frozen=True, kw_only=True):
     """KVM or emulation.
 
     :param is_kvm: KVM; otherwise QEMU emulates the CPU

@@ -11,8 +11,9 @@
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 # Path of the shared directory in the guest. It is on the kernel's command line, which bundles keep,
 # so it is the same for all boots.
@@ -68,8 +69,7 @@ record() {{
 """
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Work:
+class Work(Struct, frozen=True, kw_only=True):
     """What to record in every boot.
 
     :param python: program of the guest

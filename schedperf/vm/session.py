@@ -13,9 +13,10 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
 
 from schedperf.model.errors import InputError
 from schedperf.vm.guest import Event, GuestFailed, Hypervisor, KvmFailed, boot
@@ -31,8 +32,7 @@ _ATTEMPTS = 2
 What = Literal["booting", "recording", "again", "booted", "warning"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PlannedBoot:
+class PlannedBoot(Struct, frozen=True, kw_only=True):
     """One planned boot.
 
     :param kernel: index of the kernel
@@ -61,8 +61,7 @@ def plan_boots(kernels: int, boots: int) -> Sequence[PlannedBoot]:
     ]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Request:
+class Request(Struct, frozen=True, kw_only=True):
     """What to boot and record.
 
     :param kernels: the first is base
@@ -77,8 +76,7 @@ class Request:
     output: Path
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class News:
+class News(Struct, frozen=True, kw_only=True):
     """An event of a session.
 
     :param boot: its number, from 1

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What the tests of reports share: comparison records, blocks read, a browser and its pages."""
 
-import dataclasses
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
@@ -9,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from schedperf.model.comparison import Comparison, Replication, Row, SideSummary
 from schedperf_reports.blocks import Block, Table, Text
@@ -68,10 +69,9 @@ def _replace_texts(value: Any, text: str, key: str = "") -> Any:
         return {name: _replace_texts(item, text) for name, item in value.items()}
     if isinstance(value, tuple | list):
         return type(value)(_replace_texts(item, text, key) for item in value)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, Struct):
         return type(value)(
-            **{name: _replace_texts(item, text, name) for name, item in fields.items()}
+            **{name: _replace_texts(item, text, name) for name, item in asdict(value).items()}
         )
     return value
 

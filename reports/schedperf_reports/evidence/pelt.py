@@ -2,8 +2,9 @@
 """PELT updates: their rate, the contexts they come from, and their duration."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Literal
+
+from msgspec.structs import replace
 
 from schedperf.evidence.pelt.record import (
     CrossCheck,

@@ -5,7 +5,8 @@ Results of the rules come first, then one table per level.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from schedperf.evidence.schedstat.record import (
     Idle,

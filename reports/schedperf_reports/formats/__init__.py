@@ -9,15 +9,15 @@
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from schedperf.model.comparison import Comparison
 from schedperf_collectors.registry import Registry, public_modules
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Options:
+class Options(Struct, frozen=True, kw_only=True):
     """How to draw.
 
     :param width: columns of the terminal or page of text
@@ -40,8 +40,7 @@ Render = Callable[[Comparison, Options], str]
 DrawingUse = Literal["always", "everything", "never"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OutputFormat:
+class OutputFormat(Struct, frozen=True, kw_only=True):
     """One registered format.
 
     :param summary: one line for ``--help``

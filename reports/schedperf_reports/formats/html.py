@@ -2,7 +2,8 @@
 """The HTML report: one file that opens from disk, with the network off."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from schedperf.model.comparison import Comparison
 from schedperf_reports.blocks import Block

@@ -15,10 +15,10 @@ import statistics
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import PurePath
 
+from msgspec.structs import replace
 from rich.console import RenderableType
 from rich.text import Text as Styled
 

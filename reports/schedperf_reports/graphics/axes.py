@@ -3,7 +3,8 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from schedperf.model.units import format_number
 
@@ -22,8 +23,7 @@ LETTER_PIXELS = 7.0
 LONGEST_TICK = 24
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Tick:
+class Tick(Struct, frozen=True, kw_only=True):
     """One mark of an axis.
 
     :param place: in per cent of the axis
@@ -37,8 +37,7 @@ class Tick:
     is_minor: bool = False
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Axis:
+class Axis(Struct, frozen=True, kw_only=True):
     """From one value to another.
 
     :param ticks: values to mark, each with its text

@@ -19,9 +19,11 @@ style and script are `blocks/cachelines.*` of the templates.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Literal, NamedTuple
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from schedperf_reports.blocks import Block, Graphic, Spot, Tone
 from schedperf_reports.words.rows import side_place
@@ -58,8 +60,7 @@ PARTS = (0.3, 0.7, 0.15, 0.85)
 MOST_MOVES = 6
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Occupant:
+class Occupant(Struct, frozen=True, kw_only=True):
     """What has some bytes of one line.
 
     :param name: of the variable or field; "" of bytes that nobody has
@@ -124,8 +125,7 @@ class Occupant:
         return f"{'…' * self.before}{self.name[:LONGEST_LABEL]}{'…' * self.after}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LineRow:
+class LineRow(Struct, frozen=True, kw_only=True):
     """One line as one side has it.
 
     :param offset: of its first byte: "0x20240"; "" where the side has no such line
@@ -144,8 +144,7 @@ class LineRow:
         return bool(self.note and self.occupants)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LineGroup:
+class LineGroup(Struct, frozen=True, kw_only=True):
     """The same line of all sides.
 
     :param title: names the boundary in front of it, or the line
@@ -158,8 +157,7 @@ class LineGroup:
     skipped: str = ""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Badge:
+class Badge(Struct, frozen=True, kw_only=True):
     """The badge of one side: "base", and how it is called."""
 
     name: str
@@ -171,8 +169,7 @@ class Badge:
         return side_place(self.name)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LinePair:
+class LinePair(Struct, frozen=True, kw_only=True):
     """Two names that belong together, or apart.
 
     :param words: for each side what they are there: "together", "separated"; "" where it lacks one
@@ -186,8 +183,7 @@ class LinePair:
     text: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LineMove:
+class LineMove(Struct, frozen=True, kw_only=True):
     """Neighbours that went to another line together.
 
     :param name: of the first of them
@@ -209,8 +205,7 @@ class Segment(NamedTuple):
     height: float
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Route:
+class Route(Struct, frozen=True, kw_only=True):
     """One mark of the drawing, for wide and for narrow screens.
 
     :param side: whose it is
@@ -230,8 +225,7 @@ class Route:
     narrow_head: tuple[float, float] | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Arrangement:
+class Arrangement(Struct, frozen=True, kw_only=True):
     """Heights of all parts, in rem, and the marks.
 
     :param titles: of what stands in front of each group, with its tracks
@@ -245,8 +239,7 @@ class Arrangement:
     left_out: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CacheLines(Graphic):
+class CacheLines(Graphic, frozen=True, kw_only=True):
     """Cache lines, who is on them, and what moved.
 
     :param line_bytes: length of a line

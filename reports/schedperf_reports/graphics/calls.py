@@ -2,14 +2,12 @@
 """The callers and callees of a function, which a script draws when its table row is opened."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from schedperf.evidence.profile.record import FlameTree
 from schedperf_reports.blocks import Graphic
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Calls(Graphic):
+class Calls(Graphic, frozen=True, kw_only=True):
     """Tables of callers and callees, from the data of a flame graph of the same section.
 
     :param at: number of the flame graph in its section, of its tree, and of the function in

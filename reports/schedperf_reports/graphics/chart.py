@@ -6,8 +6,9 @@ window and the colours of the page, and is printed as it is shown.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from statistics import median, quantiles
+
+from msgspec import Struct
 
 from schedperf_reports.blocks import Graphic
 from schedperf_reports.graphics.axes import Axis, Tick
@@ -19,8 +20,7 @@ WHISKER = 1.5
 LEVELS = (50.0, 32.0, 68.0, 41.0, 59.0)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Point:
+class Point(Struct, frozen=True, kw_only=True):
     """One value.
 
     :param low: lower end of its interval; None without one
@@ -34,8 +34,7 @@ class Point:
     title: str = ""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Series:
+class Series(Struct, frozen=True, kw_only=True):
     """Points of a side.
 
     :param side: its name; "" for what is of no side
@@ -63,8 +62,7 @@ class Series:
         return [point for part in self.parts for point in part]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Box:
+class Box(Struct, frozen=True, kw_only=True):
     """The values of a side on a line of their own: each value, quartiles, median, and whiskers."""
 
     side: str
@@ -80,8 +78,7 @@ class Box:
         return min(inside), low, median(self.values), high, max(inside)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Panel:
+class Panel(Struct, frozen=True, kw_only=True):
     """One panel: what is drawn over its axes.
 
     :param height: in pixels
@@ -176,8 +173,7 @@ def _step_around(places: Sequence[tuple[float, float]]) -> str:
     return f"M{round(x - half, 1):g} {y:g}{steps}H{round(places[-1][0] + half, 1):g}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Chart(Graphic):
+class Chart(Graphic, frozen=True, kw_only=True):
     """Panels below each other.
 
     The same numbers must also stand in a table of the section: a chart is never the only place

@@ -2,13 +2,11 @@
 """A text that a page carries as a file to save."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from schedperf_reports.blocks import Graphic
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Download(Graphic):
+class Download(Graphic, frozen=True, kw_only=True):
     """A text that a reader saves as a file: it is neither shown nor changed.
 
     :param name: of the file

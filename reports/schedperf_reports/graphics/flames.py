@@ -6,9 +6,10 @@ the script would give them. Tables say in words which frames changed.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from math import sqrt
 from urllib.parse import quote
+
+from msgspec import Struct, field
 
 from schedperf.evidence.profile.record import (
     SPEEDSCOPE_SCHEMA,
@@ -46,8 +47,7 @@ _CALLERS = Column(title="called from", code=True, priority=2)
 _OBJECT = Column(title="object", code=True, priority=3)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StillFrame:
+class StillFrame(Struct, frozen=True, kw_only=True):
     """One frame.
 
     :param title: its numbers in words
@@ -66,8 +66,7 @@ class StillFrame:
     heat: float
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Still:
+class Still(Struct, frozen=True, kw_only=True):
     """What is drawn without a script.
 
     :param height: of all frames, in pixels
@@ -77,8 +76,7 @@ class Still:
     height: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Flames(Graphic):
+class Flames(Graphic, frozen=True, kw_only=True):
     """The drawing of one or more trees, which the reader chooses from.
 
     The tables of its section say in words what changed.
@@ -176,8 +174,7 @@ def _is_coloured(frame: StillFrame) -> bool:
     return not {"more", "less"}.isdisjoint(frame.kind.split())
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Drawn:
+class _Drawn(Struct, frozen=True, kw_only=True):
     # One measure of one tree; all lists have one value a frame.
     tree: FlameTree
     values: FlameChanges

@@ -7,8 +7,9 @@ be read, printed and followed without scripting, and a script need only sort the
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import pairwise
+
+from msgspec import Struct
 
 from schedperf.model.comparison import Better, Verdict
 from schedperf_reports.blocks import Graphic, Tone
@@ -38,8 +39,7 @@ SHAPES: Mapping[Verdict, str] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class IntervalLine:
+class IntervalLine(Struct, frozen=True, kw_only=True):
     """One line of the plot.
 
     :param name: of the result
@@ -93,8 +93,7 @@ class IntervalLine:
         return [*band, *([] if self.ratio is None else [self.ratio])]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Bar:
+class Bar(Struct, frozen=True, kw_only=True):
     """Part of a line, in per cent of the axis.
 
     :param is_cut_left: whether it goes on beyond the left edge
@@ -106,8 +105,7 @@ class Bar:
     is_cut_right: bool = False
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Intervals(Graphic):
+class Intervals(Graphic, frozen=True, kw_only=True):
     """The lines of one table, in its order.
 
     :param better: which direction of all lines is better; None where they differ

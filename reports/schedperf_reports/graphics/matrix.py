@@ -7,8 +7,9 @@ the numbers are read out on hover and by the arrow keys, and stand in a table be
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from schedperf_reports.blocks import Block, Graphic
 from schedperf_reports.words.rows import side_place
@@ -23,8 +24,7 @@ Starts = Literal["", "core", "node"]
 DIFFERENCE = "difference"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MatrixCell:
+class MatrixCell(Struct, frozen=True, kw_only=True):
     """One cell.
 
     :param text: its number, short
@@ -39,8 +39,7 @@ class MatrixCell:
     sign: Sign = ""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MatrixLabel:
+class MatrixLabel(Struct, frozen=True, kw_only=True):
     """What heads a line, a column or a group of columns.
 
     :param side: "base", "new", …, "difference"; "" where it is none of them
@@ -58,16 +57,14 @@ class MatrixLabel:
         return side_place(self.side) if self.side not in ("", DIFFERENCE) else None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MatrixLine:
+class MatrixLine(Struct, frozen=True, kw_only=True):
     """One line of cells."""
 
     label: MatrixLabel
     cells: tuple[MatrixCell, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Band:
+class Band(Struct, frozen=True, kw_only=True):
     """Lines that belong together.
 
     :param label: what they are about: "wakeups, /s"
@@ -78,8 +75,7 @@ class Band:
     lines: tuple[MatrixLine, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Matrix(Graphic):
+class Matrix(Graphic, frozen=True, kw_only=True):
     """A table of shaded cells.
 
     :param corner: what the bands are: "counted"

@@ -5,7 +5,8 @@ A bin shows its difference only where that is significant.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from schedperf.model.counted import Bins
 from schedperf_reports.blocks import Block, Graphic
@@ -20,8 +21,7 @@ NOISE_WORDS: Mapping[bool | None, str] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MirrorBin:
+class MirrorBin(Struct, frozen=True, kw_only=True):
     """One bin.
 
     :param label: its lower edge: "512 ns"
@@ -39,8 +39,7 @@ class MirrorBin:
     title: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Mirror(Graphic):
+class Mirror(Graphic, frozen=True, kw_only=True):
     """Histograms of two sides over the same bins.
 
     :param sides: names of base and of new

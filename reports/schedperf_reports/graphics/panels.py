@@ -4,13 +4,10 @@
 They hold ordinary blocks, which is all that other formats show of them.
 """
 
-from dataclasses import dataclass
-
 from schedperf_reports.blocks import Block, Graphic, Text, Tone
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Panel(Graphic):
+class Panel(Graphic, frozen=True, kw_only=True):
     """One box.
 
     :param caption: its heading, which says the finding: "comparable: yes"
@@ -29,8 +26,7 @@ class Panel(Graphic):
         return (Text(text=heading, tone=self.tone, brief=self.brief), *self.blocks)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Panels(Graphic):
+class Panels(Graphic, frozen=True, kw_only=True):
     """Boxes side by side; the caption names them for those who do not see that."""
 
     panels: tuple[Panel, ...]
@@ -40,8 +36,7 @@ class Panels(Graphic):
         return self.panels
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Fold(Graphic):
+class Fold(Graphic, frozen=True, kw_only=True):
     """Blocks that a page shows when their caption is pressed; print and other formats always.
 
     :param repeats: the blocks say in full what a text of everything says elsewhere

@@ -10,7 +10,8 @@
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from schedperf_reports.blocks import Block, Cell, Column, Graphic, Table, Tone
 from schedperf_reports.words.rows import side_place
@@ -20,8 +21,7 @@ from schedperf_reports.words.rows import side_place
 REPEATED = 2
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SideTitle:
+class SideTitle(Struct, frozen=True, kw_only=True):
     """What heads the column of a side.
 
     :param name: its role: "new2"
@@ -38,8 +38,7 @@ class SideTitle:
         return side_place(self.name)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SideFigures:
+class SideFigures(Struct, frozen=True, kw_only=True):
     """One cell; "" where there is nothing to write.
 
     :param change: from base: "-5.4%*"
@@ -59,16 +58,14 @@ class SideFigures:
     tone: Tone = "plain"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SideRow:
+class SideRow(Struct, frozen=True, kw_only=True):
     """One result: a cell for each side, base first; without cells a heading of those below it."""
 
     name: str
     cells: tuple[SideFigures, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SideColumns(Graphic):
+class SideColumns(Graphic, frozen=True, kw_only=True):
     """The results of several sides, a row per result and a column per side.
 
     :param brief: whether a text of one screen has it

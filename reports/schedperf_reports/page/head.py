@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Write the head and foot of a page, without templates, which load slowly."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PageSource:
+class PageSource(Struct, frozen=True, kw_only=True):
     """One of what a page compares.
 
     :param name: "base", "new": its colour and shape are drawn beside its label
@@ -21,8 +20,7 @@ class PageSource:
     as_base: str = ""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Head:
+class Head(Struct, frozen=True, kw_only=True):
     """What stands above and below the sections.
 
     :param title: of the browser's window

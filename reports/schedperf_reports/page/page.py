@@ -7,10 +7,10 @@ allows our scripts by their hashes and no network at all.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 
 from markupsafe import Markup
+from msgspec import Struct
 
 from schedperf.model.comparison import Comparison
 from schedperf_reports.blocks import Block
@@ -45,8 +45,7 @@ FRAME_SCRIPTS = (
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Described:
+class Described(Struct, frozen=True, kw_only=True):
     """One section of the page.
 
     :param name: its anchor: ``#layout``
@@ -64,8 +63,7 @@ class Described:
     line: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Chapter:
+class Chapter(Struct, frozen=True, kw_only=True):
     """One entry of the list of sections.
 
     :param keys: which go to it, one after the other: "gb"; "" for none

@@ -8,7 +8,6 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from urllib.parse import quote
@@ -16,6 +15,8 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
+from msgspec import Struct
+from msgspec.structs import replace
 
 from schedperf_reports.blocks import (
     Block,
@@ -50,8 +51,7 @@ LEAST_COMPRESSED_BYTES = 20_000
 NOTHING = Markup()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class View:
+class View(Struct, frozen=True, kw_only=True):
     """One block as its template draws it.
 
     :param section: name of its section
@@ -145,8 +145,7 @@ def all_blocks(blocks: Iterable[Block]) -> Iterator[Block]:
                 yield from all_blocks(inner)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Within:
+class Within(Struct, frozen=True, kw_only=True):
     """What the blocks that are drawn are in.
 
     :param section: name of the section

@@ -6,9 +6,11 @@ Rows are those of :class:`schedperf.model.counted.RateRow`.
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Generic, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from schedperf.model.counted import Basis, RateRow
 from schedperf.model.units import RATE_DIGITS, format_measure, percent
@@ -92,8 +94,7 @@ ZERO = "the ratio is undefined, because at least one run or boot has the value 0
 WIDE = f"the ends differ by more than a factor of {WIDEST_INTERVAL:g} (record more runs or boots)"
 
 
-@dataclass(frozen=True, slots=True)
-class Shown(Generic[Row_co]):
+class Shown(Struct, Generic[Row_co], frozen=True):
     """A row as it is shown.
 
     :param is_rare: its counts are written per 1000 operations, however large they are

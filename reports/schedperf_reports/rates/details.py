@@ -3,7 +3,8 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from schedperf.model.counted import Basis, RateRow
 from schedperf.model.units import percent

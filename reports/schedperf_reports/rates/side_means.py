@@ -4,18 +4,17 @@
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import fmean
 
 import numpy as np
 import scipy
+from msgspec import Struct
 
 from schedperf.model.comparison import Row, RunValue
 from schedperf.model.verdict import CONFIDENCE, FEWEST_RUNS
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SideMean:
+class SideMean(Struct, frozen=True, kw_only=True):
     """A side of one row, in the row's unit.
 
     :param mean: geometric where all values are positive, as the row's is

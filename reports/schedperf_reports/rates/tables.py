@@ -6,8 +6,9 @@ its rows are called and what it knows besides; all else is the same in each of t
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 from schedperf.model.counted import RateRow
 from schedperf_reports.blocks import Block, Cell, Column, Table, Text
@@ -39,8 +40,7 @@ MOST_NAMED = 3
 MOST_NOTES = 5
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Rates(Generic[Row]):
+class Rates(Struct, Generic[Row], frozen=True, kw_only=True):
     """What a section knows of its rows.
 
     :param first: the column that names them

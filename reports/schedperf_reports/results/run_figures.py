@@ -4,9 +4,11 @@
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from itertools import groupby
 from statistics import fmean, geometric_mean, median
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from schedperf.model.comparison import Row, RunValue
 from schedperf.model.units import Scale
@@ -29,8 +31,7 @@ FEWEST_IN_TREND = 4
 COUNTED = re.compile(r"(\d+) of (\d+)", re.ASCII)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RowRuns:
+class RowRuns(Struct, frozen=True, kw_only=True):
     """The runs of one side of a row.
 
     :param name: "base", "new2"

@@ -2,7 +2,9 @@
 """A sweep as a chart and a table: both sides over the parameter, and their ratio below."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from schedperf.model.comparison import Row, Sweep
 from schedperf.model.units import Scale, scale_for
@@ -30,8 +32,7 @@ LEAST_LOG_RANGE = 4.0
 LEAST_LOG_VALUES = 20.0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Point:
+class _Point(Struct, frozen=True, kw_only=True):
     # One row of the sweep, by the value of the parameter that differs: a number where all are.
     x: float | str
     row: Row
@@ -39,8 +40,7 @@ class _Point:
     new: SideMean | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Swept:
+class _Swept(Struct, frozen=True, kw_only=True):
     parameter: str
     points: tuple[_Point, ...]
     scale: Scale

@@ -4,7 +4,8 @@
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from schedperf.model.comparison import Replication, Row, Sweep, Verdict
 from schedperf_reports.blocks import (
@@ -45,8 +46,7 @@ EMPTY = Cell(text="")
 _FEWEST_MEASURED = 2
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Geomean:
+class Geomean(Struct, frozen=True, kw_only=True):
     """A mean of ratios.
 
     :param count: of the results in it
@@ -59,8 +59,7 @@ class Geomean:
     ci_high: float
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Results:
+class Results(Struct, frozen=True, kw_only=True):
     """What a table of results is made of.
 
     :param title: "primary results"
@@ -96,8 +95,7 @@ class Results:
         return describe_directions([row for _, row in self.lines]) is None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Entry:
+class _Entry(Struct, frozen=True, kw_only=True):
     # One row of the table with its details. A mean or a result has a ratio to draw.
     cells: tuple[Cell, ...]
     is_quiet: bool

@@ -12,7 +12,8 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from schedperf.model.comparison import Row
 from schedperf.model.units import Scale, scale_for
@@ -40,8 +41,7 @@ LARGEST_RARITY = 1e9
 FEWEST_PERCENTILES = 2
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Tail:
+class Tail(Struct, frozen=True, kw_only=True):
     """What a latency's name says.
 
     :param of: the distribution that it is taken of
@@ -75,8 +75,7 @@ def read_tail(metric: str, unit: str) -> Tail | None:
     return Tail(of=parts["of"], label=label, quantile=None, rank=OTHERS[label])
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Distribution:
+class Distribution(Struct, frozen=True, kw_only=True):
     """The results that are taken of one distribution, from its low end to its high end.
 
     :param name: with the point: "schbench wakeup latency at threads=8"

@@ -6,7 +6,9 @@ option that shows it, and what all rows of a table have in common is said once a
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from schedperf_reports.blocks import (
     REFERENCE_PRIORITY,
@@ -142,8 +144,7 @@ def _with_detail(text: str, detail: str) -> str:
     return f"{text} ({detail})" if detail else text
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Entry:
+class _Entry(Struct, frozen=True, kw_only=True):
     # One row with the notes on it, and the heading that it stands below. A mean of other rows is
     # no result, so where rows open to details it has none.
     rows: tuple[tuple[Cell, ...], ...]

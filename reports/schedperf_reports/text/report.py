@@ -5,7 +5,9 @@ All is all: of lists and tables no row is missing, save those of reference table
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from schedperf.model.comparison import Comparison
 from schedperf.model.verdict import STRICT_INCONCLUSIVE_STATUS
@@ -21,8 +23,7 @@ MORE = f"{SEE} prints the full report; --html FILE writes a page with charts"
 MOST = "charts, long tables and some columns are only in the HTML page (--html FILE)"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TextSection:
+class TextSection(Struct, frozen=True, kw_only=True):
     """One section of a text report.
 
     :param title: None for the verdict, which is at the top and needs no heading

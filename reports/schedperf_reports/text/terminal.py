@@ -6,9 +6,9 @@ The text is the same with and without colour, so that a pipe loses nothing.
 
 import io
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TypeGuard
 
+from msgspec.structs import replace
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding

@@ -3,7 +3,8 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from schedperf.evidence.probe_effect.record import (
     ProbeCostRow,

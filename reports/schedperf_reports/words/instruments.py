@@ -7,7 +7,8 @@ the change, their captures can hardly explain it.
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from schedperf.evidence.probe_effect.record import (
     ProbeCostRow,
@@ -24,8 +25,7 @@ from schedperf_reports.words.units import format_change, format_interval
 SLOW = 1.5
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Pair:
+class Pair(Struct, frozen=True, kw_only=True):
     """One result in the clean and in the instrumented runs.
 
     :param name: unique name of the result in the comparison
@@ -62,8 +62,7 @@ class Pair:
         return abs(math.log(probed / clean)) if clean and probed else 0.0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Slowdown:
+class _Slowdown(Struct, frozen=True, kw_only=True):
     # How many times as long instrumented runs took, with its interval of 95%.
     row: ProbeCostRow
     ratio: float

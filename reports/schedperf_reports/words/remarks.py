@@ -5,8 +5,9 @@ Results with the same note are named together, so that a sweep of nine points pr
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from schedperf.model.comparison import Row, Verdict
 from schedperf.model.text import list_some
@@ -21,8 +22,7 @@ MOST_NAMES = 3
 Line = tuple[str, Row]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Remarks:
+class Remarks(Struct, frozen=True, kw_only=True):
     """The caveats of some rows.
 
     :param notes: notes on single rows, by the name of the row

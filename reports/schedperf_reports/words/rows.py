@@ -4,8 +4,9 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Protocol
+
+from msgspec.structs import replace
 
 from schedperf.model import verdict
 from schedperf.model.caveats import Caveat

@@ -9,7 +9,8 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from schedperf.model.comparison import BASE, Comparison, Overall, Row, Verdict
 from schedperf.model.units import percent
@@ -35,8 +36,7 @@ RESULT_WORDS: Mapping[Verdict, str] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SideVerdict:
+class SideVerdict(Struct, frozen=True, kw_only=True):
     """The verdict of one new side.
 
     :param label: name of the side if there are several; "" otherwise
@@ -115,8 +115,7 @@ def _overall_of(comparison: Comparison, side: str) -> Overall:
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Sentence:
+class _Sentence(Struct, frozen=True, kw_only=True):
     # The primary rows of one side with their names.
     comparison: Comparison
     side: str

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """How much of a section changed, in one line: ``3 of 29 rows changed``."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Noted:
+class Noted(Struct, frozen=True, kw_only=True):
     """A row that is worth a look.
 
     :param anchor: what stands behind the # of a link to it
@@ -20,8 +19,7 @@ class Noted:
     is_significant: bool
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class State:
+class State(Struct, frozen=True, kw_only=True):
     """How much of a section changed, in one line.
 
     :param changed: number of significant changes; None if significance is unknown

@@ -2,7 +2,8 @@
 """Provide base and one new side to the rules of ``next_steps``."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from schedperf.compare.advice.rerun import Program, Recording, as_argument, join
 from schedperf.model.comparison import BASE, Comparison, Row, SideSummary
@@ -14,8 +15,7 @@ def kernel_images(base: str, new: str) -> tuple[str, ...]:
     return ("--kernel", f"{base}=BASE_BZIMAGE", "--kernel", f"{new}=NEW_BZIMAGE")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Pair:
+class Pair(Struct, frozen=True, kw_only=True):
     """How base and one new side were recorded, and what records both again."""
 
     program: Program
@@ -38,8 +38,7 @@ class Pair:
         return self.program != "vm" and self.base.grows and self.new.grows
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Contrast:
+class Contrast(Struct, frozen=True, kw_only=True):
     """What was found of one new side against base.
 
     :param recordings: how the sides were recorded, by name; a side without one is not in it

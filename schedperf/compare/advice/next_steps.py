@@ -7,7 +7,8 @@ keeps it inconclusive, what would explain it, and what would generalise it.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from schedperf.compare.advice._contrast import Contrast
 from schedperf.compare.advice._equal_steps import RECORD_BOTH, blocking, nothing_shared

@@ -12,9 +12,10 @@ import shlex
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Literal
+
+from msgspec import Struct, field
 
 from schedperf.bundle.manifest import Rerun
 from schedperf.bundle.open import Bundle, Run
@@ -54,8 +55,7 @@ LOCAL_FILE = re.compile(r"""(?<![^\s;&|()<>'"=])\.{1,2}/[^\s;&|()<>'"$`]+""")
 PROGRAM_FILE = re.compile(r"""(?:^|[;&|(\n])\s*(?:exec\s+|\.\s+)?(/[^\s;&|()<>'"$`]+)""")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Options:
+class Options(Struct, frozen=True, kw_only=True):
     """The options of a recording, beside workload, runs and files.
 
     :param collectors: for ``--with``; () for the default ones
@@ -74,8 +74,7 @@ class Options:
     guest: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Workload:
+class Workload(Struct, frozen=True, kw_only=True):
     """One command that a bundle holds runs of.
 
     :param name: as the rows of the comparison call it
@@ -93,8 +92,7 @@ class Workload:
     options: Options
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Recording:
+class Recording(Struct, frozen=True, kw_only=True):
     """What it takes to record one side again.
 
     :param program: which command made it
@@ -375,8 +373,7 @@ def _most_of_a_point(runs: Iterator[Run]) -> int:
     return max(counts.values(), default=0)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Changes:
+class Changes(Struct, frozen=True, kw_only=True):
     """What is to differ from the recording; None: nothing.
 
     :param runs: of each point, in each boot
@@ -393,8 +390,7 @@ class Changes:
     accel: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Command:
+class Command(Struct, frozen=True, kw_only=True):
     """One command of schedperf that records.
 
     :param before: name of the command and its options, without ``--``

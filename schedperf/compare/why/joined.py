@@ -15,8 +15,9 @@ change of the line they make none.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeVar
+
+from msgspec import Struct
 
 from schedperf.evidence import joined_finding
 from schedperf.evidence.c2c.entries import entries_of
@@ -73,15 +74,13 @@ class _LayoutEdge(NamedTuple):
     rows: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Symbol:
+class _Symbol(Struct, frozen=True, kw_only=True):
     # A function at one point of the profile.
     row: ProfileRow
     point: ProfilePoint
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Merged:
+class _Merged(Struct, frozen=True, kw_only=True):
     # One line, or one alarm of the layout, and its evidence.
     side: str
     subject: str

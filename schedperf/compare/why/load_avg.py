@@ -8,7 +8,9 @@ tell contention for the cache line from more updates; the finding says which cap
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from schedperf.compare.advice.rerun import as_argument
 from schedperf.evidence.c2c.record import C2c
@@ -37,8 +39,7 @@ _ACCESS: Mapping[str, str] = {
 FEWEST_NODES = 2
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Increase:
+class _Increase(Struct, frozen=True, kw_only=True):
     # A function that accesses the field, and the nodes on which it increased.
     function: str
     nodes: int

@@ -17,7 +17,8 @@ The rank does not imply causation: each finding keeps its attribution.
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from schedperf.model.comparison import Bearing, Finding, Row
 from schedperf.model.verdict import CHANGED

@@ -8,10 +8,10 @@
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from msgspec import Struct
 
 from schedperf.evidence.c2c.blindness import least_latency, notes_of_recording, period_of
 from schedperf.evidence.c2c.data_src import SampleCounts, count_samples, sums
@@ -59,8 +59,7 @@ MOST_CONFLICTS = 5
 _Names = Mapping[int, Named]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Group:
+class _Group(Struct, frozen=True, kw_only=True):
     """Lines that are one: copies of a per-CPU line, or a line alone.
 
     :param lines: indices into the table of lines

@@ -15,11 +15,12 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from schedperf.evidence.c2c.merge import MemorySamples, Pair, SeenLine, pair_lines, see_lines
 from schedperf.evidence.c2c.record import C2cChange, C2cTotals, CountModel, Observable
@@ -49,8 +50,7 @@ LOCAL: Mapping[Observable, str] = {
 STORES: Mapping[Observable, str] = dict.fromkeys(REMOTE, "store_operations")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LineChange:
+class LineChange(Struct, frozen=True, kw_only=True):
     """One cache line on both sides.
 
     :param unmatched: why it may exist on the other side under another name; None if both sides
@@ -69,8 +69,7 @@ class LineChange:
         return self.remote.changed or self.local.changed
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MemoryComparison:
+class MemoryComparison(Struct, frozen=True, kw_only=True):
     """The comparison of two sides' memory samples.
 
     :param reason: why no rates are compared; None if they are. The lines are listed in both cases
@@ -172,8 +171,7 @@ def _settings(runs: Runs) -> dict[str, set[object]]:
     }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Basis:
+class _Basis(Struct, frozen=True, kw_only=True):
     # What counts are divided by to get rates: by side and independent unit, for loads and for
     # stores, which may have a period of their own. ``units`` has each run's unit.
     replication: Replication
@@ -253,8 +251,7 @@ def _total(sides: Sides, words: Mapping[Observable, str]) -> _Column:
     return [count(run) for run in sides[0]], [count(run) for run in sides[1]]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Sight:
+class _Sight(Struct, frozen=True, kw_only=True):
     # The boots and builds of one side, and how many of its lines have names.
     name: str
     boots: frozenset[str]

@@ -14,9 +14,9 @@ often.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from schedperf.perf_data.recording import Addresses
@@ -75,8 +75,7 @@ COUNTERS = (
 COLUMNS: Mapping[str, int] = {name: column for column, name in enumerate(COUNTERS)}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SampleCounts:
+class SampleCounts(Struct, frozen=True, kw_only=True):
     """The counters of each sample.
 
     :param matrix: shape (samples, counters), in the order of ``COUNTERS``. One sample may count

@@ -8,10 +8,10 @@ address. As in ``perf c2c``, accesses of kernel code and of user code to a line 
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from schedperf.evidence.c2c.data_src import COLUMNS, COUNTERS, SampleCounts
@@ -47,8 +47,7 @@ NO_NODE = -1
 Part = Mapping[str, NDArray[Any]]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DataPlaces:
+class DataPlaces(Struct, frozen=True, kw_only=True):
     """Where the data of each sample lies; arrays of shape (samples,).
 
     :param owner: 0 the kernel; a mapped file by its index + 1; a process below 0
@@ -61,8 +60,7 @@ class DataPlaces:
     is_mapped: NDArray[np.bool_]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LineTable:
+class LineTable(Struct, frozen=True, kw_only=True):
     """All lines that were sampled.
 
     :param of_sample: index of each sample's line, shape (samples,)

@@ -8,7 +8,8 @@ an address is comparable within one boot.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from schedperf.evidence.c2c.lines import CONTENDED
 from schedperf.evidence.c2c.model import Access, Line, MemoryProfile, NodeAccesses
@@ -16,8 +17,7 @@ from schedperf.evidence.c2c.record import Sharing
 from schedperf.model.run import Captured
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MemorySamples:
+class MemorySamples(Struct, frozen=True, kw_only=True):
     """The memory samples of one run.
 
     :param store_period: sampling period of stores; None if it is not fixed
@@ -31,8 +31,7 @@ class MemorySamples:
     kernel: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SeenLine:
+class SeenLine(Struct, frozen=True, kw_only=True):
     """One line of one side, all runs and all objects of a struct together.
 
     :param identity: its key, with the boot if the key is an address
@@ -209,8 +208,7 @@ def _nodes(parts: Sequence[Access]) -> dict[int, NodeAccesses] | None:
     return nodes
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Pair:
+class Pair(Struct, frozen=True, kw_only=True):
     """One line on each side; None if a side did not sample it."""
 
     base: SeenLine | None

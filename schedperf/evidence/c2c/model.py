@@ -2,8 +2,9 @@
 """Define the contended cache lines of a recording of memory samples."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from schedperf.evidence.c2c.record import Grade, Observable, Sharing
 from schedperf.model.perf_event import PerfEvent
@@ -22,8 +23,7 @@ class NodeAccesses(NamedTuple):
     remote: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Access:
+class Access(Struct, frozen=True, kw_only=True):
     """Accesses to one range of bytes of a line.
 
     :param offset: first byte, from the start of the line
@@ -60,8 +60,7 @@ class Access:
     mean_weight: float | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Line:
+class Line(Struct, frozen=True, kw_only=True):
     """One cache line; the CPUs' copies of a per-CPU line count as one.
 
     :param key: identifies the line in other runs and on the other side by unit and offset:
@@ -91,8 +90,7 @@ class Line:
     accesses: tuple[Access, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MemoryProfile:
+class MemoryProfile(Struct, frozen=True, kw_only=True):
     """The memory samples of one run, by cache line.
 
     :param event: names of the events, as perf wrote them

@@ -8,10 +8,11 @@ The names come from a bundle or from files: the kernel's layout and symbols, and
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from schedperf.bundle.files import read_head, read_regular
 from schedperf.bundle.open import Boot, Run
@@ -45,8 +46,7 @@ _ALIGNED_MACHINES = frozenset({"x86_64", "i386"})
 _SCHEDULER_TYPES = tuple(f"struct {name}" for name in SCHEDULER_STRUCTS)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Namer:
+class Namer(Struct, frozen=True, kw_only=True):
     """The names of the data and of the code of memory samples.
 
     :param units: addresses of the per-CPU units; None if unknown: copies are not merged

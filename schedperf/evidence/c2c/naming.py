@@ -15,8 +15,9 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 from schedperf.evidence.layout.heat import heat_table
 from schedperf.evidence.layout.model import Entry, Kernel, Unit
@@ -39,8 +40,7 @@ _STRUCT = re.compile(r"((?:struct|union) \w+)((?:\[\d+\])*)")
 _MODULE = re.compile(r" \[.*\]$")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Named:
+class Named(Struct, frozen=True, kw_only=True):
     """A named byte.
 
     :param unit: "percpu", "globals", "struct task_group"

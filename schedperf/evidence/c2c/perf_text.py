@@ -23,9 +23,10 @@ more.
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from schedperf.evidence.c2c.blindness import least_latency
 from schedperf.evidence.c2c.lines import CONTENDED
@@ -148,8 +149,7 @@ class OffsetRow(NamedTuple):
     symbol: str | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class C2cTextLine:
+class C2cTextLine(Struct, frozen=True, kw_only=True):
     """One cache line of a report.
 
     :param counts: by counter as ``perf c2c`` counts: ``rmt_hitm``, ``store_l1_hit`` …
@@ -169,8 +169,7 @@ class C2cTextLine:
         )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class C2cText:
+class C2cText(Struct, frozen=True, kw_only=True):
     """A whole report.
 
     :param totals: part and words of perf to number: ("Trace Event Information", "Total records")

@@ -3,8 +3,9 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
 from itertools import groupby
+
+from msgspec.structs import asdict
 
 from schedperf.evidence.c2c.compare import LineChange, compare_memory
 from schedperf.evidence.c2c.merge import MemorySamples, SeenLine
@@ -169,9 +170,7 @@ def describe_access(access: Access) -> C2cAccess:
 
 def describe_timed_access(access: Access) -> C2cTimedAccess:
     """Return the accesses of a single source, with their latency."""
-    plain = describe_access(access)
-    values = {field.name: getattr(plain, field.name) for field in fields(plain)}
-    return C2cTimedAccess(**values, mean_weight=access.mean_weight)
+    return C2cTimedAccess(**asdict(describe_access(access)), mean_weight=access.mean_weight)
 
 
 def _cpus(cpus: Iterable[int] | None) -> str | None:

@@ -2,8 +2,9 @@
 """Define the record of contended cache lines and of the code that accesses them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
+
+from msgspec import Struct
 
 from schedperf.model.comparison import BaseNew, MissingSide, Replication, SectionData
 from schedperf.model.perf_event import PerfEvent
@@ -51,8 +52,7 @@ def say_name(name: str) -> str:
     return name.removesuffix(".counter")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class C2cChange:
+class C2cChange(Struct, frozen=True, kw_only=True):
     """One rate on both sides; only the sample counts if no rate can be computed."""
 
     samples: _Samples
@@ -87,8 +87,7 @@ class C2cChange:
         return BaseNew(base=self.base, new=self.new)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class C2cTotals:
+class C2cTotals(Struct, frozen=True, kw_only=True):
     """Contended loads and stores, summed over all addresses."""
 
     remote: C2cChange
@@ -96,8 +95,7 @@ class C2cTotals:
     stores: C2cChange
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class C2cNode:
+class C2cNode(Struct, frozen=True, kw_only=True):
     """Accesses of one NUMA node's CPUs to a range of bytes of a line."""
 
     node: Annotated[int, "NUMA node of the accessing CPU; -1 if unknown"]
@@ -107,8 +105,7 @@ class C2cNode:
     remote: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class C2cSymbol:
+class C2cSymbol(Struct, frozen=True, kw_only=True):
     """A function that accesses a range of bytes of a line."""
 
     symbol: str
@@ -116,16 +113,14 @@ class C2cSymbol:
     writes: Annotated[int, "number of stores among `samples`"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class C2cCommand:
+class C2cCommand(Struct, frozen=True, kw_only=True):
     """Tasks of one name that access a range of bytes of a line."""
 
     command: str
     samples: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class C2cAccess:
+class C2cAccess(Struct, frozen=True, kw_only=True):
     """Accesses to one range of bytes of a line, by CPU, node, function and command."""
 
     offset: Annotated[int, "offset of the first byte in the cache line, bytes"]
@@ -164,8 +159,7 @@ class C2cAccess:
         return self.remote + self.local
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class C2cSeen:
+class C2cSeen(Struct, frozen=True, kw_only=True):
     """A line on one side, all runs together."""
 
     key: str
@@ -198,8 +192,7 @@ class C2cSeen:
         return sum(access.contended for access in self.accesses)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class C2cLineRow:
+class C2cLineRow(Struct, frozen=True, kw_only=True):
     """One cache line on both sides."""
 
     row: Annotated[str, "id of the row; evidence refers to it as c2c#ROW"]
@@ -227,8 +220,7 @@ class C2cLineRow:
         return self.remote.changed or self.local.changed
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class C2cPoint:
+class C2cPoint(Struct, frozen=True, kw_only=True):
     """One point of a workload: how memory accesses were sampled, and the contended lines."""
 
     workload: str
@@ -273,8 +265,7 @@ class C2cPoint:
     notes: Annotated[tuple[str, ...], "what was not measured, one sentence each"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class C2cComparison:
+class C2cComparison(Struct, frozen=True, kw_only=True):
     """The points that were sampled both on base and on one new side."""
 
     side: str
@@ -282,8 +273,7 @@ class C2cComparison:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class C2c(SectionData):
+class C2c(SectionData, frozen=True, kw_only=True):
     """Contended cache lines of each new side against those of base."""
 
     section: ClassVar[str] = "c2c"
@@ -294,8 +284,7 @@ class C2c(SectionData):
     missing: tuple[MissingSide, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class C2cTimedAccess(C2cAccess):
+class C2cTimedAccess(C2cAccess, frozen=True, kw_only=True):
     """Accesses to one range of bytes in a single source, with their latency."""
 
     mean_weight: Annotated[
@@ -303,8 +292,7 @@ class C2cTimedAccess(C2cAccess):
     ]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class C2cSampledLine(C2cSeen):
+class C2cSampledLine(C2cSeen, frozen=True, kw_only=True):
     """One cache line of a single source."""
 
     name: Annotated[str | None, "most contended variable or field on the line; null if unknown"]
@@ -313,8 +301,7 @@ class C2cSampledLine(C2cSeen):
     accesses: tuple[C2cTimedAccess, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class C2cSource:
+class C2cSource(Struct, frozen=True, kw_only=True):
     """A bundle, a perf.data or the text of a report, and the lines in it."""
 
     side: Annotated[Role | None, "base or new; null if only one source was given"]
@@ -346,8 +333,7 @@ class C2cSource:
     notes: Annotated[tuple[str, ...], "what was not measured, one sentence each"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class C2cDocument:
+class C2cDocument(Struct, frozen=True, kw_only=True):
     """Output of ``schedperf c2c --json``: one source, or two and their comparison."""
 
     schema: Literal["schedperf/c2c/1"] = "schedperf/c2c/1"

@@ -8,9 +8,8 @@ lines with few samples each. An address less the unit of its CPU is the same on 
     folded.offset[folded.is_folded]
 """
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from schedperf.kernel.percpu_units import PercpuUnits
@@ -25,8 +24,7 @@ LEAST_COPIES = 3
 KERNEL_HALF = np.uint64(1 << 63)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Folded:
+class Folded(Struct, frozen=True, kw_only=True):
     """Addresses in per-CPU memory; arrays of shape (addresses,).
 
     :param is_folded: whether an address is a copy of per-CPU memory

@@ -14,8 +14,10 @@ CPUs write on a line with a read-mostly field, even if the struct would be small
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import product
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from schedperf.evidence.layout.cotenancy import check_line_bytes
 from schedperf.evidence.layout.heat import HeatTable, Use, heat_table, known_uses
@@ -60,8 +62,7 @@ OWN_SET = "hot"
 PACKABLE: tuple[Rule, ...] = ("separated", "spread")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True, kw_only=True):
     """How a unit is arranged, and how its hot set would be on the fewest lines.
 
     :param members: of the set, those that may be moved

@@ -3,8 +3,9 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import permutations
+
+from msgspec import Struct
 
 from schedperf.evidence.layout.cotenancy import Span, UnitChange, spans_of
 from schedperf.evidence.layout.heat import Apart, HeatTable, Together, Use
@@ -166,8 +167,7 @@ class Facts:
                 yield group, both
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Found:
+class Found(Struct, frozen=True, kw_only=True):
     """The result of a rule; the parameters are those of an alarm."""
 
     rule: Rule

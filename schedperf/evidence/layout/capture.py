@@ -12,6 +12,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from msgspec import Struct
+
 from schedperf.bundle.json import decode
 from schedperf.bundle.open import Boot, Bundle, open_bundle
 from schedperf.evidence.layout.model import LARGEST_LINE_BYTES, SMALLEST_LINE_BYTES
@@ -217,8 +219,7 @@ class Material:
             self.why_no_types = f"{label} contains neither BTF nor DWARF"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True, kw_only=True):
     """A possible source of a kernel's layout: one boot of a bundle, a directory or a file.
 
     :ivar digests: checksums of the files with addresses, None if unknown; files with equal
@@ -520,8 +521,7 @@ def compile_time_line(config: str | None, machine: str | None) -> tuple[int | No
     return None, ""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _CacheLine:
+class _CacheLine(Struct, frozen=True, kw_only=True):
     """The sizes of a cache line; None: unknown."""
 
     compile_time_bytes: int | None = None
@@ -542,8 +542,7 @@ def _is_line_size(size: int) -> bool:
     return SMALLEST_LINE_BYTES <= size <= LARGEST_LINE_BYTES and size.bit_count() == 1
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Facts:
+class _Facts(Struct, frozen=True, kw_only=True):
     """The machine facts in layout.json."""
 
     cacheline: _CacheLine

@@ -8,7 +8,9 @@ most pairs is selected, and the remaining pairs are explained in the same way.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from schedperf.evidence.layout.chain import Chain, build_chain
 from schedperf.evidence.layout.cotenancy import PairSet, Span, sized_on_both, spans_of
@@ -36,8 +38,7 @@ MOST_PARTS = 64
 MOST_ALTERNATIVES = 8
 
 
-@dataclass(frozen=True, slots=True)
-class _Question:
+class _Question(Struct, frozen=True):
     # A changed pair: the two names, their bytes on each side, whether they shared a line in base.
     pair: frozenset[str]
     sizes: Mapping[str, tuple[int, int]]

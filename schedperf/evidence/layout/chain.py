@@ -14,6 +14,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
 
+from msgspec import Struct
+
 from schedperf.evidence.layout.cotenancy import Span
 from schedperf.evidence.layout.matching import Matching, sees_all
 from schedperf.evidence.layout.model import Unit
@@ -77,8 +79,7 @@ class Atom:
     realigned: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """An edit and the places of the chain that it touches."""
 
     edit: LayoutEdit

@@ -14,6 +14,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from schedperf.evidence.layout.matching import Matching
 from schedperf.evidence.layout.model import (
     LARGEST_LINE_BYTES,
@@ -72,8 +74,7 @@ PairSet = AbstractSet[frozenset[str]]
 Lines = tuple[int, int]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CoTenancy:
+class CoTenancy(Struct, frozen=True, kw_only=True):
     """Pairs that share lines of one size, before and after.
 
     :param line_bytes: length of a line
@@ -373,8 +374,7 @@ def _majority(steps: Iterable[tuple[int, int]]) -> dict[int, int]:
     }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class UnitChange:
+class UnitChange(Struct, frozen=True, kw_only=True):
     """How one unit differs between two kernels.
 
     :param entries_base: how many entries base has

@@ -14,10 +14,11 @@ machine.
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any, Literal, cast, get_args
+
+from msgspec import Struct
 
 from schedperf.evidence.layout.record import LayoutUse, Reader, Writer
 from schedperf.kernel.renames import newest_function
@@ -41,8 +42,7 @@ _FUNCTION = re.compile(r"[\w./-]+\.[ch]:\w+")
 _INDEX = re.compile(r"\[\d*\]|#\d+")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Use:
+class Use(Struct, frozen=True, kw_only=True):
     """How the scheduler uses one variable or field.
 
     :param unit: "percpu", "globals" or the struct that declares it
@@ -82,8 +82,7 @@ class Use:
         return self.written == "remote" and not DISTURBING_PATHS.isdisjoint(self.paths)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Together:
+class Together(Struct, frozen=True, kw_only=True):
     """Names that were measured to be faster on one line.
 
     :param effect: measured effect and machine
@@ -96,8 +95,7 @@ class Together:
     reference: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Apart:
+class Apart(Struct, frozen=True, kw_only=True):
     """Names that were measured to be slower on a line with ``others``."""
 
     unit: str
@@ -107,8 +105,7 @@ class Apart:
     reference: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class HeatTable:
+class HeatTable(Struct, frozen=True, kw_only=True):
     """The whole table.
 
     :param uses: by unit and name

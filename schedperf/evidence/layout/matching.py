@@ -4,10 +4,12 @@
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import cache
 from importlib.resources import files
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from schedperf.evidence.layout.model import Entry, Unit
 from schedperf.evidence.layout.record import LayoutRename, LayoutResize
@@ -26,8 +28,7 @@ MOST_RENAMED_TOGETHER = 64
 _WORDS = re.compile(r"[._\[\]]+")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Matching:
+class Matching(Struct, frozen=True, kw_only=True):
     """Two layouts with base's names on both sides.
 
     :param base: by offset

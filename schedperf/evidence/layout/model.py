@@ -6,7 +6,8 @@ named entries, so that the same comparison applies to all of them.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from schedperf.evidence.layout.record import LineBytes, UnitKind
 from schedperf.model.text import list_some
@@ -19,8 +20,7 @@ LARGEST_LINE_BYTES = 4096
 MOST_UNSIZED = 3
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True, kw_only=True):
     """One variable of a section or one field of a struct.
 
     :param name: of a field the path from the unit, as C writes it: ``avg.load_avg``
@@ -41,8 +41,7 @@ class Entry:
     aliases: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Unit:
+class Unit(Struct, frozen=True, kw_only=True):
     """Named bytes whose start is aligned to a cache line, or to ``alignment``.
 
     :param name: "percpu", "struct rq", "globals"
@@ -69,8 +68,7 @@ class Unit:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Kernel:
+class Kernel(Struct, frozen=True, kw_only=True):
     """The layout of one kernel.
 
     :param label: how reports call it

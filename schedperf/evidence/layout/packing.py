@@ -2,7 +2,9 @@
 """Pack entries into the fewest lines, and predict their offsets in another order."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from schedperf.evidence.layout.model import Entry, Unit
 
@@ -14,8 +16,7 @@ MOST_EXACT = 8
 NATURAL_ALIGNMENT = 8
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Block:
+class Block(Struct, frozen=True, kw_only=True):
     """Bytes that move as a whole.
 
     :param name: of a struct's member its first path component
@@ -28,8 +29,7 @@ class Block:
     alignment: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Packing:
+class Packing(Struct, frozen=True, kw_only=True):
     """How few lines blocks need.
 
     :param at_least: no order needs fewer lines
@@ -105,8 +105,7 @@ def _search(blocks: Sequence[Block], line_bytes: int) -> list[Block]:
     return best
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Atom:
+class Atom(Struct, frozen=True, kw_only=True):
     """Entries that move as a whole: a member with all that is in it, or one variable.
 
     :param lead: bytes in front of it that belong to nobody that is known
@@ -122,8 +121,7 @@ class Atom:
         return self.entries[0].offset
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Arrangement:
+class Arrangement(Struct, frozen=True, kw_only=True):
     """Where atoms are, in bytes.
 
     :param first: from this atom on, and before ``last``, it differs from the unit's own layout

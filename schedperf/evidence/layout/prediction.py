@@ -4,6 +4,8 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 from schedperf.evidence.layout.chain import NOBODY, Atom, Chain, Seat, round_up
 from schedperf.evidence.layout.cotenancy import Lines
 
@@ -28,8 +30,7 @@ class Budget:
             raise TooMuchWork
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(Struct, frozen=True):
     """What undoing some edits changes.
 
     :param offsets: where the atoms come to lie that move, by index; None: it is gone

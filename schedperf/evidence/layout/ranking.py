@@ -13,8 +13,10 @@ separated entries that no code writes at run time.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import get_args
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from schedperf.evidence.layout.alarms import Facts, Found, find_all, find_only_read
 from schedperf.evidence.layout.cotenancy import UnitChange
@@ -44,8 +46,7 @@ NO_CLAIM = (
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Ranking:
+class Ranking(Struct, frozen=True, kw_only=True):
     """The ranked changes of one unit.
 
     :param alarms: best evidence first

@@ -8,8 +8,9 @@ base. The record of ``schedperf layout`` has every entry; that of ``schedperf co
 most ``MOST_LISTED`` of a kind, and its counts include everything.
 """
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
+
+from msgspec import Struct
 
 from schedperf.model.comparison import BaseNew, MissingSide, SectionData
 
@@ -38,8 +39,7 @@ MaybeOffset = Annotated[
 Bytes = Annotated[int | None, "size of the entry in bytes; null if unknown"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LineBytes:
+class LineBytes(Struct, frozen=True, kw_only=True):
     """Cache line size, in bytes.
 
     :param compile_time: L1_CACHE_BYTES, which the kernel's alignments use
@@ -50,8 +50,7 @@ class LineBytes:
     hardware: Bytes
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LayoutLines:
+class LayoutLines(Struct, frozen=True, kw_only=True):
     """Cache line size used for the comparison, and kernels with another size."""
 
     used: Annotated[int, "cache line size, bytes"]
@@ -59,16 +58,14 @@ class LayoutLines:
     differs: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LayoutMissingUnit:
+class LayoutMissingUnit(Struct, frozen=True, kw_only=True):
     """A unit with unknown layout, and the reason."""
 
     unit: str
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LayoutKernel:
+class LayoutKernel(Struct, frozen=True, kw_only=True):
     """One kernel: its architecture, line size and unknown units."""
 
     side: str
@@ -80,8 +77,7 @@ class LayoutKernel:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LayoutEntryChange:
+class LayoutEntryChange(Struct, frozen=True, kw_only=True):
     """An entry of both kernels that shares a line with other entries than before, or straddles."""
 
     derived: ClassVar[tuple[str, ...]] = ("keeps_offset",)
@@ -109,8 +105,7 @@ class LayoutEntryChange:
         return self.base_offset == self.new_offset
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LayoutRename:
+class LayoutRename(Struct, frozen=True, kw_only=True):
     """An entry with different names in base and new."""
 
     base_name: str
@@ -120,8 +115,7 @@ class LayoutRename:
     ]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LayoutResize:
+class LayoutResize(Struct, frozen=True, kw_only=True):
     """An entry with different sizes in base and new."""
 
     name: str
@@ -129,8 +123,7 @@ class LayoutResize:
     new_bytes: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LayoutEdit:
+class LayoutEdit(Struct, frozen=True, kw_only=True):
     """One difference that moves other entries.
 
     :param entry: entry that was inserted, removed, resized, reordered or realigned; if the edit is
@@ -151,8 +144,7 @@ class LayoutEdit:
     is_at_most: bool
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LayoutShift:
+class LayoutShift(Struct, frozen=True, kw_only=True):
     """Distance by which a cause moves entries that both kernels have.
 
     :param entries: number of moved entries
@@ -172,16 +164,14 @@ class LayoutShift:
     slide: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LayoutPairCounts:
+class LayoutPairCounts(Struct, frozen=True, kw_only=True):
     """Number of separated and joined pairs that a cause explains."""
 
     separated: int
     joined: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LayoutCause:
+class LayoutCause(Struct, frozen=True, kw_only=True):
     """One edit, and every changed pair that undoing it alone restores.
 
     :param edits: usually one; several if only undoing all of them restores the pairs; none if there
@@ -222,8 +212,7 @@ class LayoutCause:
         return self.edits[0].entry if self.edits else None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LayoutAlarmEntry:
+class LayoutAlarmEntry(Struct, frozen=True, kw_only=True):
     """An entry named by an alarm."""
 
     name: str
@@ -231,8 +220,7 @@ class LayoutAlarmEntry:
     new_offset: MaybeOffset
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LayoutAlarm:
+class LayoutAlarm(Struct, frozen=True, kw_only=True):
     """One layout change that may affect performance.
 
     :param pairs: pairs that share or shared a line, worst first; empty if the alarm is for a set
@@ -282,8 +270,7 @@ class LayoutAlarm:
         return tuple(entry.name for entry in self.entries)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LayoutRegained:
+class LayoutRegained(Struct, frozen=True, kw_only=True):
     """Variables measured to be faster together that share a line again, or need fewer lines."""
 
     unit: str
@@ -292,8 +279,7 @@ class LayoutRegained:
     reference: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LayoutPairRow:
+class LayoutPairRow(Struct, frozen=True, kw_only=True):
     """A pair of entries that started or stopped sharing a line."""
 
     row: Annotated[str, "id of the pair; evidence refers to it as layout#ROW"]
@@ -306,8 +292,7 @@ class LayoutPairRow:
     is_alarm: bool
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LayoutTenant:
+class LayoutTenant(Struct, frozen=True, kw_only=True):
     """An entry that only one kernel has."""
 
     name: str
@@ -315,8 +300,7 @@ class LayoutTenant:
     size: Bytes
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LayoutUnitCounts:
+class LayoutUnitCounts(Struct, frozen=True, kw_only=True):
     """Number of changed entries, pairs and lines of a unit, by kind of change."""
 
     entries_base: int
@@ -339,8 +323,7 @@ class LayoutUnitCounts:
     quiet: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LayoutAdjacent:
+class LayoutAdjacent(Struct, frozen=True, kw_only=True):
     """Changes per pair of adjacent lines (prefetchers), if they differ from those per line."""
 
     line_bytes: int
@@ -350,8 +333,7 @@ class LayoutAdjacent:
     parted: tuple[Pair, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LayoutNoise:
+class LayoutNoise(Struct, frozen=True, kw_only=True):
     """Number of entries left out, by kind."""
 
     what: str
@@ -359,8 +341,7 @@ class LayoutNoise:
     new: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LayoutUnit:
+class LayoutUnit(Struct, frozen=True, kw_only=True):
     """How one unit changed.
 
     :param are_lines_certain: True if the unit starts at a multiple of the line size on both sides;
@@ -403,8 +384,7 @@ class LayoutUnit:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LayoutRow:
+class LayoutRow(Struct, frozen=True, kw_only=True):
     """One row of a drawing of cache lines."""
 
     kind: Annotated[
@@ -423,8 +403,7 @@ class LayoutRow:
     is_hot: Annotated[bool, "true if an alarm in this drawing concerns the entry"] = False
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LayoutUse:
+class LayoutUse(Struct, frozen=True, kw_only=True):
     """Functions that access an entry; the entry is not in the table if `paths` is empty."""
 
     name: str
@@ -434,8 +413,7 @@ class LayoutUse:
     functions: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LayoutColumn:
+class LayoutColumn(Struct, frozen=True, kw_only=True):
     """The lines of one kernel in a drawing."""
 
     side: str
@@ -446,8 +424,7 @@ class LayoutColumn:
     reason: str | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LayoutWindow:
+class LayoutWindow(Struct, frozen=True, kw_only=True):
     """Corresponding lines of one unit in every kernel."""
 
     unit: str
@@ -461,16 +438,14 @@ class LayoutWindow:
     ]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LayoutLeftOut:
+class LayoutLeftOut(Struct, frozen=True, kw_only=True):
     """A member of a hot set that the advice does not move, and the reason."""
 
     name: str
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LayoutAdvice:
+class LayoutAdvice(Struct, frozen=True, kw_only=True):
     """Where to declare the members of a hot set.
 
     :param order: members to declare one after the other, first to last
@@ -511,8 +486,7 @@ class LayoutAdvice:
         return self.lines_after < self.lines_before
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LayoutHotSet:
+class LayoutHotSet(Struct, frozen=True, kw_only=True):
     """The members of a set given with ``--hot`` that are in one unit."""
 
     unit: str
@@ -523,8 +497,7 @@ class LayoutHotSet:
     joined: tuple[Pair, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LayoutCounts:
+class LayoutCounts(Struct, frozen=True, kw_only=True):
     """Number of units and alarms of a comparison."""
 
     units: int
@@ -533,8 +506,7 @@ class LayoutCounts:
     unknown_heat: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LayoutComparison:
+class LayoutComparison(Struct, frozen=True, kw_only=True):
     """One new kernel compared with base.
 
     :param alarms: best evidence first
@@ -555,8 +527,7 @@ class LayoutComparison:
     notes: Annotated[tuple[str, ...], "limitations of this comparison, one sentence each"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Layout(SectionData):
+class Layout(SectionData, frozen=True, kw_only=True):
     """Cache-line layouts of two or more kernels, each compared with the first.
 
     :param windows: drawings, those of alarms first
@@ -578,8 +549,7 @@ class Layout(SectionData):
         return any(compared.alarms for compared in self.comparisons)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LayoutMapCounts:
+class LayoutMapCounts(Struct, frozen=True, kw_only=True):
     """Number of entries and lines of a unit; None if unknown."""
 
     entries: int
@@ -591,8 +561,7 @@ class LayoutMapCounts:
     padding: int | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LayoutGroup:
+class LayoutGroup(Struct, frozen=True, kw_only=True):
     """A ``__cacheline_group`` of the kernel, with its first and last byte."""
 
     name: str
@@ -600,8 +569,7 @@ class LayoutGroup:
     last: Offset
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LayoutUnitMap:
+class LayoutUnitMap(Struct, frozen=True, kw_only=True):
     """One unit of one kernel: the lines of its hot entries, or all lines.
 
     :param hot: the hot entries, with their row of the table of hot variables
@@ -623,8 +591,7 @@ class LayoutUnitMap:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LayoutMap(SectionData):
+class LayoutMap(SectionData, frozen=True, kw_only=True):
     """The layout of one kernel, as ``schedperf layout`` shows it."""
 
     section: ClassVar[str] = "layout-map"

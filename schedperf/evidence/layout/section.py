@@ -6,7 +6,8 @@ the globals that they are in.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from schedperf.evidence import Absent, section
 from schedperf.evidence.layout.compare import Hitm, analyse_kernels, check_comparable

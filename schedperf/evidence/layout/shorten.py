@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Shorten the lists of a layout comparison for the record of ``schedperf compare``."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from schedperf.evidence.layout.record import (
     MOST_LISTED,

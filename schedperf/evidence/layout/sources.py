@@ -14,9 +14,10 @@ sizes and types from BTF.
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from schedperf.evidence.layout.capture import (
     Candidate,

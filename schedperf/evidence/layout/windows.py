@@ -6,7 +6,8 @@ one line in the column of base, and on two lines in the column of new.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from schedperf.evidence.layout.heat import known_uses
 from schedperf.evidence.layout.model import Kernel
@@ -31,8 +32,7 @@ MOST_CHANGES = 100
 MOST_ALARM_PAIRS = 16
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Window:
+class Window(Struct, frozen=True, kw_only=True):
     """Lines of one unit on every kernel that belong together.
 
     :param lines: one set for each kernel

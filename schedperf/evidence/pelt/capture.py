@@ -23,10 +23,9 @@ i * step <= ns < (i + 1) * step. The last bin of each is open-ended.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from schedperf.bundle.json import Count as AnyCount
 from schedperf.bundle.json import Sentence, decode
@@ -67,8 +66,7 @@ Tried = Annotated[Mapping[Word, Sentence | None], Meta(max_length=MOST_CONTEXTS)
 Bins = Mapping[int, tuple[int, ...]]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Durations:
+class Durations(Struct, frozen=True, kw_only=True):
     """How long calls took, by CPU.
 
     :param timed: number of timed calls
@@ -93,8 +91,7 @@ class Durations:
             _check_parts(name, sum(map(sum, bins.values())), sum(self.timed.values()), "timed")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Lost:
+class Lost(Struct, frozen=True, kw_only=True):
     """Calls that are missing from the durations; None: unknown.
 
     :param unpaired: exits without an entry
@@ -105,8 +102,7 @@ class Lost:
     nested: AnyCount | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FunctionCalls:
+class FunctionCalls(Struct, frozen=True, kw_only=True):
     """The calls of one function or tracepoint that were counted.
 
     :param mechanism: None: not measured, and ``calls`` is None as well
@@ -140,8 +136,7 @@ class FunctionCalls:
             )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Contexts:
+class Contexts(Struct, frozen=True, kw_only=True):
     """How contexts were distinguished.
 
     :param markers: by context, the functions around which it is set
@@ -156,8 +151,7 @@ class Contexts:
     missing: Annotated[Mapping[Word, Sentence], Meta(max_length=MOST_CONTEXTS)]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EmptyProbe:
+class EmptyProbe(Struct, frozen=True, kw_only=True):
     """Probe overhead per call, in ns, measured in the same session; None: not measured.
 
     :param on: function on which the overhead was measured
@@ -178,15 +172,13 @@ class EmptyProbe:
     reads_ci: tuple[Cost, Cost] | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Breakpoints:
+class Breakpoints(Struct, frozen=True, kw_only=True):
     """Calls on all CPUs, also counted with breakpoints; None: the breakpoint did not count."""
 
     functions: Annotated[Mapping[Function, Count | None], Meta(max_length=MOST_FUNCTIONS)]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Loader:
+class Loader(Struct, frozen=True, kw_only=True):
     """The library that loaded the programs.
 
     :param used: "libbpf" or "bcc"; None: no program could be loaded
@@ -203,8 +195,7 @@ class Loader:
     seconds: Annotated[float, Meta(ge=0.0, le=SECONDS[1])]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PeltCapture:
+class PeltCapture(Struct, frozen=True, kw_only=True):
     """Contents of one run's pelt.json.
 
     :param seconds: duration of counting

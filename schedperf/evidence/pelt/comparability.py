@@ -7,7 +7,8 @@ and durations only if both sides used the same sampling.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from schedperf.evidence.pelt.capture import FunctionCalls, PeltCapture
 from schedperf.evidence.pelt.measure import Traced, cpus_by_node, mean_ns
@@ -34,8 +35,7 @@ def seen_by(side: SideOf[Traced], function: str) -> list[FunctionCalls]:
     return [run.content.capture.functions.get(function, _UNKNOWN) for run in side.runs]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Comparability:
+class Comparability(Struct, frozen=True, kw_only=True):
     """Which rows of a function are comparable: None, or the reason why they are not.
 
     :param as_read: why probe overhead is not subtracted from the durations; None: it is

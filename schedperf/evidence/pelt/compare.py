@@ -7,9 +7,11 @@ by `stats.counted`: of rates and durations in `rates` (as for results: `stats._e
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import get_args
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from schedperf.evidence.pelt.capture import Counts, Durations
 from schedperf.evidence.pelt.comparability import (
@@ -57,15 +59,13 @@ MOST_BEYOND = 0.01
 _Runs = list[tuple[Captured[Traced], Histogram]]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Family:
+class _Family(Struct, frozen=True, kw_only=True):
     # One family of the multiple-testing correction; by function, why it is not comparable.
     measure: Callable[[Captured[Traced]], Found]
     reasons: Mapping[str, str | None]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Answer:
+class _Answer(Struct, frozen=True, kw_only=True):
     question: Question[Key]
     rate: Rate
     reason: str | None

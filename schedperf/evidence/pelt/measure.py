@@ -11,8 +11,9 @@ are the edges of the linear bins, and beyond their end those of the log2 bins.
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from schedperf.evidence.pelt.capture import Bins, Counts, Durations, FunctionCalls, PeltCapture
 from schedperf.evidence.pelt.record import What
@@ -29,8 +30,7 @@ NET: frozenset[What] = frozenset({"mean", "trimmed", "share"})
 QUANTILES: Mapping[What, float] = {"p50": 0.5, "p99": 0.99}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Histogram:
+class Histogram(Struct, frozen=True, kw_only=True):
     """Calls by their duration.
 
     :param log2_ns: bin i holds 2**i <= ns < 2**(i + 1), bin 0 also 0 ns; the last one is open
@@ -47,8 +47,7 @@ class Histogram:
         return sum(self.log2_ns)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Quantile:
+class Quantile(Struct, frozen=True, kw_only=True):
     """A quantile of the durations, in s.
 
     :param resolution: width in s of the bin in which it was interpolated
@@ -172,8 +171,7 @@ class Key(NamedTuple):
 Found = dict[tuple[Key, Basis], Measure]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Traced:
+class Traced(Struct, frozen=True, kw_only=True):
     """The capture of one run, and facts of its machine.
 
     :param nodes: NUMA node by CPU; empty if unknown

@@ -2,8 +2,9 @@
 """Define the record of section ``pelt``: calls of the PELT functions, and their durations."""
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
+
+from msgspec import Struct
 
 from schedperf.model.comparison import MissingSide, SectionData
 from schedperf.model.counted import BinsRow, CpuRow, RateRow
@@ -13,8 +14,7 @@ Per = Literal["wakeup", "operation", "second", ""]
 Interval = tuple[float, float]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PeltProbe:
+class PeltProbe(Struct, frozen=True, kw_only=True):
     """Probe overhead per call: means over runs; each interval spans the intervals of all runs."""
 
     mechanism: str
@@ -37,8 +37,7 @@ class PeltProbe:
     reads_ci: Interval | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PeltSide:
+class PeltSide(Struct, frozen=True, kw_only=True):
     """Traced runs of one side, and the probe mechanisms used."""
 
     side: str
@@ -61,8 +60,7 @@ class PeltSide:
     probe: PeltProbe | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PeltRow(RateRow):
+class PeltRow(RateRow, frozen=True, kw_only=True):
     """Calls of one function, or their duration."""
 
     function: Annotated[str, "kernel function or tracepoint"]
@@ -116,16 +114,14 @@ class PeltRow(RateRow):
         return self.reason
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TriedMechanism:
+class TriedMechanism(Struct, frozen=True, kw_only=True):
     """A mechanism that cannot observe a function, and the reason."""
 
     mechanism: str
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class UnseenFunction:
+class UnseenFunction(Struct, frozen=True, kw_only=True):
     """A function that was not measured in some runs of a side."""
 
     side: str
@@ -134,8 +130,7 @@ class UnseenFunction:
     tried: tuple[TriedMechanism, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PeltHistogram:
+class PeltHistogram(Struct, frozen=True, kw_only=True):
     """Durations of the calls of one function on one side."""
 
     side: str
@@ -156,15 +151,13 @@ class PeltHistogram:
     linear_step_ns: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PeltBinsRow(BinsRow):
+class PeltBinsRow(BinsRow, frozen=True, kw_only=True):
     """Durations of the calls of one function in s, new vs base."""
 
     function: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CrossCheck:
+class CrossCheck(Struct, frozen=True, kw_only=True):
     """Calls of one function, also counted with execution breakpoints."""
 
     side: str
@@ -175,8 +168,7 @@ class CrossCheck:
     agrees: bool
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Pelt(SectionData):
+class Pelt(SectionData, frozen=True, kw_only=True):
     """PELT updates: how often, from which contexts, and how long they took."""
 
     section: ClassVar[str] = "pelt"

@@ -20,8 +20,9 @@ derived, which is ignored.
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from statistics import median
+
+from msgspec import Struct
 
 from schedperf.bundle.open import Run
 from schedperf.model.errors import BadLine, InputError
@@ -44,8 +45,7 @@ MOST_LABEL_CHARACTERS = 40
 _NODE = re.compile(r"N(\d{1,5})")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Counter:
+class Counter(Struct, frozen=True, kw_only=True):
     """Count of one event in one run.
 
     :param node: NUMA node; None: the whole machine

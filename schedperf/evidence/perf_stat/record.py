@@ -2,16 +2,16 @@
 """Define the record of section ``counters``: counts of ``perf stat``, new vs base."""
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
+
+from msgspec import Struct
 
 from schedperf.model.comparison import MissingSide, SectionData
 from schedperf.model.counted import RateRow
 from schedperf.model.perf_event import PerfEvent
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CounterSide:
+class CounterSide(Struct, frozen=True, kw_only=True):
     """The runs of one side that have counters."""
 
     side: str
@@ -19,8 +19,7 @@ class CounterSide:
     kind: Literal["clean", "instrumented"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CounterRow(RateRow):
+class CounterRow(RateRow, frozen=True, kw_only=True):
     """The rate of one event, for the machine or for one NUMA node."""
 
     event: Annotated[str, "event name as perf prints it"]
@@ -40,8 +39,7 @@ class CounterRow(RateRow):
         return self.side, self.workload, self.point, self.event, self.node
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NotCounted:
+class NotCounted(Struct, frozen=True, kw_only=True):
     """An event without a row, and the reason."""
 
     side: str
@@ -49,8 +47,7 @@ class NotCounted:
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Counters(SectionData):
+class Counters(SectionData, frozen=True, kw_only=True):
     """Events that perf stat counted during the runs."""
 
     section: ClassVar[str] = "counters"

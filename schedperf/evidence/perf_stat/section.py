@@ -7,8 +7,9 @@ with intervals over runs. More is neither better nor worse, so they get no verdi
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from schedperf.bundle.json import decode
 from schedperf.bundle.open import Bundle, Run
@@ -52,15 +53,13 @@ class _Key(NamedTuple):
     node: int | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Count:
+class _Count(Struct, frozen=True, kw_only=True):
     value: float
     unit: str
     scaled: bool
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Counted:
+class _Counted(Struct, frozen=True, kw_only=True):
     # :param not_counted: reason by event
     # :param seconds: how long perf counted; None if unknown
     counts: Mapping[_Key, _Count]
@@ -138,8 +137,7 @@ def _describe_bad(problems: Sequence[str]) -> Iterator[str]:
         yield f"{problems[0]}{more}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Facts:
+class _Facts(Struct, frozen=True, kw_only=True):
     """Contents of perf_stat.json.
 
     :param not_counted: reason by event

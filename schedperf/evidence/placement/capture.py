@@ -16,10 +16,9 @@ Numbers are counts per run or nanoseconds. ``None``: not measured; 0: measured, 
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from schedperf.bundle.json import Count, decode
 from schedperf.evidence.placement.record import Event, Idle
@@ -62,8 +61,7 @@ Bins = Annotated[tuple[Count, ...], Meta(min_length=LATENCY_BINS, max_length=LAT
 Phases = Annotated[tuple[Count, ...], Meta(min_length=PHASE_BINS, max_length=PHASE_BINS)]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Program:
+class Program(Struct, frozen=True, kw_only=True):
     """One probe program, or why it could not be attached.
 
     :param mechanism: "tp_btf", "raw_tp", "fentry", "fexit", "kprobe", "kretprobe" or "perf"; None:
@@ -77,8 +75,7 @@ class Program:
     reason: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Move:
+class Move(Struct, frozen=True, kw_only=True):
     """Number of moves of tasks between the CPUs of two nodes (or of one node).
 
     A fork moves from the parent's CPU to the child's first CPU, a wakeup from the waker's CPU to
@@ -101,8 +98,7 @@ class Move:
         return self.from_node != self.to_node
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Series:
+class Series(Struct, frozen=True, kw_only=True):
     """Moves over time.
 
     :param crossing: moves between nodes, otherwise moves within a node
@@ -115,16 +111,14 @@ class Series:
     counts: Annotated[tuple[Count, ...], Meta(max_length=MOST_STEPS)]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OverTime:
+class OverTime(Struct, frozen=True, kw_only=True):
     """All series of a run; their steps have the same length."""
 
     step_s: Seconds
     rows: tuple[Series, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Latency:
+class Latency(Struct, frozen=True, kw_only=True):
     """Waits of runnable tasks for a CPU of a node.
 
     :param log2_ns: shape (40,); bin i counts 2^i <= ns < 2^(i+1), bin 0 also 0 ns
@@ -137,8 +131,7 @@ class Latency:
     max_ns: Count
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Depth:
+class Depth(Struct, frozen=True, kw_only=True):
     """Switches to tasks of the workload in task groups of one depth.
 
     :param depth: 0 is the root group
@@ -148,8 +141,7 @@ class Depth:
     switches: Count
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Destination:
+class Destination(Struct, frozen=True, kw_only=True):
     """Answers of find_idlest_group(), which sends a new task to a group of CPUs.
 
     :param to_node: None: the local group was chosen
@@ -164,8 +156,7 @@ class Destination:
     imbalanced: Count | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Source:
+class Source(Struct, frozen=True, kw_only=True):
     """Answers of find_busiest_group(), which looks for a group to pull from."""
 
     level: Text
@@ -174,8 +165,7 @@ class Source:
     count: Count
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Attempts:
+class Attempts(Struct, frozen=True, kw_only=True):
     """Calls of load_balance().
 
     :param pulled: tasks that were moved
@@ -192,8 +182,7 @@ class Attempts:
     all_pinned: Count
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Migratable:
+class Migratable(Struct, frozen=True, kw_only=True):
     """Answers of can_migrate_task().
 
     :param some_pinned: how many of the calls set LBF_SOME_PINNED
@@ -206,16 +195,14 @@ class Migratable:
     count: Count
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Imbalance:
+class Imbalance(Struct, frozen=True, kw_only=True):
     """Attempts that found ``sgc->imbalance`` set, or set it."""
 
     level: Text
     count: Count
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Balance:
+class Balance(Struct, frozen=True, kw_only=True):
     """Decisions of the load balancer; None: not observable on this kernel."""
 
     destination: tuple[Destination, ...] | None = None
@@ -228,8 +215,7 @@ class Balance:
 NOTHING_SEEN = Balance()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Timer:
+class Timer(Struct, frozen=True, kw_only=True):
     """The bandwidth timer of a cgroup.
 
     :param group: path of the cgroup, or its number
@@ -246,16 +232,14 @@ class Timer:
     overruns: Count
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Invisible:
+class Invisible(Struct, frozen=True, kw_only=True):
     """A function, or a part of the file, that is not observable on this kernel."""
 
     what: Text
     reason: Text
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PlacementCapture:
+class PlacementCapture(Struct, frozen=True, kw_only=True):
     """Contents of one run's placement.json.
 
     :param mechanism: "bpf" or "perf"

@@ -2,8 +2,9 @@
 """Compare the rates of two sides; list incomparable rows with both values."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from schedperf.evidence.placement.capture import PlacementCapture
 from schedperf.evidence.placement.comparability import (

@@ -6,7 +6,8 @@ because of it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from schedperf.evidence import finding
 from schedperf.evidence.placement.record import Part, Placement, PlacementRow, TimersRow
@@ -20,8 +21,7 @@ from schedperf.stats.counted.rates import BASES, LEAST_EVENTS_OF_FINDING, distan
 MOST_FINDINGS = 8
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Rule:
+class _Rule(Struct, frozen=True, kw_only=True):
     # :param subject: of the clause, with its colon
     # :param nodes_or_groups: number of nodes or cgroups of the row
     # :param look_at: kernel function; {function} is the function of the row

@@ -7,9 +7,11 @@ Quantiles of waits are interpolated in bins of powers of two.
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Literal, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from schedperf.evidence.placement.capture import (
     Attempts,
@@ -33,8 +35,7 @@ _QUANTILES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
 FEWEST_BEYOND = 1.0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Key:
+class Key(Struct, frozen=True, kw_only=True):
     """Identity of one number of a run.
 
     :param field: of :mod:`schedperf.evidence.placement.fields`

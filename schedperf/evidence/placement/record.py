@@ -2,8 +2,9 @@
 """Define the record of section ``placement``: CPUs chosen for tasks, and waits for a CPU."""
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, get_args
+
+from msgspec import Struct
 
 from schedperf.model.comparison import SectionData
 from schedperf.model.counted import BinsRow, Places, RateRow
@@ -21,8 +22,7 @@ IDLE_TYPES: tuple[Idle, ...] = get_args(Idle)
 PARTS: tuple[Part, ...] = get_args(Part)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PlacementSide:
+class PlacementSide(Struct, frozen=True, kw_only=True):
     """Recorded runs of one side, and the mechanisms used."""
 
     side: str
@@ -32,8 +32,7 @@ class PlacementSide:
     seconds: Annotated[float, "recording time in s, summed over all runs"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PlacementRow(RateRow):
+class PlacementRow(RateRow, frozen=True, kw_only=True):
     """One rate, share, mean or quantile: of the machine, a domain level, a node or a cgroup."""
 
     name: Annotated[str, "description of the row, e.g. `wait on node 0: p99`"]
@@ -81,8 +80,7 @@ class PlacementRow(RateRow):
         return self.reason
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PlacementProgram:
+class PlacementProgram(Struct, frozen=True, kw_only=True):
     """The mechanism that observed a part on one side, or why it was not measured."""
 
     side: str
@@ -94,8 +92,7 @@ class PlacementProgram:
     reason: Annotated[str | None, "why `part` was not measured; null if it was measured"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NotComparedPart:
+class NotComparedPart(Struct, frozen=True, kw_only=True):
     """A part that both sides measured but that is not comparable, and the reason."""
 
     side: str
@@ -103,8 +100,7 @@ class NotComparedPart:
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MeanRow:
+class MeanRow(Struct, frozen=True, kw_only=True):
     """Mean of one side over its runs, with its 95% CI."""
 
     side: str
@@ -116,8 +112,7 @@ class MeanRow:
     ci_high: float | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SeriesRow(MeanRow):
+class SeriesRow(MeanRow, frozen=True, kw_only=True):
     """Moves between NUMA nodes over the time of the runs."""
 
     event: Event
@@ -132,16 +127,14 @@ class SeriesRow(MeanRow):
     rates_high: tuple[float | None, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DepthRow(MeanRow):
+class DepthRow(MeanRow, frozen=True, kw_only=True):
     """How often the workload's tasks ran in task groups of a given depth."""
 
     depth: Annotated[int, "depth of the task group; 0 is the root group"]
     share: Annotated[float, "share of the context switches to workload tasks that had this depth"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TimersRow:
+class TimersRow(Struct, frozen=True, kw_only=True):
     """Phase difference of the bandwidth timers of two cgroups on one side."""
 
     side: str
@@ -158,8 +151,7 @@ class TimersRow:
     ]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MovesRow(Places):
+class MovesRow(Places, frozen=True, kw_only=True):
     """Moves of tasks for each pair of source and destination node."""
 
     side: str
@@ -171,16 +163,14 @@ class MovesRow(Places):
     pairs: Annotated[tuple[tuple[int, int], ...], "source and destination node of each value"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PhasesRow(BinsRow):
+class PhasesRow(BinsRow, frozen=True, kw_only=True):
     """Phases of the expiries of one cgroup's bandwidth timer."""
 
     group: Annotated[str, "path of the cgroup"]
     period_s: float
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Placement(SectionData):
+class Placement(SectionData, frozen=True, kw_only=True):
     """Task placement, waits for a CPU, and load-balancer decisions."""
 
     section: ClassVar[str] = "placement"

@@ -8,7 +8,8 @@ get no verdict.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from schedperf.bundle.open import Run
 from schedperf.evidence import Absent, section

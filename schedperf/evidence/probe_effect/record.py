@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Define the record of instrumentation overhead and of the change in instrumented runs."""
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
+
+from msgspec import Struct
 
 from schedperf.model.comparison import Better, Replication, SectionData
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ProbeCostRow:
+class ProbeCostRow(Struct, frozen=True, kw_only=True):
     """One metric of one side: instrumented runs against clean runs."""
 
     side: str
@@ -32,8 +32,7 @@ class ProbeCostRow:
     instrumented: float | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ProbedChangeRow:
+class ProbedChangeRow(Struct, frozen=True, kw_only=True):
     """One metric of one point in instrumented runs: base against one new side."""
 
     side: str
@@ -54,8 +53,7 @@ class ProbedChangeRow:
     replication: Annotated[Replication, "unit of replication, counted by `n_base` and `n_new`"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ProbedValue:
+class ProbedValue(Struct, frozen=True, kw_only=True):
     """One metric of one instrumented run beside the clean runs of its boot."""
 
     metric: str
@@ -69,8 +67,7 @@ class ProbedValue:
     ]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ProbedRun:
+class ProbedRun(Struct, frozen=True, kw_only=True):
     """One instrumented run and its overhead."""
 
     side: str
@@ -84,8 +81,7 @@ class ProbedRun:
     effects: tuple[ProbedValue, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ProbeEffect(SectionData):
+class ProbeEffect(SectionData, frozen=True, kw_only=True):
     """Instrumented runs against clean runs, and against instrumented runs of the other sides."""
 
     section: ClassVar[str] = "probe_effect"

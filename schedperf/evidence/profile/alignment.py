@@ -7,9 +7,10 @@ into one row, since its functions would otherwise seem to be missing in the othe
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from schedperf.perf_data.recording import Recording
 from schedperf.symbols.functions import SharedNames
@@ -17,8 +18,7 @@ from schedperf.symbols.place import JIT, KERNEL, Place, is_jit
 from schedperf.symbols.places import Placed, dso_name
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FileNames:
+class FileNames(Struct, frozen=True, kw_only=True):
     """The sampled files of one run.
 
     :param builds: build ids by file name; several if files have the same name
@@ -31,8 +31,7 @@ class FileNames:
     resolved: frozenset[str]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Alignment:
+class Alignment(Struct, frozen=True, kw_only=True):
     """The mapping of each run's places to comparable places.
 
     :param equal: files with the same build id in all runs

@@ -15,6 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import get_args
 
+from msgspec import Struct
+
 from schedperf.evidence.profile.record import Clock, Level
 from schedperf.model.perf_event import PerfEvent
 from schedperf.model.units import format_number
@@ -115,8 +117,7 @@ class EventSight:
         return tuple(_caveats(self))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Machine:
+class Machine(Struct, frozen=True, kw_only=True):
     """What is known about the machine of a recording.
 
     :param name: output of ``uname -m``; None if unknown
@@ -246,8 +247,7 @@ def _caveats(sight: EventSight) -> Iterator[str]:
         )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EventLosses:
+class EventLosses(Struct, frozen=True, kw_only=True):
     """What is missing of one event, in one or several runs.
 
     :param records: lost records of any type and event

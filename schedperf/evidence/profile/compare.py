@@ -15,10 +15,10 @@ result is given.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 from scipy import special
 
 from schedperf.evidence.profile.family import (
@@ -52,8 +52,7 @@ Flags = npt.NDArray[np.bool_]
 Runs = Sequence[Captured[PlaceWeights]]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Costs:
+class Costs(Struct, frozen=True, kw_only=True):
     """Weights per operation, one row an independent run or boot; base in front of new.
 
     :param places: shape (runs, places) each
@@ -70,8 +69,7 @@ class Costs:
     by_class: Columns
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PointComparison:
+class PointComparison(Struct, frozen=True, kw_only=True):
     """The comparison of one point.
 
     :param share: shares of all CPUs in per cent, one column a place
@@ -212,8 +210,7 @@ def _compare_classes(
     return compare_columns(base, new, tested=[sees_kernel or name == USER for name in classes])
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Part:
+class Part(Struct, frozen=True, kw_only=True):
     """A quotient of changes with its 95% CI.
 
     :param value: 1 is all of the change; None where the whole may not have changed
@@ -226,8 +223,7 @@ class Part:
     reason: str | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Explained:
+class Explained(Struct, frozen=True, kw_only=True):
     """The fraction of the change of CPU time per operation that a few functions account for.
 
     :param places: the functions, largest change first

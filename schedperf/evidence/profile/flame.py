@@ -10,10 +10,12 @@ small it is.
 A frame that only one side has is in the tree, with time 0 on the other side.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from schedperf.evidence.profile.family import is_idle_time, is_kernel_code
 from schedperf.evidence.profile.independent import column_means
@@ -46,8 +48,7 @@ _STOPPED = -1
 Extent = Literal["inclusive", "self"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Flame:
+class Flame(Struct, frozen=True, kw_only=True):
     """The tree of one event; a frame comes after its caller, frame 0 is the root.
 
     :param least_share: of all time; smaller frames are in remainders
@@ -83,8 +84,7 @@ class Flame:
         return len(self.parent)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FrameChanges:
+class FrameChanges(Struct, frozen=True, kw_only=True):
     """One measure of all frames, or of all places; shape (frames,), NaN where unknown.
 
     :param base: mean over the runs: per cent of all time, or units of the event per operation

@@ -6,9 +6,9 @@ The drawing uses no other data.
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from schedperf.evidence.profile.calls import describe_calls
 from schedperf.evidence.profile.family import is_kernel_code
@@ -79,8 +79,7 @@ _MOST_COMMANDS = 6
 _LEAST_COMMAND_SHARE = 0.05
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Part:
+class Part(Struct, frozen=True, kw_only=True):
     """A part of the samples: one node, CPU or command.
 
     :param name: number of the node or of the CPU, or the name of the command

@@ -8,9 +8,9 @@ node, per CPU of a small machine and per busy command.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from schedperf.evidence import Absent, section
 from schedperf.evidence.profile.flame_data import describe_stacks
@@ -51,8 +51,7 @@ _NOTHING_COMMON = (
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Wanted:
+class _Wanted(Struct, frozen=True, kw_only=True):
     # One tree: an event at a workload and point.
     at: tuple[str, str]
     event: EventIdentity

@@ -14,10 +14,10 @@ outside of the namespace. Whatever of it is not in an idle routine is then count
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 import numpy as np
+from msgspec import Struct
 
 from schedperf.evidence.profile.family import Flags, is_idle_time
 from schedperf.evidence.profile.record import OtherCommand, OtherCommands, Profile
@@ -50,8 +50,7 @@ OUTSIDE = "other pid namespaces"
 DEEPEST_TREE = 64
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Bystanders:
+class Bystanders(Struct, frozen=True, kw_only=True):
     """One run's samples of one event in commands other than the workload.
 
     :param busy: sum of the periods of all samples without idle routines and the idle task

@@ -3,11 +3,12 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from statistics import fmean
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from schedperf.evidence.profile.alignment import Alignment, align
 from schedperf.evidence.profile.blindness import NO_LOSSES, EventLosses, loss_caveat
@@ -179,8 +180,7 @@ def _without_operations(runs: Runs) -> Runs:
     return [replace(run, ops=None) for run in runs]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Costs:
+class _Costs(Struct, frozen=True, kw_only=True):
     # What a point says of costs per operation, or why nothing.
     operations: ProfileOperations | None = None
     unit: str | None = None

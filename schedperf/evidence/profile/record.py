@@ -5,9 +5,10 @@ Shares are in per cent, changes of them in percentage points (pp).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Annotated, ClassVar, Literal
+
+from msgspec import Struct, field
 
 from schedperf.model.comparison import BaseNew, MissingSide, SectionData
 from schedperf.model.perf_event import PerfEvent
@@ -42,8 +43,7 @@ NodeRange = Annotated[
 ]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ProfileChange:
+class ProfileChange(Struct, frozen=True, kw_only=True):
     """Mean of each side and their difference."""
 
     base: Annotated[
@@ -57,8 +57,7 @@ class ProfileChange:
     ]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ProfileTest(ProfileChange):
+class ProfileTest(ProfileChange, frozen=True, kw_only=True):
     """A change that was tested together with the other rows of the point."""
 
     p: Annotated[float | None, "p-value before correction; null if not tested"]
@@ -70,8 +69,7 @@ class ProfileTest(ProfileChange):
     ]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CpuShares:
+class CpuShares(Struct, frozen=True, kw_only=True):
     """How the time of a function is distributed over the CPUs of a side."""
 
     least: Share
@@ -86,8 +84,7 @@ CpuRange = Annotated[
 ]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ProfileRow:
+class ProfileRow(Struct, frozen=True, kw_only=True):
     """One function."""
 
     row: Annotated[str, "id of the row; findings refer to it as profile#ROW"]
@@ -150,16 +147,14 @@ def ends_of_nodes(shares: BaseNew[Shares]) -> tuple[int, int] | None:
     return ranked[0], ranked[-1]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MovedFunction:
+class MovedFunction(Struct, frozen=True, kw_only=True):
     """A function whose share changed in the direction of its class."""
 
     symbol: str
     change: Annotated[float, "change of the share, in percentage points"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ProfileClassRow:
+class ProfileClassRow(Struct, frozen=True, kw_only=True):
     """All functions of one class."""
 
     row: Annotated[str, "id of the row; findings refer to it as profile#ROW"]
@@ -187,8 +182,7 @@ class ProfileClassRow:
         return BaseNew(base=self.base_nodes, new=self.new_nodes)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ExplainedChange:
+class ExplainedChange(Struct, frozen=True, kw_only=True):
     """The fraction of the change of CPU time per operation that a few functions account for."""
 
     symbols: Annotated[
@@ -211,24 +205,21 @@ class ExplainedChange:
     busy_reason: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OtherCommand:
+class OtherCommand(Struct, frozen=True, kw_only=True):
     """A command that is not the workload."""
 
     command: str
     share: Share
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OtherCommands:
+class OtherCommands(Struct, frozen=True, kw_only=True):
     """Samples of commands that are not the workload."""
 
     share: Annotated[float, "share of the event count, idle excluded, in percent; mean of the runs"]
     commands: tuple[OtherCommand, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ProfileOperations:
+class ProfileOperations(Struct, frozen=True, kw_only=True):
     """Operations of the benchmark per run, mean of the runs."""
 
     unit: str
@@ -237,8 +228,7 @@ class ProfileOperations:
     new: float
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ProfilePoint:
+class ProfilePoint(Struct, frozen=True, kw_only=True):
     """One event at one point of a workload."""
 
     workload: str
@@ -287,8 +277,7 @@ class ProfilePoint:
     symbols: Annotated[int, "number of symbols with samples in base or new"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ProfileEvent:
+class ProfileEvent(Struct, frozen=True, kw_only=True):
     """One event, which code it can sample, and the points at which it was sampled."""
 
     event: str
@@ -331,8 +320,7 @@ class ProfileEvent:
         return all(blind is False for blind in self.blind)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ProfileComparison:
+class ProfileComparison(Struct, frozen=True, kw_only=True):
     """The profiles of one new side, compared with base."""
 
     side: str
@@ -340,8 +328,7 @@ class ProfileComparison:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Profile(SectionData):
+class Profile(SectionData, frozen=True, kw_only=True):
     """Which functions have a larger or smaller share of CPU time in new than in base."""
 
     section: ClassVar[str] = "profile"
@@ -372,8 +359,7 @@ Margins = Annotated[
 ]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FlameMeans:
+class FlameMeans(Struct, frozen=True, kw_only=True):
     """Times on both sides, one number per frame or function name."""
 
     base: Annotated[
@@ -385,8 +371,7 @@ class FlameMeans:
     ]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FlameChanges(FlameMeans):
+class FlameChanges(FlameMeans, frozen=True, kw_only=True):
     """Times on both sides and their changes; only `base` is set if one side was given."""
 
     low: Annotated[Numbers, "lower bounds of the 95% CI of new - base; null if not computed"]
@@ -400,8 +385,7 @@ class FlameChanges(FlameMeans):
         return None if base is None or new is None else new - base
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FlameMeasure:
+class FlameMeasure(Struct, frozen=True, kw_only=True):
     """Times of all frames, as a share of total time or per operation."""
 
     measure: Measure
@@ -414,24 +398,21 @@ class FlameMeasure:
     changed: ChangedFrames
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FlameMargins:
+class FlameMargins(Struct, frozen=True, kw_only=True):
     """Uncertainty of changes whose times are not stored; empty if one side was given."""
 
     margin: Margins
     changed: Changed
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FlamePartFunctions(FlameMeans):
+class FlamePartFunctions(FlameMeans, frozen=True, kw_only=True):
     """Times of the functions in a part of the samples, and the uncertainty of their changes."""
 
     margin: Margins
     changed: Changed
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FlamePartMeasure:
+class FlamePartMeasure(Struct, frozen=True, kw_only=True):
     """Times of all frames in a part of the samples.
 
     The inclusive time of a frame is the sum of the self times of the frame and its callees. Times
@@ -449,8 +430,7 @@ class FlamePartMeasure:
     changed: ChangedFrames
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FlamePart:
+class FlamePart(Struct, frozen=True, kw_only=True):
     """The same tree for the samples of one node, CPU or command; shares are of total time."""
 
     kind: PartKind
@@ -458,8 +438,7 @@ class FlamePart:
     measures: tuple[FlamePartMeasure, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FlameCounts:
+class FlameCounts(Struct, frozen=True, kw_only=True):
     """Number of frames of each list before it was shortened."""
 
     vanished: int
@@ -467,16 +446,14 @@ class FlameCounts:
     changed: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FlameSampled:
+class FlameSampled(Struct, frozen=True, kw_only=True):
     """Number of runs (or boots) of a side in which each listed frame was sampled."""
 
     vanished: tuple[int, ...]
     appeared: tuple[int, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FlameLists:
+class FlameLists(Struct, frozen=True, kw_only=True):
     """The frames that differ between the sides."""
 
     vanished: Annotated[Frames, "outermost frames sampled only in base, largest first"]
@@ -486,15 +463,13 @@ class FlameLists:
     sampled: FlameSampled
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class HottestFrames:
+class HottestFrames(Struct, frozen=True, kw_only=True):
     """The frames with the most self time, if only one side was given."""
 
     hottest: Annotated[Frames, "frames with the most self time, largest first"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FlameName:
+class FlameName(Struct, frozen=True, kw_only=True):
     """A function name that frames refer to."""
 
     symbol: str
@@ -505,8 +480,7 @@ class FlameName:
     ]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FunctionCall:
+class FunctionCall(Struct, frozen=True, kw_only=True):
     """A caller or callee of a function, and the time of the calls, including their callees."""
 
     symbol: str
@@ -514,8 +488,7 @@ class FunctionCall:
     new: Annotated[float, "mean over the runs of new, in percent of total CPU time"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FunctionCalls:
+class FunctionCalls(Struct, frozen=True, kw_only=True):
     """The callers and callees of a function over all call paths, largest first.
 
     Calls of a function by itself are left out.
@@ -529,8 +502,7 @@ class FunctionCalls:
     more_callees: Annotated[int, "number of smaller callees that are not listed"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FlameTree:
+class FlameTree(Struct, frozen=True, kw_only=True):
     """The tree of call stacks of one event; a frame comes after its caller, frame 0 is the root."""
 
     event: str
@@ -576,8 +548,7 @@ def place_of_tree(event: str, workload: str, point: str) -> str:
     return f"{event}, {workload}{f' at {point}' if point else ''}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FlameComparison:
+class FlameComparison(Struct, frozen=True, kw_only=True):
     """The trees of one new side, compared with base."""
 
     side: str
@@ -588,8 +559,7 @@ class FlameComparison:
     ]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FlameTrees(SectionData):
+class FlameTrees(SectionData, frozen=True, kw_only=True):
     """The call stacks of each new side, compared with base."""
 
     section: ClassVar[str] = "flames"
@@ -621,8 +591,7 @@ CorrectedP = Annotated[
 ]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RowKeys:
+class RowKeys(Struct, frozen=True, kw_only=True):
     """The keys of a row, as selected with ``--sort``."""
 
     event: str | Unset = UNSET
@@ -638,8 +607,7 @@ class RowKeys:
         return None if value is UNSET else value
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SampleRow(RowKeys):
+class SampleRow(RowKeys, frozen=True, kw_only=True):
     """One row if only one side was given."""
 
     samples: int
@@ -647,8 +615,7 @@ class SampleRow(RowKeys):
     share: MeanShare
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SampleCounts:
+class SampleCounts(Struct, frozen=True, kw_only=True):
     """Samples of one of two compared sides."""
 
     samples: int
@@ -656,8 +623,7 @@ class SampleCounts:
     share: MeanShare
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SampleCost:
+class SampleCost(Struct, frozen=True, kw_only=True):
     """Cost per operation of the benchmark on both sides, in the unit of the event."""
 
     base: float | None
@@ -668,8 +634,7 @@ class SampleCost:
     changed: Annotated[bool, "true if the cost changed significantly (q < 0.05)"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ComparedRow(RowKeys):
+class ComparedRow(RowKeys, frozen=True, kw_only=True):
     """One row of a comparison: samples of both sides and the change."""
 
     base: SampleCounts
@@ -685,8 +650,7 @@ class ComparedRow(RowKeys):
     ]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ProfileSight:
+class ProfileSight(Struct, frozen=True, kw_only=True):
     """Which code an event can sample."""
 
     side: Annotated[SideName | None, "side that the description applies to; null for all sides"]
@@ -717,8 +681,7 @@ class ProfileSight:
     caveats: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SampledEvent:
+class SampledEvent(Struct, frozen=True, kw_only=True):
     """An event and the number of its samples and runs."""
 
     event: Annotated[str, "event with its modifiers, as perf prints it, e.g. cycles:u"]
@@ -748,8 +711,7 @@ class SampledEvent:
     sight: tuple[ProfileSight, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ProfileLosses:
+class ProfileLosses(Struct, frozen=True, kw_only=True):
     """Samples and records that a recording lacks."""
 
     records: Annotated[int, "number of records of any type lost by the kernel"]
@@ -758,8 +720,7 @@ class ProfileLosses:
     unknown_ids: Annotated[int, "number of samples with an event id that the file does not define"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ProfileSide:
+class ProfileSide(Struct, frozen=True, kw_only=True):
     """One bundle or perf.data."""
 
     side: Annotated[SideName | None, "base or new; null if only one source was given"]
@@ -774,8 +735,7 @@ class ProfileSide:
     ]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ProfileDocument:
+class ProfileDocument(Struct, frozen=True, kw_only=True):
     """The samples of one source, or of two compared."""
 
     schema: Literal["schedperf/profile/1"] = "schedperf/profile/1"

@@ -7,10 +7,11 @@ averaged.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from schedperf.evidence.profile.alignment import align, align_places, names_of
@@ -44,8 +45,7 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ProfileSamples:
+class ProfileSamples(Struct, frozen=True, kw_only=True):
     """The samples of one recording and their places.
 
     :param rows: which rows of ``recording.samples`` are selected, shape (rows,)
@@ -125,8 +125,7 @@ def operation_of(runs: Iterable[Captured[object]]) -> str | None:
     return units.pop() if len(units) == 1 else None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Runs:
+class Runs(Struct, frozen=True, kw_only=True):
     """The runs of one or two sides, base first; arrays of shape (runs,).
 
     A run without samples of the event has no shares and no costs; they are not 0.

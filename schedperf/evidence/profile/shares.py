@@ -9,10 +9,11 @@ node that is idle half of the time does not have half of the share.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 from scipy import sparse
 
 from schedperf.evidence.profile.alignment import Alignment
@@ -33,8 +34,7 @@ PER_CENT = 100.0
 NO_PART = 0.5
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PlaceWeights:
+class PlaceWeights(Struct, frozen=True, kw_only=True):
     """One event's samples of one run, by place.
 
     :param samples: how many there are
@@ -178,8 +178,7 @@ def cpu_means(runs: Sequence[PlaceWeights], places: Sequence[Place]) -> Floats:
     return np.array(means).reshape(len(means), len(places))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Spread:
+class Spread(Struct, frozen=True, kw_only=True):
     """One side's shares of some places by node and by CPU, in per cent, means of the runs.
 
     :param nodes: by node, shape (places,) each

@@ -2,7 +2,8 @@
 """Read the perf.data of each instrumented run of a bundle, with the symbols of its kernel."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from schedperf.bundle.json import decode
 from schedperf.bundle.open import Boot, Bundle, Run
@@ -119,8 +120,7 @@ def _label_of(boot: int, run: int) -> str:
     return f"boot {boot}, run {run_folder(boot, run).rpartition('/')[2]}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EventProfile:
+class EventProfile(Struct, frozen=True, kw_only=True):
     """One event's samples of one run, by function.
 
     :param names: the sampled files
@@ -172,8 +172,7 @@ def _profiles_of(samples: ProfileSamples) -> Iterator[EventProfile]:
         )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Facts:
+class _Facts(Struct, frozen=True, kw_only=True):
     """The PMU facts in perf_profile.json; None if unknown.
 
     :param blind: whether the event cannot sample code that runs with interrupts off

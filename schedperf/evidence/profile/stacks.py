@@ -8,10 +8,11 @@ several commands were sampled, the outermost frame is the command.
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from schedperf.evidence.profile.samples import (
@@ -35,8 +36,7 @@ COMMAND = "(command)"
 _OF_A_CPU = re.compile(r"/u?[0-9].*")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Stacks:
+class Stacks(Struct, frozen=True, kw_only=True):
     """The stacks of one event.
 
     :param frames: indices into ``places`` of all stacks one after the other, outermost first
@@ -65,8 +65,7 @@ class Stacks:
         return np.asarray(sums.reshape(len(counts), len(self)) / counts[:, None])
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StackedSamples:
+class StackedSamples(Struct, frozen=True, kw_only=True):
     """The stacks of one event, and which of the samples have which.
 
     :param rows: of each run, which rows of its samples are of the event; shape (its rows,) each
@@ -128,8 +127,7 @@ def _columns(entries: Sequence[_Entries]) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Sampled:
+class _Sampled(Struct, frozen=True, kw_only=True):
     """The stacks of some rows of a run.
 
     :param places: number of each of the run's places

@@ -8,10 +8,10 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
+from msgspec import Struct
 
 from schedperf.evidence.profile.family import is_changed, is_idle_time, is_kernel_code
 from schedperf.evidence.profile.independent import column_means
@@ -52,8 +52,7 @@ SIDES: tuple[SideName, SideName] = ("base", "new")
 SORT_KEYS: tuple[SortKey, ...] = get_args(SortKey)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SampleTable:
+class SampleTable(Struct, frozen=True, kw_only=True):
     """Counted samples of one event; runs of base come first.
 
     :param keys: the values of each row, in the order of what was asked for

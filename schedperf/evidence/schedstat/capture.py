@@ -17,11 +17,11 @@ their counts are unknown. Wraps are counted as one wrap; further wraps cannot be
 
 import re
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from schedperf.evidence.schedstat.fields import FIELDS, LAYOUTS, Column, Layout, known_versions
 from schedperf.model.errors import InputError
@@ -55,8 +55,7 @@ MOST_WRAPPED = _RANGE // 2
 _MOST_NAMED = 3
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Domain:
+class Domain(Struct, frozen=True, kw_only=True):
     """One scheduling domain of one CPU.
 
     :param number: index among the CPU's domains; 0 is the smallest domain
@@ -70,8 +69,7 @@ class Domain:
     span: int | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True, kw_only=True):
     """Counters at one time.
 
     :param jiffies: the kernel's clock, in ticks
@@ -269,8 +267,7 @@ def make_snapshot(
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Change:
+class Change(Struct, frozen=True, kw_only=True):
     """Counts between two snapshots.
 
     :param jiffies: length of the interval in ticks; None: unknown

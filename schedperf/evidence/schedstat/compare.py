@@ -2,8 +2,9 @@
 """Compare schedstat of several sides: rates of each counter, and counters without counterpart."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
+
+from msgspec import Struct
 
 from schedperf.evidence.schedstat.fields import FIELDS, IDLE_TYPES, Field
 from schedperf.evidence.schedstat.levels import Level, match_levels
@@ -45,8 +46,7 @@ SWITCHED_OFF = (
 Content = TypeVar("Content")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Measured:
+class _Measured(Struct, frozen=True, kw_only=True):
     # Counters of one run: raw, and as rates and quotients.
     totals: Mapping[Key, float]
     measures: Measures[Key]

@@ -16,8 +16,9 @@ of the counters), Documentation/scheduler/sched-stats.rst:
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from schedperf.evidence.schedstat.record import Idle
 
@@ -36,8 +37,7 @@ _IMBALANCE = (
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Field:
+class Field(Struct, frozen=True, kw_only=True):
     """One counter.
 
     :param bits: width of the kernel's counter; None: ``unsigned long``, 32 or 64 bits
@@ -148,16 +148,14 @@ FIELDS: Mapping[str, Field] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True):
     """One number of a line: field and idle type; "" for fields without an idle type."""
 
     idle: Idle
     field: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True, kw_only=True):
     """Order of the numbers in one version.
 
     :param cpu: numbers after ``cpuN``

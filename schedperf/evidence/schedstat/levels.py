@@ -11,7 +11,9 @@ host.json, or those of a named level on another side.
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from schedperf.evidence.schedstat.capture import Domain
 from schedperf.model.host import Cpu, Topology
@@ -40,8 +42,7 @@ Flags = Mapping[str, tuple[str, ...]]
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}", re.ASCII)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Level:
+class Level(Struct, frozen=True, kw_only=True):
     """One level of a run.
 
     :param label: "MC"; "domain0" for an unnamed level

@@ -3,10 +3,11 @@
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from schedperf.evidence.schedstat.capture import Change, Floats
 from schedperf.evidence.schedstat.fields import FIELDS, IDLE_TYPES, LAYOUTS, Column
@@ -18,8 +19,7 @@ ALWAYS_COUNTED = frozenset(("rq_cpu_time", "run_delay", "pcount"))
 NS_PER_S = 1e9
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SchedCounts:
+class SchedCounts(Struct, frozen=True, kw_only=True):
     """Scheduler counters of one run.
 
     :param seconds: time between the snapshots; None if the length of a tick is unknown
@@ -57,8 +57,7 @@ class Key:
     field: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Share:
+class Share(Struct, frozen=True, kw_only=True):
     """A quotient of counts of the same level and idle type.
 
     :param over: counters of the dividend; those with a minus are subtracted

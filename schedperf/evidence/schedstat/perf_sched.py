@@ -25,10 +25,10 @@ import mmap
 import re
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct, field
 
 from schedperf.evidence.schedstat.capture import (
     MOST_CPUS,
@@ -116,8 +116,7 @@ _ADVICE = "record it again with `perf sched stats record`"
 _NAME_BYTES = 16
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Block:
+class _Block(Struct, frozen=True, kw_only=True):
     # Of one CPU, or of one of its domains. Columns are in the order of the lines.
     cpu: int
     domain: Domain | None
@@ -322,8 +321,7 @@ class _ReportReading:
         return counts
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Form:
+class _Form(Struct, frozen=True, kw_only=True):
     # Types of the records, and offsets in them. If the record has a CPU mask, it follows the union
     # of the counts of all versions.
     cpu_type: int

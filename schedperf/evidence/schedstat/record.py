@@ -2,8 +2,9 @@
 """Define the record of section ``schedstat``: scheduler counters during the runs."""
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
+
+from msgspec import Struct
 
 from schedperf.model.comparison import SectionData
 from schedperf.model.counted import CpuRow, RateRow
@@ -12,8 +13,7 @@ from schedperf.model.counted import CpuRow, RateRow
 Idle = Literal["", "busy", "idle", "newidle"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SchedstatSide:
+class SchedstatSide(Struct, frozen=True, kw_only=True):
     """The runs of one side that have schedstat counters."""
 
     side: str
@@ -24,8 +24,7 @@ class SchedstatSide:
     ]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LevelRow:
+class LevelRow(Struct, frozen=True, kw_only=True):
     """One level of the scheduling domains of a side; levels with fewer CPUs come first."""
 
     side: str
@@ -35,8 +34,7 @@ class LevelRow:
     flags: Annotated[tuple[str, ...] | None, "SD_* flags of the domains; null if not recorded"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SchedstatRow(RateRow):
+class SchedstatRow(RateRow, frozen=True, kw_only=True):
     """The rate of one counter, or a ratio of counters, of all CPUs or of one domain level."""
 
     level: Annotated[str, "scheduling-domain level; empty for per-CPU counters"]
@@ -62,8 +60,7 @@ class SchedstatRow(RateRow):
         return self.side, self.workload, self.point, self.level, self.idle, self.field
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ReadingRow:
+class ReadingRow(Struct, frozen=True, kw_only=True):
     """Interpretation of a changed row by a rule."""
 
     rule: Annotated[str, "name of the rule in schedperf/evidence/schedstat/rules.toml"]
@@ -77,8 +74,7 @@ class ReadingRow:
     look_at: Annotated[str, "kernel functions to inspect"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SchedstatRefusal:
+class SchedstatRefusal(Struct, frozen=True, kw_only=True):
     """Counters of one side without a counterpart, and the reason."""
 
     side: str
@@ -86,8 +82,7 @@ class SchedstatRefusal:
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Schedstat(SectionData):
+class Schedstat(SectionData, frozen=True, kw_only=True):
     """Wakeups, switches and waits of the CPUs, and load balancing at each domain level."""
 
     section: ClassVar[str] = "schedstat"

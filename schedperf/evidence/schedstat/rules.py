@@ -4,16 +4,16 @@
 import math
 import tomllib
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+
+from msgspec import Struct
 
 from schedperf.evidence.schedstat.record import ReadingRow, SchedstatRow
 from schedperf.stats.counted.rates import BASES, LEAST_EVENTS_OF_FINDING, distance_of
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True, kw_only=True):
     """One rule; its keys are explained in rules.toml."""
 
     name: str

@@ -7,7 +7,9 @@ verdict.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from schedperf.bundle.json import decode
 from schedperf.bundle.open import Bundle, Run
@@ -74,14 +76,12 @@ def spell_functions(data: Schedstat, names: Mapping[str, FunctionNames]) -> Sche
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Counted:
+class _Counted(Struct, frozen=True, kw_only=True):
     change: Change
     is_enabled: bool | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Boot:
+class _Boot(Struct, frozen=True, kw_only=True):
     # :param hz: ticks per second; None: unknown
     hz: int | None
     groups: CpuGroups
@@ -139,8 +139,7 @@ def _read_snapshot(bundle: Bundle, name: str) -> Snapshot:
     return parse_schedstat(text.splitlines(keepends=True), name)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Facts:
+class _Facts(Struct, frozen=True, kw_only=True):
     """State of kernel.sched_schedstats in schedstat.json; None: unknown.
 
     :param enabled: at the end of the run

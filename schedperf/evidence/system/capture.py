@@ -7,11 +7,10 @@ statistics of the workload's tasks from the collector task_sched.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, TypeVar
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from schedperf.bundle.json import convert
 from schedperf.bundle.open import Bundle, Run
@@ -65,8 +64,7 @@ Parsed = TypeVar("Parsed")
 Parse = Callable[[Iterable[str], str], Parsed]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SystemCounts:
+class SystemCounts(Struct, frozen=True, kw_only=True):
     """System-wide counters around one run.
 
     :param cpus: counts of each CPU; times in s
@@ -82,8 +80,7 @@ class SystemCounts:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Facts:
+class _Facts(Struct, frozen=True, kw_only=True):
     """Contents of facts.json.
 
     :param seconds: time between both snapshots; None: unknown

@@ -21,7 +21,8 @@ nanoseconds, version 2 ``throttled_usec`` and ``burst_usec``
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from schedperf.evidence.system._counters import ABSENT, SHOWN, parse_count
 from schedperf.model.errors import InputError
@@ -39,8 +40,7 @@ _STAT = re.compile(r"([a-z][a-z0-9_.]{0,63}) ([0-9]{1,20})", re.ASCII)
 _SEEN = re.compile(r"\+\+\+ ([0-9]{1,20}) ([0-9]{1,20}) (new|old)", re.ASCII)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class GroupCount:
+class GroupCount(Struct, frozen=True, kw_only=True):
     """One count: ``value`` times ``scale`` is in ``unit``, "1" or "s"."""
 
     value: int
@@ -48,8 +48,7 @@ class GroupCount:
     scale: float
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CpuGroup:
+class CpuGroup(Struct, frozen=True, kw_only=True):
     """Counters of one group in one snapshot.
 
     :param path: in its hierarchy; "/" is the root

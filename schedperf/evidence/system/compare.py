@@ -10,7 +10,9 @@ host.json has the settings that decide whether sides are comparable (``sched.fea
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from schedperf.evidence.system.capture import CpuKey, SystemCounts, SystemKey
 from schedperf.evidence.system.record import (
@@ -59,8 +61,7 @@ _OWN_SHARE = "share of the CPU's total time"
 _BUSY = CpuMeasure("cpu busy", "", "CPU utilization (share of time not idle)")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RunMeasures:
+class RunMeasures(Struct, frozen=True, kw_only=True):
     """What one run counted.
 
     :param measures: rates, shares and levels

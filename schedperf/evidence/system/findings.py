@@ -9,8 +9,9 @@ add up to 1, so one decreases if another increases; the time per operation shows
 import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from schedperf.evidence import finding
 from schedperf.evidence.system.compare import COUNTED_TWICE, NOT_BUSY

@@ -32,10 +32,10 @@ named by the device, and architecture interrupts by their label; the numbered IP
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from schedperf.evidence.system._counters import MOST_CPUS, SHOWN, parse_count, parse_cpu
 from schedperf.model.errors import InputError
@@ -64,8 +64,7 @@ _INTERRUPT_COUNTS = re.compile(r"[0-9]{1,19}(?: [0-9]{1,19})*", re.ASCII)
 _NUMBERED_INTERRUPT = re.compile(r"[0-9]+|IPI[0-9]+", re.ASCII)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CpuTimes:
+class CpuTimes(Struct, frozen=True, kw_only=True):
     """One snapshot.
 
     :param ticks: by CPU, then by kind of time; older kernels have fewer kinds
@@ -105,8 +104,7 @@ def parse_cpu_times(lines: Iterable[str], label: str) -> CpuTimes:
     return CpuTimes(ticks=ticks, totals=totals)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Pressure:
+class Pressure(Struct, frozen=True, kw_only=True):
     """One line.
 
     :param kind: "some" or "full"
@@ -140,8 +138,7 @@ def parse_pressure(lines: Iterable[str], label: str) -> tuple[Pressure, ...]:
     return tuple(stalls.values())
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _InterruptLine:
+class _InterruptLine(Struct, frozen=True, kw_only=True):
     """Counts of one interrupt.
 
     :param label: as the line begins: "24", "LOC"
@@ -156,8 +153,7 @@ class _InterruptLine:
     counts: npt.NDArray[np.uint64]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class InterruptTable:
+class InterruptTable(Struct, frozen=True, kw_only=True):
     """One snapshot.
 
     :param cpus: online CPUs

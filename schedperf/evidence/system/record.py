@@ -2,8 +2,9 @@
 """Define the record of section ``system_counters``: system-wide counters around the runs."""
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, get_args
+
+from msgspec import Struct
 
 from schedperf.model.comparison import SectionData
 from schedperf.model.counted import CpuRow, RateRow
@@ -36,8 +37,7 @@ LEAST = (
 CPU_TIME: tuple[Group, ...] = ("cpu",)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SystemSide:
+class SystemSide(Struct, frozen=True, kw_only=True):
     """The runs of one side that have system counters."""
 
     side: str
@@ -55,8 +55,7 @@ class SystemSide:
     ]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SystemRow(RateRow):
+class SystemRow(RateRow, frozen=True, kw_only=True):
     """The rate, share or mean of one counter, of the machine or of one NUMA node."""
 
     group: Group
@@ -110,8 +109,7 @@ class SystemRow(RateRow):
         return self.side, self.workload, self.point, *counter
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SettingRow:
+class SettingRow(Struct, frozen=True, kw_only=True):
     """A scheduler setting in debugfs that differs from base."""
 
     side: str
@@ -120,8 +118,7 @@ class SettingRow:
     new: Annotated[str | None, "value on `side`; null if its kernel lacks the setting"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SystemMissing:
+class SystemMissing(Struct, frozen=True, kw_only=True):
     """A file that was not captured on a side, and the reason."""
 
     side: str
@@ -129,8 +126,7 @@ class SystemMissing:
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SystemRefusal:
+class SystemRefusal(Struct, frozen=True, kw_only=True):
     """Counters of one side without a counterpart, and the reason."""
 
     side: str
@@ -139,8 +135,7 @@ class SystemRefusal:
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SystemCounters(SectionData):
+class SystemCounters(SectionData, frozen=True, kw_only=True):
     """Idle states, power, interrupts, throttling and tasks during the runs."""
 
     section: ClassVar[str] = "system_counters"

@@ -7,8 +7,9 @@ verdict.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from statistics import fmean
+
+from msgspec.structs import replace
 
 from schedperf.evidence import Absent, section
 from schedperf.evidence.system.capture import (

@@ -25,7 +25,9 @@ Meters of energy and power, of powercap (RAPL) and hwmon; energy is counted in m
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from schedperf.evidence.system._counters import (
     Row,
@@ -47,8 +49,7 @@ POWER_COLUMNS = ("zone", "name", "energy_uj", "max_energy_range_uj", "power_uw")
 _LONGEST_ZONE = 128
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class IdleState:
+class IdleState(Struct, frozen=True, kw_only=True):
     """Counts of one idle state of one CPU since boot; None: not counted by the kernel.
 
     :param state: its number, the shallowest is 0
@@ -88,8 +89,7 @@ def parse_cpuidle(lines: Iterable[str], label: str) -> tuple[IdleState, ...]:
     return tuple(states.values())
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FrequencyPolicy:
+class FrequencyPolicy(Struct, frozen=True, kw_only=True):
     """One cpufreq policy; None: not provided by the driver.
 
     :param cpus: CPUs of the policy; the first one names it
@@ -141,8 +141,7 @@ def _ticks(row: Row, where: str) -> dict[int, int]:
     return ticks
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Meter:
+class Meter(Struct, frozen=True, kw_only=True):
     """One meter.
 
     :param zone: its directory or file

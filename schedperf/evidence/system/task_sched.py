@@ -20,10 +20,9 @@ number with six decimals is in milliseconds, any other is a count or a state.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from schedperf.bundle.json import Count, decode
 from schedperf.evidence.system._counters import SHOWN
@@ -38,16 +37,14 @@ _COMM = re.compile(r"(.{0,64}) \([0-9]{1,10}, #threads: [0-9]{1,10}\)")
 _PREFIXES = ("se.statistics.", "se.")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TaskField:
+class TaskField(Struct, frozen=True, kw_only=True):
     """One number of a task, in "1" or "s"."""
 
     value: float
     unit: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TaskSched:
+class TaskSched(Struct, frozen=True, kw_only=True):
     """The last look at one task.
 
     :param seen_ns: when it was, CLOCK_MONOTONIC
@@ -62,8 +59,7 @@ class TaskSched:
     fields: Mapping[str, TaskField]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WorkloadTasks:
+class WorkloadTasks(Struct, frozen=True, kw_only=True):
     """The tasks of one run.
 
     :param looks: how often they were looked at
@@ -75,8 +71,7 @@ class WorkloadTasks:
     tasks: tuple[TaskSched, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Look:
+class _Look(Struct, frozen=True, kw_only=True):
     """The last look at one task, as it was written."""
 
     pid: Count
@@ -85,8 +80,7 @@ class _Look:
     sched: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Looks:
+class _Looks(Struct, frozen=True, kw_only=True):
     """What tasks.json holds."""
 
     schema: Literal["schedperf/task_sched/1"]

@@ -16,12 +16,12 @@ Welch's, and for interleaved sides t of the differences of the rounds, as it is 
 
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import scipy
+from msgspec import Struct
 
 from schedperf.model.comparison import Replication
 from schedperf.model.counted import Bins, CpuRow, Places
@@ -46,8 +46,7 @@ _BinnedRuns = Sequence[Captured[Sequence[int]]]
 _Joined = tuple[int, int]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Grid(Places, Generic[Place]):
+class Grid(Places, Generic[Place], frozen=True, kw_only=True):
     """The answer for each place.
 
     :param places: shape (places,), as all others
@@ -319,8 +318,7 @@ def _placed(
     return [run.having(run.content[measure]) for run in runs if measure in run.content]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Means:
+class _Means(Struct, frozen=True, kw_only=True):
     """Means of numbers that are never negative, in their unit.
 
     :param replication: what n counts

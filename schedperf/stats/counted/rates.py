@@ -12,12 +12,12 @@ has no ratio and its values are compared as they are: 0 before and 27 to 64 afte
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import inf, log
 from statistics import fmean, geometric_mean
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
+from msgspec import Struct
 
 from schedperf.model.counted import Basis, Rate
 from schedperf.model.frame import Frame, column
@@ -45,8 +45,7 @@ class Measure(NamedTuple):
 Measures = Mapping[tuple[Key, Basis], Measure]
 
 
-@dataclass(frozen=True, slots=True)
-class Question(Generic[Key]):
+class Question(Struct, Generic[Key], frozen=True):
     """What is asked of both sides."""
 
     workload: str
@@ -140,8 +139,7 @@ def _by_question(side: SideOf[Measures[Key]]) -> dict[Question[Key], _Values]:
     return questions
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Confirmed:
+class _Confirmed(Struct, frozen=True, kw_only=True):
     # A row with the p and q that its zeros and boots leave it.
     row: JudgedRow
     p: float | None

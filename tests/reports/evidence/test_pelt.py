@@ -2,10 +2,10 @@
 """The report's PELT updates: calls, places, durations and shares, bars, what was not seen."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from schedperf.evidence.pelt.record import (
     CrossCheck,

@@ -2,10 +2,10 @@
 """The report's counters: one table a workload and point, no verdict, and what is missing."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from schedperf.evidence.perf_stat.record import (
     CounterRow,

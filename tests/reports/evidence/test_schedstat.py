@@ -2,10 +2,10 @@
 """The report's scheduler statistics: readings first, tables a level, refusals and notes."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from schedperf.evidence.schedstat.record import SchedstatRefusal, SchedstatRow
 from schedperf.model.comparison import Comparison, Section

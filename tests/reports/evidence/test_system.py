@@ -2,10 +2,10 @@
 """The report's system counters: what changed first, with units, and what could not be seen."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from schedperf.evidence.system.record import (
     SettingRow,

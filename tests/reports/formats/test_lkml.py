@@ -3,9 +3,9 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from schedperf.model.comparison import Comparison, Row, SideSummary
 from schedperf_reports.formats import Options

@@ -2,12 +2,12 @@
 """Flame graphs of a few frames whose numbers are known, and their page in a browser."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from schedperf.evidence.profile.flame import REMAINDER, ROOT, Flame
 from schedperf.evidence.profile.flame_data import Part, describe_flame

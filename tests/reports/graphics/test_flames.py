@@ -4,11 +4,11 @@
 import re
 from base64 import b64encode
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from schedperf.evidence.profile.record import FlameTree
 from schedperf_reports.blocks import Table, Text

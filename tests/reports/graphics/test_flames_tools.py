@@ -3,10 +3,10 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from schedperf.evidence.profile.flame import Flame
 from schedperf.evidence.profile.flame_data import describe_flame

@@ -2,10 +2,10 @@
 """Heat maps of CPUs: their order, shades that never stand alone, and cells without numbers."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from schedperf.model.comparison import Comparison, Section
 from schedperf.model.counted import CpuRow

@@ -2,7 +2,6 @@
 """Mirrored bars: lengths, differences outside noise alone, the same in text, and on a page."""
 
 from collections.abc import Callable
-from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -25,8 +24,7 @@ NEW = ([0, 20, 80, 0], [0, 21, 79, 0], [0, 19, 81, 0])
 def binned(base: Any = BASE, new: Any = NEW) -> BinsRow:
     before, after = ([Captured(key=KEY, content=one) for one in side] for side in (base, new))
     bins = compare_bins(before, after, EDGES)
-    values = {field.name: getattr(bins, field.name) for field in fields(bins)}
-    return BinsRow(side="new", workload="hackbench", point="", **values)
+    return BinsRow(side="new", workload="hackbench", point="", **bins.as_fields())
 
 
 def mirror(found: BinsRow) -> Mirror:

@@ -2,10 +2,10 @@
 """The page in a real browser: charts, policy, folding, telephones, and hostile texts."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from schedperf.model.comparison import Comparison
 

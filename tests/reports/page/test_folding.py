@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Which sections and tables are folded, decided without a browser."""
 
-from dataclasses import dataclass
-
 import pytest
 
 from schedperf_reports.blocks import Block, Cell, Column, Graphic, Item, Items, Table, Text
@@ -11,8 +9,7 @@ from schedperf_reports.page.folding import count_rows, has_change, is_folded_tab
 from schedperf_reports.words.states import State
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Dial(Graphic):
+class Dial(Graphic, frozen=True, kw_only=True):
     """A drawing that folding has never heard of."""
 
     is_red: bool

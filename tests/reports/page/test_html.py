@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 import base64
-import dataclasses
 import gzip
 import hashlib
 import itertools
@@ -8,12 +7,12 @@ import json
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from html import unescape
 from html.parser import HTMLParser
 from urllib.parse import unquote
 
 import pytest
+from msgspec.structs import replace
 
 from schedperf.model.comparison import Comparison, Row
 from schedperf.model.json_text import to_json
@@ -219,7 +218,7 @@ def test_rules_of_a_drawing_are_ruled_lines(make_comparison: Make) -> None:
     assert ("span", "20238 D sd_llc_id") in page.texts
     # Columns that nobody says are sides have no side's colour.
     assert not any("mark" in span.get("class", "") for span in page.attributes("span"))
-    marked = draw_blocks(make_comparison(), dataclasses.replace(drawing, places=(0, 2)))
+    marked = draw_blocks(make_comparison(), replace(drawing, places=(0, 2)))
     assert {"class": "mark side-2"} in marked.attributes("span")
 
 
@@ -243,8 +242,7 @@ def test_a_chart_is_a_picture_named_by_its_caption(make_comparison: Make) -> Non
 
 
 def test_an_island_cannot_end_its_script() -> None:
-    @dataclass(frozen=True, kw_only=True, slots=True)
-    class Flames(Graphic):
+    class Flames(Graphic, frozen=True, kw_only=True):
         def data(self) -> object:
             return {"title": "</script><b>&"}
 

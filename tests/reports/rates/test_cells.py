@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Cells of rates: readable numbers, no interval that says nothing, and why there is none."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from schedperf_reports.blocks import Cell, Column, Table, Text
 from schedperf_reports.rates.cells import (

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Captions and marks of compared rates."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from schedperf_reports.rates.cells import Shown
 from schedperf_reports.rates.tables import notes_below, state_changes

@@ -2,10 +2,10 @@
 """What a result opens to: its reason, runs, test and origin."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from schedperf.model.comparison import Comparison, Row, RunValue, Source
 from schedperf_reports.blocks import Block, Items, Table, Text

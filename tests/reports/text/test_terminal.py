@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Blocks drawn for a terminal: tables, drawings and lists within their width."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from schedperf_reports.blocks import (
     REFERENCE_PRIORITY,

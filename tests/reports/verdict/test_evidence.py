@@ -2,10 +2,10 @@
 """How sure it is: what is independent, in which order it ran, what was tested."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from schedperf.model.caveats import caveat
 from schedperf.model.comparison import (

@@ -2,10 +2,10 @@
 """The sections of reasons and of next steps: ranked, short, with what proves them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from schedperf.model.comparison import Comparison, Finding, NextStep, Section, SideSummary
 from schedperf_reports.blocks import LONGEST_DETAIL, Block, Item, Items, Text

@@ -2,10 +2,10 @@
 """The sentence of each side, and the best supported reason below it."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from schedperf.model.caveats import caveat
 from schedperf.model.comparison import (

@@ -2,11 +2,11 @@
 """The probe effect as a report section."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from schedperf.bundle.open import open_bundle
 from schedperf.compare.bundles import compare_bundles

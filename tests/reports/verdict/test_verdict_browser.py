@@ -2,10 +2,10 @@
 """The first screen in a browser: it fits, is narrow where it must be, and copies commands."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from schedperf.model.comparison import Comparison, NextStep
 

@@ -2,10 +2,10 @@
 """What instrumented runs leave open: sentences on records whose numbers are known."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from schedperf.evidence.perf_stat.record import Counters
 from schedperf.evidence.probe_effect.record import (

@@ -4,20 +4,18 @@
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from schedperf.bundle.json import MAX_JSON_DEPTH, MAX_JSON_INTEGER, Count, Sentence, decode
 from schedperf.model.errors import BundleError
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Row:
+class Row(Struct, frozen=True, kw_only=True):
     """A part with a rule that no type can say."""
 
     event: Literal["fork", "exec"] | None
@@ -30,8 +28,7 @@ class Row:
             raise ValueError(f"{self.count} of {self.of}")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Record:
+class Record(Struct, frozen=True, kw_only=True):
     """One of each kind of value."""
 
     rows: Annotated[tuple[Row, ...], Meta(max_length=2)] = ()

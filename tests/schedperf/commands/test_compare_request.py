@@ -4,11 +4,11 @@
 import json
 import shlex
 import shutil
-from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from schedperf.cli import main
 from schedperf.commands._compare_request import CompareRequest

@@ -3,7 +3,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -247,8 +246,7 @@ class TestCaveats:
         assert row.n_new == len(slower())
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Anything(SectionData):
+class Anything(SectionData, frozen=True, kw_only=True):
     section: ClassVar[str] = "anything"
     version: ClassVar[int] = 1
 

@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Records as plain values, and their JSON Schema."""
 
-from dataclasses import dataclass
 from typing import Annotated
 
 import jsonschema
 import pytest
+from msgspec import Struct
 
 from schedperf.model.comparison import BaseNew
 from schedperf.model.schema import UNSET, Schema, Unset, describe, schema_of, to_plain
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Counted:
+class Counted(Struct, frozen=True, kw_only=True):
     """How often something was seen."""
 
     samples: Annotated[BaseNew[int | None], "null: not known"]
@@ -39,8 +38,7 @@ def test_both_sides_have_names_and_are_made_into_others() -> None:
     assert pair.map(str) == BaseNew(base="1", new="2")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Classed:
+class Classed(Struct, frozen=True, kw_only=True):
     """A key that is a word of Python."""
 
     class_: str
@@ -54,8 +52,7 @@ def test_a_field_whose_key_is_a_word_of_python_ends_with_an_underscore() -> None
         jsonschema.validate({"class_": "PELT"}, schema)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Keyed:
+class Keyed(Struct, frozen=True, kw_only=True):
     """A row that may have a key."""
 
     cpu: int | Unset | None = UNSET

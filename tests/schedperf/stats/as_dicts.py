@@ -2,10 +2,10 @@
 """Judged rows as dicts and as a table, as tests of numbers need them."""
 
 from collections.abc import Iterable
-from dataclasses import asdict
 from typing import Any
 
 import pandas as pd
+from msgspec.structs import asdict
 
 from schedperf.stats import JudgedRow
 

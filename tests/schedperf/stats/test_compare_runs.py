@@ -4,12 +4,12 @@
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from msgspec.structs import replace
 from scipy import stats
 
 from schedperf.model.errors import InputError

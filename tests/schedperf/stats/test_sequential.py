@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """When the runs of a growing side are enough, and what looking at them costs."""
 
-import dataclasses
 import json
 import re
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from scipy import stats
 
 from schedperf.bundle.manifest import Sequential, parse_manifest
@@ -29,7 +29,7 @@ PLAN = {"against": "0" * 64, "first": 3, "max_runs": 30, "looks": [3, 4, 7], "st
 
 def make_row(verdict: str, **values: Any) -> Row:
     """Make a row of which only that counts."""
-    plain = {field.name: None for field in dataclasses.fields(Row)}
+    plain = dict.fromkeys(Row.__struct_fields__)
     return Row(
         **{
             **plain,
@@ -131,7 +131,7 @@ def test_what_can_never_be_decided_ends_it() -> None:
     assert decide_look([few, make_row("regression")]).is_over
     assert not decide_look([few] * 4).is_over
     # Points of two metrics are two sweeps, and neither shows enough.
-    assert decide_look([few, few, *[dataclasses.replace(few, metric="time")] * 2]).is_over
+    assert decide_look([few, few, *[replace(few, metric="time")] * 2]).is_over
     assert not decide_look([few, make_row("inconclusive")]).is_over
     assert decide_look([make_row("invalid", n_base=0)]).is_over
     assert decide_look([make_row("invalid")]).is_over

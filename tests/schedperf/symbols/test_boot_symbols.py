@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from schedperf.bundle.open import open_bundle
 from schedperf.perf_data import Recording, read_perf_data

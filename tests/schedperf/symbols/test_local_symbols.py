@@ -2,11 +2,11 @@
 import os
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from schedperf.model.errors import InputError
 from schedperf.perf_data import Recording, read_perf_data

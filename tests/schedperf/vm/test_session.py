@@ -2,11 +2,11 @@
 """Sessions of several boots: their order, their bundles, and what ends them early."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from schedperf.bundle.open import open_bundle
 from schedperf.model.errors import InputError

@@ -2,8 +2,9 @@
 """Tables of contended cache lines: two sides compared, or one side only."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import zip_longest
+
+from msgspec.structs import replace
 
 from schedperf.evidence.c2c.record import (
     C2cChange,

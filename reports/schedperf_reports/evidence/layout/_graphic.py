@@ -3,8 +3,10 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import combinations
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from schedperf.evidence.layout.record import (
     LayoutAlarm,
@@ -62,8 +64,7 @@ _READ = {"own": "read by its own CPU", "remote": "read by other CPUs"}
 Rows = tuple[LineRow, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Column:
+class _Column(Struct, frozen=True, kw_only=True):
     # One side's lines of a unit, and the variables that moved within their line.
     unit: str
     side: str

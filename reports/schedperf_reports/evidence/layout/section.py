@@ -14,8 +14,9 @@ zeros in front, so that base and new fit beside each other on 78 columns.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from schedperf.evidence.layout.record import (
     Layout,

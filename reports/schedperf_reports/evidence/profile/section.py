@@ -2,7 +2,8 @@
 """Hot symbols: CPU share of each function in base and new, in total and by node."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from schedperf.evidence.profile.record import (
     ExplainedChange,
@@ -99,8 +100,7 @@ def profile(comparison: Comparison) -> Iterator[Block]:
         yield Text(text=missing.reason, tone="muted")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Drawn:
+class _Drawn(Struct, frozen=True, kw_only=True):
     # The call trees of a side, and the number of their flame graph in the section.
     trees: FlameComparison | None
     figure: int

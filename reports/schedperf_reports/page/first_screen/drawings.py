@@ -6,7 +6,9 @@ Everything is placed in per cent of the width, so that text keeps its size in a 
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from schedperf.model.comparison import BASE, Better, Row
 from schedperf.model.units import Scale
@@ -30,8 +32,7 @@ SINGLE_GAP = 14.0
 SEVERAL_GAP = 24.0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Dot:
+class Dot(Struct, frozen=True, kw_only=True):
     """One run.
 
     :param left: in per cent of the width
@@ -43,8 +44,7 @@ class Dot:
     title: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Strip:
+class Strip(Struct, frozen=True, kw_only=True):
     """The runs of one side.
 
     :param place: its colour and shape
@@ -57,8 +57,7 @@ class Strip:
     mean: float | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Strips:
+class Strips(Struct, frozen=True, kw_only=True):
     """The runs of all sides of one result, over one axis.
 
     :param words: what is drawn, for those who do not see it
@@ -69,8 +68,7 @@ class Strips:
     words: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ChangeLine:
+class ChangeLine(Struct, frozen=True, kw_only=True):
     """The change of one result.
 
     :param place: colour and shape of the side in front of its name; None where lines are results
@@ -90,8 +88,7 @@ class ChangeLine:
     place: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Changes:
+class Changes(Struct, frozen=True, kw_only=True):
     """The changes of the worst results over one axis, or of one result of several sides.
 
     :param title: the result, where lines are sides

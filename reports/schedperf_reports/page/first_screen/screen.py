@@ -3,8 +3,9 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
+
+from msgspec import Struct
 
 from schedperf.model.comparison import Comparison, Row, SideSummary, Verdict
 from schedperf.model.host import read_host
@@ -77,16 +78,14 @@ NO_DATA: tuple[str, str, Tone] = ("not measured", "no collector data", "muted")
 NO_HOST: tuple[str, str, Tone] = ("unknown", "the machines are not recorded", "muted")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Value:
+class Value(Struct, frozen=True, kw_only=True):
     """The value of one side, with its colour and shape."""
 
     text: str
     place: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SideLine:
+class SideLine(Struct, frozen=True, kw_only=True):
     """One of several sides, with its value of the result that the large sentence names.
 
     :param change: the change, "" of base and of an inconclusive result
@@ -101,8 +100,7 @@ class SideLine:
     details: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Glance:
+class Glance(Struct, frozen=True, kw_only=True):
     """One cell: what a chapter has found, and where it begins."""
 
     title: str
@@ -112,8 +110,7 @@ class Glance:
     href: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Next:
+class Next(Struct, frozen=True, kw_only=True):
     """The first step: what to do and the command that records; "" where it has none.
 
     :param why: the reason, where it is short
@@ -126,8 +123,7 @@ class Next:
     steps: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FirstScreen(Graphic):
+class FirstScreen(Graphic, frozen=True, kw_only=True):
     """What a reader needs first; the caption is the large sentence.
 
     :param word: the verdict

@@ -5,7 +5,9 @@ A finding that only divides the result differently (CPU time per operation) does
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from schedperf.evidence.system.record import CPU_TIME, SystemCounters
 from schedperf.model.comparison import Comparison, Finding, data_of
@@ -23,8 +25,7 @@ NOTHING_DECIDED = "Effect on the result unknown."
 NO_FINDINGS = "No other change was found."
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Reason:
+class Reason(Struct, frozen=True, kw_only=True):
     """One line below "Why".
 
     :param detail: how sure it is
@@ -45,8 +46,7 @@ class Reason:
     high: float = 0.0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Why:
+class Why(Struct, frozen=True, kw_only=True):
     """The reasons.
 
     :param lead: what holds for all of them
@@ -58,8 +58,7 @@ class Why:
     more: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Sized:
+class _Sized(Struct, frozen=True, kw_only=True):
     # A reason with the numbers of its bar, in its own unit.
     reason: Reason
     unit: str

@@ -2,8 +2,9 @@
 """Who touches which bytes of a line: table, drawing and text."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from schedperf.evidence.c2c.record import C2c
 from schedperf.model.comparison import BaseNew

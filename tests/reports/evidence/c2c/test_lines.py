@@ -2,10 +2,10 @@
 """Bouncing cache lines: rates, what has no counterpart, and what was not seen."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from schedperf.evidence.c2c.record import C2c, C2cComparison, C2cTotals
 from schedperf.model.comparison import BaseNew, Comparison, MissingSide, Section

@@ -2,11 +2,11 @@
 """Cache lines in a real browser: to scale, walked by keys, on a telephone, without scripting."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from schedperf_reports.graphics.cache_lines import (
     Badge,

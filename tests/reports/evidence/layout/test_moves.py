@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What moved from line to line: arrows and their tracks, pairs, lines that slid."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from schedperf.evidence.layout.record import LayoutAlarm, LayoutWindow
 from schedperf_reports.evidence.layout._graphic import draw_lines

@@ -2,10 +2,10 @@
 """Who is on which bytes of a line: to scale, stacked, cut, holes, labels and facts."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from schedperf.evidence.layout.record import LayoutAlarm, LayoutRow, LayoutWindow
 from schedperf_reports.evidence.layout._graphic import draw_lines

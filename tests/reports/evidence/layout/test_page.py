@@ -2,9 +2,9 @@
 """Cache lines as a page: several sides, line sizes, the key, without scripting, names."""
 
 import re
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from schedperf.evidence.layout.record import LayoutAlarm, LayoutWindow
 from schedperf_reports.blocks import Drawing

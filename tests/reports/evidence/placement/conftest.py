@@ -2,10 +2,10 @@
 """Records of where tasks went, and what the report describes of them."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from schedperf.evidence.placement.record import PlacementRow
 from schedperf.model.comparison import Comparison, Section

@@ -3,9 +3,10 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import product
 from typing import Any
+
+from msgspec.structs import replace
 
 from schedperf.evidence.placement.record import PhasesRow, PlacementRow
 from schedperf.model.comparison import Comparison

@@ -2,10 +2,10 @@
 """Where tasks went as tables: rows by subject, what changed first, what was not seen."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from schedperf.evidence.placement.record import (
     NotComparedPart,

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The table of ``schedperf profile``: whose a note is, what a share is of, and costs with units."""
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from schedperf.evidence.profile.record import (
     ComparedRow,

@@ -2,10 +2,10 @@
 """The sentences of the report's hot symbols: what the samples rest on comes first."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from schedperf.evidence.profile.record import Level, Profile
 from schedperf.model.comparison import BaseNew, Comparison, MissingSide, Section

@@ -4,11 +4,11 @@
 import csv
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from schedperf.evidence.profile.record import ProfilePoint, ProfileRow, ProfileTest
 from schedperf.model.comparison import BaseNew

@@ -2,10 +2,10 @@
 """The tables of the report's hot symbols: shares, nodes, costs and classes."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from schedperf.evidence.profile.record import Profile, ProfileOperations, ProfileTest
 from schedperf_reports.blocks import Table

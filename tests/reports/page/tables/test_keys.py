@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Tables in a real browser: rows that open, keys, the address, links, and charts beside them."""
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from schedperf_reports.blocks import Table
 
@@ -186,7 +186,7 @@ def test_a_link_into_a_closed_row_opens_it(visit_tables: Visit, results: Table) 
 def test_a_folded_table_has_its_tools_inside(
     visit_tables: Visit, plain: Callable[..., Table]
 ) -> None:
-    table = dataclasses.replace(plain(9), caption="109 fields", limit=0)
+    table = replace(plain(9), caption="109 fields", limit=0)
     opened = visit_tables(table)
     assert not opened.page.locator("main").get_by_role("searchbox").is_visible()
     opened.page.get_by_text("109 fields").first.click()

@@ -4,12 +4,12 @@
 import json
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
+from msgspec.structs import replace
 
 from schedperf.bundle.open import open_bundle
 from schedperf.cli import cli

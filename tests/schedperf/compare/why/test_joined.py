@@ -3,12 +3,12 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from schedperf.bundle.open import open_bundle
 from schedperf.compare.bundles import compare_bundles

@@ -2,10 +2,10 @@
 """Findings name tg->load_avg where the evidence supports it, and nowhere else."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from schedperf.compare.why.load_avg import CALLER, READER, WRITER, name_load_avg
 from schedperf.evidence.layout.heat import heat_table

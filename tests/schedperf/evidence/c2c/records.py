@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Records of one cache line on both sides, as tests change them."""
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from schedperf.evidence.c2c.record import (
     C2c,

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Cache lines of whole recordings: against what was generated, and against perf c2c itself."""
 
+import dataclasses
 import json
 import shutil
 import subprocess
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from schedperf.evidence.c2c.analysis import analyse_memory
 from schedperf.evidence.c2c.model import Line, MemoryProfile
@@ -114,7 +115,7 @@ def spread_run() -> MemoryRun:
         Touch(target="jiffies_64", offset=0, kind="load_remote_hitm",
               function="irqtime_account_irq", samples=2800),
     )  # fmt: skip
-    return replace(run, touches=copies)
+    return dataclasses.replace(run, touches=copies)
 
 
 @pytest.mark.system
@@ -189,7 +190,7 @@ def test_what_a_machine_cannot_show_is_said() -> None:
 
 def test_a_period_that_perf_chose_is_none_and_said() -> None:
     recording = read_generated(scheduler_run("base"))
-    events = tuple(replace(event, by_frequency=True) for event in recording.events)
+    events = tuple(dataclasses.replace(event, by_frequency=True) for event in recording.events)
     profile = analyse_recording(replace(recording, events=events))
     assert profile.period is None
     assert any("adapted the sampling period" in note for note in profile.notes)
@@ -267,16 +268,16 @@ def test_sample_recordings_equal_the_texts_of_several_perfs(name: str, report: s
 def test_bytes_have_the_samples_of_each_command_and_the_functions_that_wrote() -> None:
     whole = scheduler_run("base")
     touches = tuple(touch for touch in whole.touches if touch.target == "nohz")
-    run = replace(whole, touches=touches)
+    run = dataclasses.replace(whole, touches=touches)
     made = run.perf_data()
     # One CPU of four runs another task.
     records = tuple(
-        replace(record, comm="kworker")
+        dataclasses.replace(record, comm="kworker")
         if isinstance(record, Comm) and not record.pid % 4
         else record
         for record in made.records
     )
-    raw = write_perf_data(replace(made, records=records))
+    raw = write_perf_data(dataclasses.replace(made, records=records))
     recording = read_perf_data(raw, "generated", keep=frozenset({Keep.MEMORY}))
     namer = Namer(units=None, variables=None, symbols=UNKNOWN)
     profile = analyse_memory(recording, namer=namer, node_of_cpu={}, line_bytes=64)

@@ -2,11 +2,11 @@
 """Two sides' cache lines: what is compared, per operation, and what is not and why."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from schedperf.evidence.c2c.compare import MemoryComparison, compare_memory
 from schedperf.evidence.c2c.merge import MemorySamples, see_lines

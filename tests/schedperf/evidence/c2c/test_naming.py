@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Names of bytes: per-CPU variables, globals, fields, and objects that the code gives away."""
 
+import dataclasses
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from schedperf.evidence.c2c.entries import entries_of
 from schedperf.evidence.c2c.model import MemoryProfile
@@ -183,13 +184,15 @@ def test_a_field_of_the_running_kernels_run_queue_is_named_on_all_its_copies(
     queues = next(one for one in kernel.units["percpu"].entries if one.name == "runqueues")
     field = next(one for one in kernel.units["struct rq"].entries if one.name == "nr_running")
     run = scheduler_run("base")
-    here = replace(run.kernel, per_cpu=(Symbol("runqueues", queues.offset, queues.size or 0),))
+    here = dataclasses.replace(
+        run.kernel, per_cpu=(Symbol("runqueues", queues.offset, queues.size or 0),)
+    )
     touches = tuple(
-        replace(touch, offset=field.offset)
+        dataclasses.replace(touch, offset=field.offset)
         for touch in run.touches
         if touch.target == "runqueues" and touch.kind != "load_l1"
     )
-    run = replace(run, kernel=here, touches=touches)
+    run = dataclasses.replace(run, kernel=here, touches=touches)
     (line,) = analyse(run, units=units_of(run), variables=variables).lines
     assert (line.copies, line.name) == (224, "runqueues.nr_running")
     (access,) = line.accesses

@@ -2,12 +2,12 @@
 """The analysis as data: what is compared, what is refused, what is said of it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from schedperf.evidence.layout.compare import analyse_kernels
 from schedperf.evidence.layout.maps import map_kernel

@@ -2,9 +2,9 @@
 """Who shares lines in the published layouts and in real kernels, and which edits explain it."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from schedperf.evidence.layout.model import Entry, Unit
 from schedperf.evidence.layout.structs import struct_unit

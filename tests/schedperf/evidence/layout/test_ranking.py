@@ -2,12 +2,12 @@
 """Which changes raise an alarm, which do not, and what an alarm says."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from schedperf.evidence.layout.heat import heat_table
 from schedperf.evidence.layout.model import Unit

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Causes in words, and the ids of alarms."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from schedperf.evidence.layout.causes import describe_edits
 from schedperf.evidence.layout.ranking import with_rows

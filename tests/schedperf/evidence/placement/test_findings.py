@@ -2,10 +2,10 @@
 """What is found of tasks that go elsewhere: claims about runs whose counts are known."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from schedperf.evidence.placement.findings import MOST_FINDINGS, task_placement
 from schedperf.evidence.placement.record import PlacementRow, TimersRow

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Parts of what the comparison of profiles found, each a function with usual values."""
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from schedperf.evidence.profile.record import (
     CpuShares,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from schedperf.evidence.profile.export import EXPORTS
 from schedperf.evidence.profile.stacks import Stacks
@@ -53,7 +54,7 @@ def test_a_name_cannot_break_a_line(name: str, shown: str, make_stacks: MakeStac
 def test_a_semicolon_in_a_name_is_no_border(make_stacks: MakeStacks) -> None:
     stacks = make_stacks([{"main;evil": 3.0}])
     evil = stacks.places[1]._replace(symbol="a;b;c")
-    object.__setattr__(stacks, "places", (stacks.places[0], evil))
+    stacks = replace(stacks, places=(stacks.places[0], evil))
     assert folded(stacks) == ["main;a:b:c 3"]
 
 

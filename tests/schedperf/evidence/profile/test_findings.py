@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Hot symbols as findings: what changed, what nothing can be said about, and how it is said."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from schedperf.evidence.profile.findings import MOST_FINDINGS, hotter_symbols
 from schedperf.evidence.profile.independent import ONE_AFTER_THE_OTHER

@@ -3,10 +3,10 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from schedperf.evidence.profile.flame import (
     DEEPEST,

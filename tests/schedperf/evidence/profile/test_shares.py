@@ -5,12 +5,12 @@ import re
 import subprocess
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from schedperf.evidence.profile.alignment import Alignment
 from schedperf.evidence.profile.shares import (

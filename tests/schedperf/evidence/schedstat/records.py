@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Records of the section ``schedstat`` as tests need them."""
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from schedperf.evidence.schedstat.record import (
     LevelRow,

@@ -2,10 +2,10 @@
 """Rates, joins by name, refusals and readings on counts that are known."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from schedperf.evidence.schedstat.compare import analyse_sides
 from schedperf.evidence.schedstat.fields import FIELDS

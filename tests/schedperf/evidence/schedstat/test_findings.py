@@ -2,10 +2,10 @@
 """Which readings of the scheduler's counts become findings, on bundles that are compared."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from schedperf.evidence.schedstat.findings import MOST_FINDINGS, scheduler_counts
 from schedperf.evidence.schedstat.record import ReadingRow, SchedstatRow

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Records of the section ``system_counters`` as tests need them."""
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from schedperf.evidence.system.record import SystemCounters, SystemRow, SystemSide
 

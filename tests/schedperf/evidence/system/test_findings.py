@@ -2,10 +2,10 @@
 """Which changes of the system's counters become findings."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from schedperf.evidence.system.findings import MOST_FINDINGS, system_changes
 from schedperf.evidence.system.record import Group, SystemRow

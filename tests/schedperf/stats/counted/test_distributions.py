@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Numbers of many places: means, intervals, what changed, and what cannot be said."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import scipy
+from msgspec.structs import replace
 
 from schedperf.model.run import Captured, RunKey, SideOf
 from schedperf.stats.counted.distributions import (
