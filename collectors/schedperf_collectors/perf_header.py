@@ -328,7 +328,7 @@ def read_header(data: Buffer, label: str, *, fewest_events: int = 1) -> Header:
         try:
             names = read_names(open_section(data, order, start + size, index, label))
         except BadPerfData as error:
-            notes.append(f"header section {EVENT_DESC} is damaged ({error})")
+            notes.append(f"header section EVENT_DESC is damaged ({error})")
     entries = Cursor(data, order, attrs_start, attrs_start + attrs_bytes, label)
     return Header(
         order=order,

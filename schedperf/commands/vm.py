@@ -243,8 +243,12 @@ def _request(ctx: click.Context, options: Mapping[str, Any], *, is_kvm: bool) ->
     kernels = _kernels(options)
     output: Path = options["output"]
     if not output.is_dir():
-        problem = "not a directory" if output.exists() else "no such directory"
-        raise InputError(f"--output {output}: {problem}; create it, or give an existing directory")
+        problem = (
+            "not a directory; give another path"
+            if output.exists()
+            else "no such directory; create it, or give an existing directory"
+        )
+        raise InputError(f"--output {output}: {problem}")
     paths = [bundle_path(output, kernel) for kernel in kernels]
     check_bundles(paths, may_exist=options["add_boots"])
     return Request(

@@ -14,6 +14,7 @@ from msgspec import Struct, field
 from schedperf.perf_data._bytes import Bytes
 from schedperf_collectors.contract import Unavailable, parse_cpu_list
 from schedperf_collectors.perf_header import (
+    EVENT_DESC,
     BadPerfData,
     Cursor,
     Header,
@@ -32,6 +33,18 @@ _BUILD_ID_BYTES = 20
 _BUILD_ID_NAME = 36
 # PERF_RECORD_MISC_BUILD_ID_SIZE: the byte after the build id is its size.
 _MISC_BUILD_ID_SIZE = 1 << 15
+# perf's names of the sections that are read, by number (tools/perf/util/header.h in Linux).
+_NAMES = {
+    2: "BUILD_ID",
+    4: "OSRELEASE",
+    5: "VERSION",
+    6: "ARCH",
+    9: "CPUID",
+    EVENT_DESC: "EVENT_DESC",
+    14: "NUMA_TOPOLOGY",
+    16: "PMU_MAPPINGS",
+    20: "CACHE",
+}
 _KERNEL_NAMES = ("[kernel.kallsyms]", "[kernel.vmlinux]", "vmlinux")
 
 
@@ -118,7 +131,7 @@ def read_sections(sections: Mapping[int, Cursor]) -> tuple[Features, list[str]]:
 
 
 def _damaged(bit: int, error: BadPerfData) -> str:
-    return f"header section {bit} is damaged ({error})"
+    return f"header section {_NAMES.get(bit, bit)} is damaged ({error})"
 
 
 def _count(cursor: Cursor, items: str, most: int = _MOST_ENTRIES) -> int:

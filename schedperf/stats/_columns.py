@@ -85,7 +85,7 @@ def compare_columns(
     of_base, of_new = (np.atleast_2d(np.asarray(side, dtype=np.float64)) for side in (base, new))
     if of_base.shape[1] != of_new.shape[1]:
         raise ValueError(
-            f"new has {of_new.shape[1]} columns (expected {of_base.shape[1]}, as base has)"
+            f"new has {of_new.shape[1]} columns (expected {of_base.shape[1]}, as in base)"
         )
     columns = of_base.shape[1]
     estimates = Estimates(count=columns)

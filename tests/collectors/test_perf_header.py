@@ -166,7 +166,7 @@ def test_names_that_cannot_be_read_cost_a_note() -> None:
     header = read_header(bytes(content), "x")
     assert header.events[0].name == "cpu-clock"
     assert header.notes[0].startswith(
-        "header section 12 is damaged (x: truncated at offset 0x0 (expected 4 bytes"
+        "header section EVENT_DESC is damaged (x: truncated at offset 0x0 (expected 4 bytes"
     )
 
 

@@ -334,7 +334,10 @@ def check_samples(events: MemoryEvents, summary: Summary) -> tuple[str, ...]:
         # The list contains the event of the trace and the event that was decoded from it.
         sampling = [event for event in sampling if not event.name.startswith("arm_spe")]
     if not sampling:
-        raise BadPerfData("perf.data: no sampling event; choose another event with --set")
+        raise BadPerfData(
+            "perf.data: no sampling event; record another event, e.g. with "
+            "--set perf_c2c.event=NAME"
+        )
     for event in sampling:
         lacking = [what for bit, what in NEEDED.items() if not event.sample_type & bit]
         if lacking:

@@ -213,7 +213,7 @@ def _results(comparison: Comparison) -> tuple[Block, ...]:
 def _pair_results(comparison: Comparison, rows: Sequence[Row]) -> Table:
     base, new = map(name_side, comparison.sides)
     directions = describe_directions(rows)
-    deviation = "+-: standard deviation of the runs"
+    deviation = "+-: CV of the runs"
     titles = ("result", base, new, "change [95% CI]")
     return Table(
         caption=f"{deviation}; {directions}" if directions else deviation,

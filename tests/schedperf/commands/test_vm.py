@@ -151,7 +151,7 @@ WORK = ("--", "true")
         ),
         (
             (*TWO, "--output", "tip", *WORK),
-            "--output tip: not a directory; create it, or give an existing directory",
+            "--output tip: not a directory; give another path",
         ),
         ((*TWO, "--accel", "kvm", *WORK), "--accel kvm: "),
     ],

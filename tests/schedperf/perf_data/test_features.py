@@ -73,23 +73,23 @@ def test_what_perf_did_not_note_is_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bit", "section", "problem"),
+    ("bit", "name", "section", "problem"),
     [
-        (2, struct.pack("<I2H", 0, 1, 100) + bytes(80), "expected 92 bytes"),
-        (12, b"", "expected 4 bytes"),
-        (14, b"", "expected 4 bytes"),
-        (14, struct.pack("<I", 1 << 31), f"{1 << 31} nodes"),
-        (16, struct.pack("<I", 1 << 31), f"{1 << 31} PMUs"),
-        (20, struct.pack("<2I", 1, 1 << 31), f"{1 << 31} caches"),
-        (20, struct.pack("<2I", 2, 0), "unknown version 2 of the cache section"),
+        (2, "BUILD_ID", struct.pack("<I2H", 0, 1, 100) + bytes(80), "expected 92 bytes"),
+        (12, "EVENT_DESC", b"", "expected 4 bytes"),
+        (14, "NUMA_TOPOLOGY", b"", "expected 4 bytes"),
+        (14, "NUMA_TOPOLOGY", struct.pack("<I", 1 << 31), f"{1 << 31} nodes"),
+        (16, "PMU_MAPPINGS", struct.pack("<I", 1 << 31), f"{1 << 31} PMUs"),
+        (20, "CACHE", struct.pack("<2I", 1, 1 << 31), f"{1 << 31} caches"),
+        (20, "CACHE", struct.pack("<2I", 2, 0), "unknown version 2 of the cache section"),
     ],
 )
 def test_a_damaged_section_costs_a_note_and_nothing_else(
-    bit: int, section: bytes, problem: str
+    bit: int, name: str, section: bytes, problem: str
 ) -> None:
     recording = read(Machine(), features={bit: section})
     [note] = recording.notes
-    assert note.startswith(f"header section {bit} is damaged (perf.data: ")
+    assert note.startswith(f"header section {name} is damaged (perf.data: ")
     assert problem in note
     assert int(recording.samples.count.sum()) == 1
     assert recording.features.os_release == "6.14.0"

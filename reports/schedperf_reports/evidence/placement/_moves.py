@@ -65,7 +65,7 @@ def moves_matrix(moves: Sequence[MovesRow], side: str, where: str) -> Matrix:
     words = {DIFFERENCE: f"{side} - base"}
     prefix = f"{where}: " if where else ""
     return Matrix(
-        caption=f"{prefix}migrations {scale.unit} from node to node, {_describe(moves)}",
+        caption=f"{prefix}moves from node to node, {scale.unit}, {_describe(moves)}",
         corner="event",
         columns=tuple(
             MatrixLabel(text=f"to {node}", side=name, starts="node" if node == nodes[0] else "")
@@ -157,7 +157,7 @@ def _tables(
         return
     sides = ", base -> new" if is_compared else ""
     yield Table(
-        caption=f"{prefix}migrations {scale.unit} from node to node{sides}",
+        caption=f"{prefix}moves from node to node, {scale.unit}{sides}",
         columns=(
             Column(title="event"),
             Column(title="from", align="right"),

@@ -46,7 +46,7 @@ def test_moves_from_node_to_node_are_a_matrix_and_what_changed_a_row(
     assert table.anchors == ("new-1",)
     [matrix] = [block for block in blocks if isinstance(block, Matrix)]
     assert matrix.caption == (
-        "migrations per 1000 messages from node to node, 1 of 8 rates changed significantly (5+5 "
+        "moves from node to node, per 1000 messages, 1 of 8 rates changed significantly (5+5 "
         "runs): fork"
     )
     assert [band.label for band in matrix.bands] == ["fork", "migration by numa"]
@@ -78,7 +78,7 @@ def test_moves_of_one_side_are_a_matrix_of_its_own(describe: Describe, forks: Pl
         if isinstance(one, Matrix)
     ]
     assert [label.text for label, _ in matrix.groups] == ["base"]
-    assert matrix.caption == "migrations per second from node to node, 5 runs"
+    assert matrix.caption == "moves from node to node, per second, 5 runs"
 
 
 def test_a_machine_of_many_nodes_has_narrow_cells_and_no_text(
