@@ -33,11 +33,13 @@ in_guest() {
     }
 }
 
-# keep FOLDER: compress its base.tar and new.tar into the current folder.
+# keep FOLDER SIDE...: compress its bundles SIDE.tar into the current folder.
 # The dictionary of -9 covers a whole bundle, so repeated captures compress well.
 keep() {
-    for side in base new; do
-        xz -9e --stdout "$1/$side.tar" >"$side.tar.xz.partial"
+    from=$1
+    shift
+    for side in "$@"; do
+        xz -9e --stdout "$from/$side.tar" >"$side.tar.xz.partial"
         mv "$side.tar.xz.partial" "$side.tar.xz"
     done
 }

@@ -455,13 +455,18 @@ def run_cli(
     return run
 
 
+# The examples that are no pair of base and new.
+_SIDES = {"three-kernels": ("tip", "cluster", "repair")}
+
+
 def _compare_example(name: str) -> Comparison:
     # The engine takes seconds to import, and most tests do without.
     from schedperf.commands._compare_request import CompareRequest  # noqa: PLC0415
     from schedperf.model.verdict import MARGIN  # noqa: PLC0415
 
     # Commands in reports quote these paths, so they are the same wherever the checkout is.
-    sides = tuple(Path(f"examples/{name}/{side}.tar.xz") for side in ("base", "new"))
+    names = _SIDES.get(name, ("base", "new"))
+    sides = tuple(Path(f"examples/{name}/{side}.tar.xz") for side in names)
     request = CompareRequest(
         paths=sides, history=(), margin=MARGIN, allowed=(), base=None, are_tables=False
     )

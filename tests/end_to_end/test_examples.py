@@ -74,7 +74,7 @@ def test_recorded_commands_name_programs_not_places_of_one_machine(bundle: Bundl
 
 
 def test_each_example_can_be_recorded_again() -> None:
-    for name in NAMES:
+    for name in (*NAMES, "three-kernels"):
         script = EXAMPLES / name / "record"
         assert script.stat().st_mode & 0o111, f"{script} is not executable"
         subprocess.run(["bash", "-n", str(script)], check=True)
@@ -141,6 +141,24 @@ def test_cluster_percpu_names_the_pair_that_a_cacheline_boundary_separates(
     assert finding["claim"].startswith(first["claim"])
     assert "sd_cluster" in finding["claim"]
     assert all(side["boots"] >= 2 for side in record["sides"])
+
+
+def test_three_kernels_shows_the_pair_separated_by_one_patch_and_joined_by_the_next(
+    read_record: Callable[[str], dict[str, Any]], print_as: Callable[[str, str], str]
+) -> None:
+    record = read_record("three-kernels")
+    assert [side["label"] for side in record["sides"]] == ["tip", "cluster", "repair"]
+    assert record["rows"] == []
+    assert record["overall"]["exit_status"] == 0
+    alarms = {
+        comparison["side"]: [set(pair) for alarm in comparison["alarms"] for pair in alarm["pairs"]]
+        for comparison in record["sections"]["layout"]["data"]["comparisons"]
+    }
+    pair = {"root_cpuacct_cpuusage", "sd_llc_id"}
+    assert pair in alarms["new"]
+    assert pair not in alarms["new2"]
+    text = " ".join(print_as("text", "three-kernels").split())
+    assert "root_cpuacct_cpuusage and sd_llc_id shared a 64-byte line and are separated" in text
 
 
 def test_arm64_shows_update_cfs_group_rising_on_both_nodes_and_decides_nothing(

@@ -49,7 +49,7 @@ def test_a_killed_recording_is_told_until_it_is_undone(tmp_path: Path, value: Pa
     [line] = say_left_over(folder)
     assert line.startswith(f"a killed recording left {value} changed; undo this with: echo ")
     [journal] = folder.iterdir()
-    assert line.endswith(f"(or remove {journal} to keep it)")
+    assert line.endswith(f"(or keep the change and remove {journal})")
     assert say_left_over(folder) == [line]
     command = line.partition("undo this with: ")[2].partition(" (or")[0]
     subprocess.run(["sh", "-c", command], check=True)
