@@ -211,7 +211,7 @@ def _throttle_counts(system: System, level: str) -> list[int]:
     names = [f"{cpu}/thermal_throttle" for cpu in system.names(cpus, r"cpu\d+")]
     counted = [f"{name}/{level}_throttle_count" for name in names if system.exists(name)]
     if not counted:
-        raise Unavailable("no CPU reports thermal throttling")
+        raise Unavailable("no CPU counts thermal throttling events")
     return [system.integer(name) for name in counted]
 
 

@@ -128,7 +128,7 @@ def blindness(event: Event, system: System) -> tuple[bool | None, bool | None, s
     """
     clock = _clock(event)
     if "kernel" in event.excluded:
-        return None, True, f"{event.plain_name} does not count the kernel (exclude_kernel)"
+        return None, True, f"{event.plain_name} excludes the kernel (exclude_kernel)"
     if clock == "hrtimer":
         return False, True, f"{event.plain_name} is driven by an hrtimer: {CHARGED_ELSEWHERE}"
     if clock is None:

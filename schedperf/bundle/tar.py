@@ -87,7 +87,7 @@ class Archive:
             for member in _Walk(self._source):
                 if member.name in members:
                     raise BundleError(
-                        f"{self.path}: duplicate member {member.name}; record it again"
+                        f"{self.path}: duplicate member {member.name}; record the bundle again"
                     )
                 members[member.name] = member
         except _Damaged as damage:
@@ -159,7 +159,7 @@ class _Walk:
             return tarfile.TarInfo.frombuf(block, "utf-8", "strict")
         except UnicodeDecodeError:
             raise self._refuse(
-                f"invalid UTF-8 in the member name, {after}; copy or record it again"
+                f"invalid UTF-8 in the member name, {after}; copy or record the bundle again"
             ) from None
         except tarfile.HeaderError as error:
             if not self._last and self._offset == _BLOCK:
@@ -196,7 +196,7 @@ class _Walk:
         if not 0 <= header.size <= MAX_EXTENSION_BYTES:
             raise self._refuse(
                 f"extended header of {header.size} bytes (expected at most "
-                f"{MAX_EXTENSION_BYTES}); copy or record it again"
+                f"{MAX_EXTENSION_BYTES}); copy or record the bundle again"
             )
         content = self._take_padded(header.size, "inside an extended header")
         try:
@@ -205,11 +205,16 @@ class _Walk:
             elif header.type == tarfile.XHDTYPE:
                 records = _parse_pax(content)
                 if any(key.startswith("GNU.sparse") for key in records):
-                    raise self._refuse("contains a sparse file; pack it with tar without --sparse")
+                    raise self._refuse(
+                        "contains a sparse file; pack the bundle again without "
+                        "tar's option --sparse"
+                    )
                 self._name = records.get("path", self._name)
                 self._size = int(records["size"]) if "size" in records else None
         except ValueError:
-            raise self._refuse("unreadable extended header; record or copy it again") from None
+            raise self._refuse(
+                "unreadable extended header; copy or record the bundle again"
+            ) from None
 
     def _take_padded(self, size: int, where: str) -> bytes:
         return self._take(-size % _BLOCK + size, where)[:size]
@@ -226,7 +231,8 @@ class _Walk:
         if header.type not in _REGULAR:
             kind = _REFUSED.get(header.type, f"of type {header.type!r}")
             raise self._refuse(
-                f"member {name} is {kind} (expected a regular file); pack it again without it"
+                f"member {name} is {kind} (expected a regular file); pack the bundle again "
+                "without this member"
             )
         if not 0 <= size <= MAX_MEMBER_BYTES:
             raise self._refuse(
@@ -246,8 +252,8 @@ class _Walk:
             self._check_name(bare)
         if size:
             raise self._refuse(
-                f"directory entry {clean(name)} has size {size} (expected 0); "
-                "record or copy it again"
+                f"directory entry {clean(name)} has size {size} (expected 0); copy or record the "
+                "bundle again"
             )
 
     def _check_name(self, raw: str) -> str:
@@ -268,7 +274,7 @@ class _Walk:
         if problem:
             raise self._refuse(
                 f"member name {raw[:80]!r} {problem} (expected a relative path, "
-                "e.g. boots/0/host.json); pack it again"
+                "e.g. boots/0/host.json); pack the bundle again"
             )
         return name
 

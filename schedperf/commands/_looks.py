@@ -137,8 +137,8 @@ def _check_workload(base: Bundle, question: Mapping[str, Any]) -> None:
     }
     for name, *_ in sorted(rules ^ question_rules):
         raise InputError(
-            f"{base.path}: recorded with a different --metric {name}; give the same --metric "
-            "options"
+            f"{base.path}: recorded with different --metric options ({name} differs); give the "
+            "same options"
         )
 
 
@@ -164,13 +164,13 @@ def _check_counts(base: Bundle, counts: Counts, points: Sequence[str]) -> None:
             label = f"{metric} at {point}" if point else metric
             if point not in points:
                 raise InputError(
-                    f"{base.path}: contains {label}, which this command does not record; add these "
-                    "parameters with --point"
+                    f"{base.path}: contains {label}, which this command does not record; give the "
+                    "same --point options as for this bundle"
                 )
             if (n := by_point.get(point, 0)) < FEWEST_IN_BASE:
                 raise InputError(
                     f"{base.path}: {n} runs of {label} (expected at least {FEWEST_IN_BASE}); "
-                    f"record {FEWEST_IN_BLOCKS} runs with the same command"
+                    f"record more runs with the same command, if possible {FEWEST_IN_BLOCKS}"
                 )
 
 

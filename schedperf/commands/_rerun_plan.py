@@ -161,7 +161,7 @@ def _choose_program(
     if "vm" in programs:
         raise InputError(
             "some of the bundles were recorded in guests and some were not (expected one kind); "
-            "give --kernel NAME=IMAGE for each to record all in guests"
+            "give --kernel NAME=IMAGE for each bundle, to record all of them in guests"
         )
     if request.changes.boots is not None:
         raise InputError("--boots: only valid for guests; add --kernel NAME=IMAGE for each bundle")

@@ -56,7 +56,7 @@ class Rate(Struct, frozen=True, kw_only=True):
 class RateRow(Rate, frozen=True, kw_only=True):
     """One rate of one workload and point, base against a new side."""
 
-    row: Annotated[str, "identifier of the row, to which findings refer"]
+    row: Annotated[str, "id of the row; findings refer to this id"]
     side: str
     workload: str
     point: str

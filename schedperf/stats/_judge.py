@@ -231,7 +231,7 @@ def _obstacle(case: _Case, index: int, question: _Question) -> Reason | None:
     blocks = f"all runs of {question.side} were recorded {place_in_time} those of base"
     if drift.is_drifting[index]:
         size = _share(case, index, drift.bias[index])
-        why = f"{blocks}, and the drift of the machine alone explains {size}"
+        why = f"{blocks}, and the drift of the machine alone explains a change of {size}"
         return reason_of(why, TAKE_TURNS)
     few = min(analysis.numbers[index])
     if few < FEWEST_IN_BLOCKS and not drift.is_pooled[index]:

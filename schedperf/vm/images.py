@@ -87,8 +87,8 @@ def read_kernel(name: str, image: Path, folder: Path | None, modules: Path) -> K
     files = dict(_find_files(image, release, folder))
     if folder is not None and not files:
         raise InputError(
-            f"{folder}: no {_FILE_NAMES[0]} or {_FILE_NAMES[1]}; give the directory "
-            "with these files, or omit it"
+            f"{folder}: no {_FILE_NAMES[0]} or {_FILE_NAMES[1]}; give the directory with these "
+            "files, or no directory"
         )
     beside = _modules_beside(image, release)
     kernel = Kernel(name=name, image=image, release=release, files=files, modules=beside)

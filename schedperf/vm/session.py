@@ -119,8 +119,8 @@ def claimed(paths: Sequence[Path]) -> Iterator[None]:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 raise InputError(
-                    f"{path}: another `schedperf vm` is writing to it; wait until it has "
-                    "finished, or choose another --output"
+                    f"{path}: another `schedperf vm` is writing to this path; wait until that "
+                    "command has finished, or choose another --output"
                 ) from error
             except OSError as error:
                 raise InputError(

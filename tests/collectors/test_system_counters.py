@@ -382,7 +382,7 @@ def throttled_folder() -> Iterator[tuple[Hierarchy, Path]]:
             (folder / "cpu.max").write_text("10000 100000")
         yield hierarchy, folder
     except OSError as error:
-        pytest.skip(f"the cpu controller is not for new groups here: {error}")
+        pytest.skip(f"cgroup throttling is not for new groups here: {error}")
     finally:
         folder.rmdir()
 

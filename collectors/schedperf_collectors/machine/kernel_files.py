@@ -125,7 +125,8 @@ def _checked_map(root: System, name: str, running: Mapping[str, int]) -> bytes:
     if common < LEAST_COMMON_SHARE * len(listed) or len(slides) != 1:
         raise Unavailable(
             f"{name}: does not match the running kernel ({common} of {len(listed)} functions "
-            f"are in /proc/kallsyms, at {len(slides)} different offsets; expected 1 offset)"
+            f"are in /proc/kallsyms, at {len(slides)} different offsets; expected "
+            f"{LEAST_COMMON_SHARE:.0%} or more, at 1 offset)"
         )
     return content
 

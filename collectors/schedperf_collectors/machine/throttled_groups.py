@@ -76,7 +76,7 @@ def find_hierarchy(system: System, pid: int) -> Hierarchy:
     version, path = cpu_cgroup(system, pid)
     folder = cgroup_folder(system, version, "/")
     if not system.exists(f"{folder}/cpu.stat"):
-        raise Unavailable(f"{folder}/cpu.stat does not exist, so the cpu controller is not in use")
+        raise Unavailable(f"{folder}/cpu.stat does not exist, so cgroup throttling is not recorded")
     return Hierarchy(version, folder, cgroup_folder(system, version, path)[len(folder) :])
 
 

@@ -108,7 +108,7 @@ class Balance:
             "balance decisions that did not fit into the BPF map": sum(
                 struct.unpack(f"={len(full) // 8}Q", full)
             ),
-            "balance decisions of CPUs with an unknown number": sum(
+            "balance decisions for CPUs that came online during the run": sum(
                 counted.count for key, counted in counts.items() if is_nowhere(key)
             ),
             **{f"calls of {name}": n for name, n in self._loaded.misses().items()},

@@ -100,7 +100,7 @@ class Timers:
             return []
         full = self._loaded.map("timer_lost").read(FIRST_KEY) or b""
         lost = {
-            "timer expiries of cgroups that did not fit into the BPF map": sum(
+            "period timer expiries that did not fit into the BPF map": sum(
                 struct.unpack(f"={len(full) // 8}Q", full)
             ),
             **{f"calls of {name}": count for name, count in self._loaded.misses().items()},

@@ -110,8 +110,8 @@ def check_output(path: Path, *, force: bool) -> None:
     _check_suffix(path)
     if path.exists() and not force:
         raise RecordError(
-            f"{path}: already exists; add --force to replace it, or use --append FILE instead of "
-            "-o to add runs to it"
+            f"{path}: already exists; add --force to replace it, or add runs to it with `record "
+            "--append FILE` (without -o)"
         )
     if not path.parent.is_dir():
         raise RecordError(f"{path.parent}: no such directory; create it first")
@@ -143,8 +143,8 @@ def check_no_partial(path: Path) -> None:
     partial = Names(path).partial
     if partial.exists():
         raise RecordError(
-            f"{partial}: already exists (another recording is running or was killed); move or "
-            "remove it"
+            f"{partial}: already exists; wait if another recording is running, or remove this "
+            "file if the recording was killed"
         )
 
 

@@ -120,8 +120,8 @@ def _examine(path: Path) -> list[str]:
         path.unlink()
         return []
     return [
-        f"a killed recording left {what}; undo this with: {undo} (or keep the change and remove "
-        f"{path})"
+        f"a killed recording left {what}; undo this with: {undo} (or remove {path} to leave "
+        "everything as it is)"
         for what, undo in commands
     ]
 
@@ -152,7 +152,7 @@ def _commands(content: bytes, journal: Path) -> Iterator[tuple[str, str]]:
         undo = (
             str(teardown) if str(teardown).isprintable() else f"run the teardown script of {side}"
         )
-        what = f"the setting of {side}, whose teardown did not run"
+        what = f"the setting of {side}, whose teardown did not finish"
         yield what, f"{undo}; rm {shlex.quote(str(journal))}"
 
 

@@ -50,7 +50,7 @@ Examples:
      -n 3 -- hackbench -l 200 -g 1
 
 A setup is a shell command. It runs in the process that later executes the
-workload. The control group, CPU mask, limits and environment that the script
+workload. The control group, CPU mask, limits and environment that a setup
 sets therefore apply to the workload only. After each run, changed sysctls and
 values of debugfs (sched), transparent huge pages, cpufreq and cpuidle are
 restored. Control groups that a setup creates are removed at the end.
@@ -160,8 +160,8 @@ def _add_until_decided(parser: argparse.ArgumentParser) -> None:
         "--until-decided",
         action="store_true",
         help=(
-            "Compare with --against after each block of runs and stop when every primary result "
-            "has a verdict."
+            "Compare with --against after each block of runs and stop when no primary result is "
+            "inconclusive."
         ),
     )
     add("--against", type=Path, metavar="FILE", help="Compare with the runs in this bundle.")
@@ -222,7 +222,7 @@ def _add_common_options(parser: argparse.ArgumentParser, what_n_is: str) -> None
         type=_count,
         metavar="N",
         help=(
-            "Add N runs per combination of --point values with intrusive collectors; these runs "
+            "Add N runs with intrusive collectors per combination of --point values; these runs "
             "are not used for the verdict.  "
             "[default: as many as -n]"
         ),
@@ -233,8 +233,8 @@ def _add_common_options(parser: argparse.ArgumentParser, what_n_is: str) -> None
         default=1,
         metavar="N",
         help=(
-            "First make N warm-up runs per combination of --point values, excluded from the "
-            "results.  [default: 1]"
+            "First make N warm-up runs per combination of --point values; these runs are not "
+            "evaluated.  [default: 1]"
         ),
     )
     add(

@@ -533,7 +533,7 @@ def _check_reachable(chosen: Chosen, request: Request) -> None:
     if after and (not chosen.intrusive or request.instrumented == 0):
         raise CannotCapture(
             f"--with {', '.join(sorted(after))}: reads the captures of instrumented runs, but "
-            "none are planned; omit --instrumented 0, and use e.g. --with perf_profile,"
+            "none are planned; do not set --instrumented to 0, and use e.g. --with perf_profile,"
             f"{','.join(sorted(after))}"
         )
 
@@ -561,6 +561,9 @@ def settle(
     instrumented = request.at_least if request.instrumented is None else request.instrumented
     if not usable.intrusive:
         if chosen.intrusive or request.instrumented:
-            progress.note("no instrumented runs: no intrusive collector works on this machine")
+            progress.note(
+                "no instrumented runs: none of the selected collectors is intrusive and "
+                "works on this machine"
+            )
         instrumented = 0
     return usable, dropped, Counts(request.runs, instrumented, request.warmup)

@@ -234,7 +234,7 @@ def _cross_checks(entries: Sequence[CrossCheck]) -> Iterator[Block]:
         yield Text(
             text=f"{check.function} in {check.side}: the probe counted {check.calls} calls, a "
             f"breakpoint {check.breakpoint}"
-            f"{'' if check.agrees else '; one of the two probes missed calls'}",
+            f"{'' if check.agrees else '; one of the two missed calls'}",
             tone="muted" if check.agrees else "warning",
         )
 

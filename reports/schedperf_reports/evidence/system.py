@@ -114,7 +114,7 @@ def _warn_of_lost_ticks(sides: Sequence[SystemSide]) -> Iterator[Text]:
         if share is not None and abs(share - 1.0) > MOST_UNACCOUNTED:
             text = (
                 f"{side.side}: /proc/stat accounts for {format_share(share)} of the wall time of "
-                f"{count_of(side.cpus, 'CPU')} (ticks are lost, e.g. in an emulated guest), so its "
+                f"{count_of(side.cpus, 'CPU')} (expected 100%; emulated guests lose ticks), so "
                 "busy and idle times and the CPU times of cgroups are unreliable"
             )
             yield Text(text=text, tone="warning")

@@ -350,7 +350,8 @@ def _table_of_changes(tree: FlameTree, lists: FlameLists) -> Table:
     return Table(
         caption=(
             f"{tree.event}: {count_of(lists.counts.changed, 'frame')} {_say_significant(tree)}, "
-            f"in % of total time{_left_out(lists.counts.changed, lists.changed)}; a frame is a "
+            f"in % of the event's count{_left_out(lists.counts.changed, lists.changed)}; a frame "
+            "is a "
             "function on one call path"
         ),
         columns=(
@@ -439,8 +440,8 @@ def _table_of_one_side(
     return Table(
         caption=(
             f"{tree.event}: {count_of(count, 'call path')} only in {side} (in 0 of "
-            f"{count_of(runs[1], several.removesuffix('s'))} of {other}), in % of "
-            f"total time, including callees{_left_out(count, frames)}"
+            f"{count_of(runs[1], several.removesuffix('s'))} of {other}), with callees, in % of "
+            f"the event's count{_left_out(count, frames)}"
         ),
         columns=(
             _FRAME,
@@ -465,7 +466,7 @@ def _table_of_one_side(
 def _table_of_hottest(tree: FlameTree, lists: HottestFrames) -> Table:
     own, inclusive = tree.measures[0].self_.base, tree.measures[0].inclusive.base
     return Table(
-        caption=f"{tree.event}: frames with the most self time, in % of total time",
+        caption=f"{tree.event}: frames with the largest self share, in % of the event's count",
         columns=(
             _FRAME,
             Column(title="self %", align="right"),

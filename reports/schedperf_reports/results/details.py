@@ -77,7 +77,7 @@ FIGURES: Mapping[str, Callable[[Row], str]] = {
     "p": _describe_p,
     "equivalence margin": lambda row: f"+-{format_share(row.margin)}",
     "smallest detectable change (80% power)": lambda row: format_share(row.mde),
-    "additional values per side needed for a verdict": _describe_more_runs,
+    "additional values needed for a verdict": _describe_more_runs,
     "t test": _describe_t,
     "rank test": _describe_ranks,
     "same measurement as": _describe_same,

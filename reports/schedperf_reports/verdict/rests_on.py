@@ -122,7 +122,7 @@ def _order(comparison: Comparison, rows: list[Row]) -> Item:
     order = "interleaved" if is_paired else "the sides alternated"
     drift = next(filter(None, map(_drift, rows)), None)
     if drift is None:
-        more = ", so drift of the machine affects both sides equally" if is_paired else ""
+        more = ", so slow drift affects both sides about equally" if is_paired else ""
         return Item(text=f"{order}{more}", evidence=("caveats",))
     drifted = f"{order}, but both sides may have drifted"
     # The CI includes boot-to-boot variance, and halves of the runs are often boots.

@@ -133,7 +133,7 @@ def list_doubts(comparison: Comparison) -> Iterator[Item]:
         named, numbers = _tell(alone, has_others=has_others)
         yield _warning(
             f"the instrumented runs show a change{named} ({numbers}) that the clean runs do not "
-            "show, so their data may reflect collector overhead"
+            "show, so the collected data may reflect collector overhead"
         )
 
 

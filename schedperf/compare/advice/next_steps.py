@@ -104,7 +104,7 @@ def _same_data(contrast: Contrast) -> NextStep | None:
     commands = _beside(contrast, contrast.name)
     return NextStep(
         id="same-data",
-        what="record the other side to another file",
+        what=f"record the side {contrast.name} in its own bundle",
         why=f"base and {contrast.name} contain the same runs",
         commands=commands,
     )
@@ -143,7 +143,7 @@ def _incomplete(contrast: Contrast) -> NextStep | None:
     names = " and ".join(bundle.name for bundle in cut)
     return NextStep(
         id="look-at-runs",
-        what=f"find out why runs of {names} are missing",
+        what=f"find out why runs of {names} failed or are missing",
         why="failed and missing runs are excluded from the comparison",
         commands=tuple(join("show", "--runs", as_argument(bundle.path)) for bundle in cut),
     )
@@ -323,7 +323,8 @@ def _more_boots(contrast: Contrast) -> NextStep | None:
         commands = contrast.rerun("--append") if pair.grows else ()
     return NextStep(
         id="more-boots",
-        what=f"reboot and append runs to both bundles, until each has {BOOTS} boots",
+        what=f"record {BOOTS} boots per side (outside of guests: reboot and append runs to both "
+        "bundles)",
         why="boot-to-boot variance is unknown",
         commands=commands,
     )

@@ -85,8 +85,8 @@ def _name_field(
         return finding
     accesses = list_some([f"{each.function} {_ACCESS[each.function]}" for each in found], 3)
     text = (
-        f"; {accesses} {FIELD}: time increased {' and '.join(support)}; contention for the "
-        f"field's cache line was not measured (record --with {COLLECTOR})"
+        f"; {accesses} {FIELD}: the time spent there increased {' and '.join(support)}; "
+        f"contention for the field's cache line was not measured (record --with {COLLECTOR})"
     )
     if finding.side in paths and _has_struct(sections, finding.side):
         path = as_argument(paths[finding.side])

@@ -67,11 +67,12 @@ def _notes_of_samples(
     levels = ("load_fb_hit", "load_l1_hit", "load_l2_hit", "load_llc_hit", "lcl_hitm", "rmt_hitm",
               "rmt_hit", "lcl_dram", "rmt_dram", "load_miss")  # fmt: skip
     if counts["load"] and not any(counts[name] for name in levels):
-        yield "loads do not record which cache served them, so contention is not measured"
+        yield "samples of loads do not record which cache served the load, so contention is not "
+        "measured"
     if not counts["store"]:
         yield "no stores were sampled, so the writers of a cache line are unknown"
     elif observable == "peer" and counts["store_na"]:
-        yield "stores do not record which cache they hit (Arm SPE)"
+        yield "samples of stores do not record which cache the store hit (Arm SPE)"
     if counts["no_parse"] > MANY * len(memory):
         ordinary = (
             ", which is usual with IBS, because IBS samples all operations"
@@ -136,6 +137,6 @@ def _notes_of_event(recording: Recording, memory: MemorySamples) -> Iterator[str
         yield f"{losses.records or losses.samples} records were lost"
     if losses.throttled:
         yield (
-            f"the kernel throttled the event {losses.throttled} times, because the sampling rate "
+            f"the kernel throttled sampling {losses.throttled} times, because the sampling rate "
             "was too high"
         )

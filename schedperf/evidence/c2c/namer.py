@@ -184,7 +184,8 @@ def _notes_of_types(kernel: Kernel) -> Iterator[str]:
     if not any(unit.kind == "struct" for unit in kernel.units.values()):
         yield (
             "fields and slab objects (task_group, mm_struct) are not named, because the layout "
-            "has no BTF; add the kernel's BTF or vmlinux with --layout"
+            "has no BTF (perf.data: give the kernel's BTF or vmlinux with --layout; bundle: "
+            "record a kernel with CONFIG_DEBUG_INFO_BTF)"
         )
 
 

@@ -132,11 +132,11 @@ class C2cAccess(Struct, frozen=True, kw_only=True):
     name: str | None
     grade: Annotated[
         Grade | None,
-        "confidence in the name: A if its address and an accessing function match, B if only one "
-        "of them matches",
+        "confidence in the name: A if both the sampled address and an accessing function match "
+        "the name, B if only one of them does",
     ]
     reads: Annotated[
-        int | None, "number of loads; null if the source does not count loads per offset"
+        int | None, "number of sampled loads; null if the source does not count loads per offset"
     ]
     writes: int
     local: Annotated[int, "number of sampled contended loads served by the same node"]
@@ -324,7 +324,7 @@ class C2cSource(Struct, frozen=True, kw_only=True):
     line_bytes: int
     totals: Annotated[
         Mapping[str, int],
-        "number of samples per `perf c2c report` label (key, in snake case), in all runs",
+        "number of samples in all runs; the keys are the labels of `perf c2c report` in snake case",
     ]
     lines: Annotated[tuple[C2cSampledLine, ...], "sorted by `sort`"]
     damage: Annotated[

@@ -355,7 +355,9 @@ def _moved(layout: Arrangement, hot: frozenset[str], line_bytes: int) -> int:
 
 
 def _notes(unit: Unit, line_bytes: int) -> tuple[str, ...]:
-    notes = ["alignments are inferred from the layout, so the predicted offsets are an upper bound"]
+    notes = [
+        "alignments are inferred from the layout; actual offsets may be smaller than predicted"
+    ]
     if unit.kind != "struct":
         notes.append(
             "the linker groups variables by object file, so this order needs all members to be "

@@ -229,8 +229,8 @@ def _measured_pairs(facts: Facts) -> Iterator[Found]:
 
 def _apart_claim(facts: Facts, pair: Pair) -> str:
     return (
-        f"{pair[0]} and {pair[1]} shared a {facts.line_bytes}-byte line and are separated by the "
-        f"boundary at {facts.boundary(pair):#x}"
+        f"{pair[0]} and {pair[1]} shared a {facts.line_bytes}-byte line and are now separated by "
+        f"the line boundary at {facts.boundary(pair):#x}"
     )
 
 
@@ -242,7 +242,7 @@ def _inferred_pairs(facts: Facts, reported: set[frozenset[str]]) -> Iterator[Fou
     ]
     if pairs:
         functions = {name for pair in pairs for name in _common_functions(facts, pair)}
-        more = f" ({len(pairs) - 1} more pairs)" if len(pairs) > 1 else ""
+        more = f" (number of such pairs: {len(pairs)})" if len(pairs) > 1 else ""
         yield Found(
             rule="separated",
             grade="inferred",
@@ -299,7 +299,7 @@ def _joined_as_measured(facts: Facts, rule: Apart, pairs: list[Pair]) -> Found:
     names = _names(pairs)
     # An unchanged offset hides that other entries joined its line.
     kept = [name for name in names if facts.keeps_offset(name)]
-    unmoved = f", although the offset of {list_some(kept, MOST_NAMED)} is unchanged" if kept else ""
+    unmoved = f", although {list_some(kept, MOST_NAMED)} did not move" if kept else ""
     return Found(
         rule="joined",
         grade="measured",

@@ -167,8 +167,8 @@ def check_comparable(base: Kernel, new: Kernel, unit_names: Iterable[str] | None
         reasons = [reason for name in asked for reason in _why_not(name, base, new)]
         why = "; ".join(list(dict.fromkeys(reasons))[:MOST_REASONS]) or "nothing requested"
         raise InputError(
-            f"{base.label} and {new.label} have no section or struct in common ({why}); give files "
-            "with the same contents, e.g. a System.map of each kernel"
+            f"{base.label} and {new.label} have no section or struct in common ({why}); give "
+            "files of the same type, e.g. a System.map of each kernel"
         )
 
 

@@ -42,7 +42,7 @@ def _describe(side: str, alarm: LayoutAlarm) -> Finding:
         side=side,
         clause=alarm.claim,
         details=f"; {why}",
-        metric="shared cache line" if samples is None else "samples that hit a modified line",
+        metric="shared cache line" if samples is None else "sampled loads that hit a modified line",
         value=samples,
         ci=None,
         unit="",

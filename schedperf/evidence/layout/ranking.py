@@ -199,8 +199,8 @@ def _limits(facts: Facts, raised: Found, samples: int | None, *, has_cause: bool
     yield NO_CLAIM
     if raised.grade == "inferred":
         yield (
-            "the alarm is inferred from the functions that access the entries; no published "
-            "measurement confirms it"
+            "the alarm is based on memory samples or on accesses in the kernel's source; no "
+            "published measurement confirms this alarm"
         )
     if raised.grade == "measured":
         yield (
@@ -209,7 +209,7 @@ def _limits(facts: Facts, raised: Found, samples: int | None, *, has_cause: bool
     if samples == 0:
         yield "memory samples of new show no contention on the entries of this alarm"
     if not has_cause:
-        yield "no single edit explains all of the changes"
+        yield "no single edit explains the changes of this alarm"
     unsized = [name for name in facts.change.unsized if name in raised.entries]
     if unsized:
         yield (

@@ -260,7 +260,9 @@ class LayoutAlarm(Struct, frozen=True, kw_only=True):
     ]
     reference: str
     hitm: Annotated[
-        int | None, "number of samples of the entries that hit a modified line; null if not sampled"
+        int | None,
+        "number of sampled loads of the entries, counting only loads that hit a "
+        "modified line; null if not sampled",
     ]
     limits: tuple[str, ...]
 
@@ -372,8 +374,8 @@ class LayoutUnit(Struct, frozen=True, kw_only=True):
     resized: tuple[LayoutResize, ...]
     only_read: Annotated[
         tuple[Pair, ...],
-        "separated pairs that are used together but raise no alarm, because neither is written at "
-        "run time according to the table of hot variables and memory samples",
+        "separated pairs that are used together but raise no alarm, because according to the "
+        "table of hot variables and memory samples neither entry is written at run time",
     ]
     causes: tuple[LayoutCause, ...]
     unknown_heat: tuple[str, ...]

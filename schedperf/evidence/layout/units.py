@@ -299,8 +299,8 @@ def _coverage_notes(change: UnitChange, base: Unit, new: Unit) -> Iterator[str]:
         partial = "new" if sees_all(base) else "base"
         yield (
             f"names come from {names[0]} in base and from {names[1]} in new, so only the "
-            f"{change.common} common names are compared; {partial} lacks some variables, so "
-            "additions and removals are unknown"
+            f"{change.common} common names are compared; the list of names of {partial} is "
+            "incomplete, so additions and removals are unknown"
         )
     if change.unsized:
         yield (

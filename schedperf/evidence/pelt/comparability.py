@@ -21,8 +21,8 @@ NOT_SHORTER = "probe overhead not subtracted (not known to be smaller than the m
 # What the timing pair measures on an empty function is part of what it adds to a call; a longer
 # time is a measurement error.
 READS_TOO_MUCH = (
-    "probe overhead not subtracted, because the duration measured on an empty function is longer "
-    "than the time that the probe adds to a call"
+    "probe overhead not subtracted, because the duration measured for an almost empty function is "
+    "longer than the time that the timing probes add to a call"
 )
 # How many descriptions are listed where the runs of one side differ among themselves.
 MOST_TOLD = 3

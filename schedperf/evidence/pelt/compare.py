@@ -49,7 +49,8 @@ PER: Mapping[Basis, Per] = {"share": "wakeup", "operation": "operation", "time":
 # Of the time, in the slowest 1% of the calls, above which few calls carry the mean.
 LEAST_OF_FEW = 0.5
 FEW_CALLS = (
-    "{side}: the slowest {few} of the calls take {part} of the time; the trimmed mean excludes them"
+    "{side}: the slowest {few} of the calls take {part} of the total duration of all calls; the "
+    "trimmed mean excludes these slowest calls"
 )
 EMULATED = "timings come from an emulator and do not predict real hardware"
 # By workload, point, key and name of the additional number.

@@ -227,7 +227,7 @@ def _notes(sides: Sequence[SideOf[Traced]]) -> Iterator[str]:
         lost = sorted({cpu for run in side.runs for cpu in run.content.capture.lost_cpus})
         if lost:
             cpus = ", ".join(map(str, lost))
-            yield f"{side.name}: CPUs {cpus} went online or offline during the run"
+            yield f"{side.name}: CPUs that went online or offline during a run: {cpus}"
     missing = [side.name for side in sides if not all(run.content.wakeups for run in side.runs)]
     if missing:
         yield NO_WAKEUPS.format(sides=" and ".join(missing))

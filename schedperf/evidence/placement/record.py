@@ -59,7 +59,8 @@ class PlacementRow(RateRow, frozen=True, kw_only=True):
     reason: Annotated[str | None, "why the row is invalid; null if it is ok"]
     events_base: Annotated[
         float | None,
-        "mean number of events per run that the value is computed from; null if not counted",
+        "number of events in a run from which the value is computed, mean over runs; null if not "
+        "counted",
     ]
     events_new: float | None
 
@@ -131,7 +132,11 @@ class DepthRow(MeanRow, frozen=True, kw_only=True):
     """How often the workload's tasks ran in task groups of a given depth."""
 
     depth: Annotated[int, "depth of the task group; 0 is the root group"]
-    share: Annotated[float, "share of the context switches to workload tasks that had this depth"]
+    share: Annotated[
+        float,
+        "switches to tasks in task groups of this depth, as a share of all "
+        "context switches to workload tasks",
+    ]
 
 
 class TimersRow(Struct, frozen=True, kw_only=True):
@@ -158,7 +163,11 @@ class MovesRow(Places, frozen=True, kw_only=True):
     workload: str
     point: str
     event: Event
-    cause: Annotated[str, "cause of the migrations; empty for the sum over causes"]
+    cause: Annotated[
+        str,
+        "cause of the migrations; empty for the sum over causes and for events "
+        "other than migrations",
+    ]
     unit: str
     pairs: Annotated[tuple[tuple[int, int], ...], "source and destination node of each value"]
 

@@ -19,7 +19,8 @@ class ProbeCostRow(Struct, frozen=True, kw_only=True):
     better: Better
     ratio: Annotated[
         float | None,
-        "mean of the instrumented runs / mean of the clean runs; null if any value is <= 0",
+        "geometric mean of the instrumented runs / geometric mean of the clean runs; null if any "
+        "value is <= 0",
     ]
     ci_low: Annotated[float | None, "lower bound of the 95% CI of `ratio`"]
     ci_high: float | None
@@ -46,7 +47,9 @@ class ProbedChangeRow(Struct, frozen=True, kw_only=True):
     base: float | None
     new: float | None
     ratio: Annotated[
-        float | None, "mean of the new runs / mean of the base runs; null if any value is <= 0"
+        float | None,
+        "geometric mean of the new runs / geometric mean of the base runs; null if "
+        "any value is <= 0",
     ]
     ci_low: Annotated[float | None, "lower bound of the 95% CI of `ratio`"]
     ci_high: float | None
@@ -61,7 +64,10 @@ class ProbedValue(Struct, frozen=True, kw_only=True):
     better: Better
     value: float
     n_clean: Annotated[int, "number of clean runs with the same workload, parameters and boot"]
-    clean: Annotated[float | None, "mean of the clean runs; null if `n_clean` is 0"]
+    clean: Annotated[
+        float | None,
+        "geometric mean of the clean runs, arithmetic if any value is <= 0; null if `n_clean` is 0",
+    ]
     ratio: Annotated[
         float | None, "`value` / `clean`; null if `clean` is null or any value is <= 0"
     ]

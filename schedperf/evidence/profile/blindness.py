@@ -72,7 +72,7 @@ _WITH_KERNEL = (
     "without the modifier u)"
 )
 _COUNT_CALLS = "or count PELT updates without sampling, with schedperf record --with bpf_pelt"
-_CALLS_COUNTED = 'the section "PELT updates" counts PELT updates without sampling'
+_CALLS_COUNTED = 'the section "PELT updates" lists calls that were counted without sampling'
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -213,8 +213,8 @@ def _judge_pmu(event: Event, machine: Machine, pmu: str | None) -> tuple[bool | 
 def _remedy(clock: str | None, machine: Machine) -> str:
     if clock == "pmu" and machine.name in ARM_MACHINES:
         first = (
-            "boot with irqchip.gicv3_pseudo_nmi=1 (a kernel with CONFIG_ARM64_PSEUDO_NMI), so that "
-            "the PMU interrupts by NMI"
+            "boot with irqchip.gicv3_pseudo_nmi=1 (requires CONFIG_ARM64_PSEUDO_NMI), so that the "
+            "PMU interrupts by NMI"
         )
     elif clock == "pmu":
         first = (

@@ -299,8 +299,8 @@ def part_of_change(
     doubt = quantile**2 * variance / whole**2 if whole else math.inf
     if doubt >= 1.0:
         return _without(
-            "the total cost did not change significantly, so the fraction that single functions "
-            "account for is unknown"
+            "the total cost did not change significantly, so the fraction of the change that "
+            "individual functions account for is unknown"
         )
     low, high = _ends(part / whole, whole, covariance, quantile, doubt)
     return Part(value=part / whole, ci_low=low, ci_high=high, reason=None)

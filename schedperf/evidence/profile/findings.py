@@ -152,9 +152,9 @@ def _explained(side: str, event: ProfileEvent, point: ProfilePoint) -> Iterator[
     at = f" at {point.point}" if point.point else ""
     parameters = f"{point.workload}/{point.point}"
     wall = (
-        "also applies to the wall time"
+        "the fraction also applies to the wall time"
         if explained.busy_equal
-        else "may not apply to the wall time"
+        else "the fraction may not apply to the wall time"
     )
     yield Finding(
         id=_id(side, f"explained:{event.event}/{parameters}"),

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from schedperf.runs.timeline import Moment
 
 ONE_AFTER_THE_OTHER = (
-    "base and new were recorded one after the other: drift confounds the comparison; "
-    "interleave them (schedperf ab)"
+    "base and new were recorded one after the other, so drift confounds the comparison; "
+    "interleave the sides: settings with `schedperf ab`, kernels with `schedperf record --append` "
+    "after each reboot"
 )
 Floats = NDArray[np.float64]
 

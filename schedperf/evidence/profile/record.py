@@ -349,8 +349,9 @@ Changed = Annotated[
 ChangedFrames = Annotated[
     Frames,
     "indices of the changed frames, which a flame graph colours: the time with callees changed "
-    "significantly, or the function's self time over all call paths did and the frame's changed "
-    "in the same direction; merged frames and frames of `others` are never listed",
+    "significantly, or the function's self time over all call paths did, and the frame's times "
+    "with and without callees changed in the same direction; merged frames and frames of `others` "
+    "are never listed",
 ]
 Margins = Annotated[
     Numbers,

@@ -386,7 +386,7 @@ def _describe_wraps(wrapped: set[str]) -> list[str]:
     if not wrapped:
         return []
     what = list_some(sorted(wrapped), _MOST_NAMED)
-    return [f"the counters {what} wrapped at 2**32 (one wrap is assumed, more are possible)"]
+    return [f"counters that wrapped at 2**32: {what} (one wrap is assumed, more are possible)"]
 
 
 def describe_restarts(what: str, counts: Floats) -> list[str]:

@@ -32,8 +32,8 @@ _BALANCE = "sched_balance_rq()"
 # The four imbalances of version 17, by unit.
 _SPLIT = ("lb_imbalance_load", "lb_imbalance_util", "lb_imbalance_task", "lb_imbalance_misfit")
 _IMBALANCE = (
-    "before schedstat version 17, one counter sums load, utilisation and task imbalances; "
-    "since then, each has its own counter"
+    "before schedstat version 17, one counter sums load, utilisation, task and misfit imbalances; "
+    "since then, each kind has its own counter"
 )
 
 
@@ -102,7 +102,9 @@ CPU_FIELDS: tuple[Field, ...] = (
 BALANCE_FIELDS: tuple[Field, ...] = (
     _count("lb_count", "load-balancing attempts", _BALANCE),
     _count("lb_balanced", "load-balancing attempts that found the domain balanced", _BALANCE),
-    _count("lb_failed", "load-balancing attempts that moved no task", _BALANCE),
+    _count(
+        "lb_failed", "load-balancing attempts that found an imbalance but moved no task", _BALANCE
+    ),
     _count(
         "lb_imbalance",
         "sum of imbalances; since Linux 5.5 the unit depends on the migration type: load, "
@@ -112,7 +114,7 @@ BALANCE_FIELDS: tuple[Field, ...] = (
     ),
     *(
         _count(name, f"sum of imbalances in {unit}", _BALANCE, split=_IMBALANCE)
-        for name, unit in zip(_SPLIT, ("load", "utilisation", "tasks", "misfit load"), strict=True)
+        for name, unit in zip(_SPLIT, ("load", "utilisation", "tasks", "misfit tasks"), strict=True)
     ),
     _count("lb_gained", "tasks pulled", "detach_tasks()"),
     _count("lb_hot_gained", "tasks pulled although they were cache-hot", "can_migrate_task()"),
@@ -139,7 +141,7 @@ DOMAIN_FIELDS: tuple[Field, ...] = (
     ),
     # ttwu_stat() compares the CPU that a task is woken onto with this_rq(), the waker's.
     _count("ttwu_wake_remote", "wakeups onto a CPU other than the waker's", "ttwu_stat()"),
-    _count("ttwu_move_affine", "wakeups pulled to the waker's CPU", "wake_affine()"),
+    _count("ttwu_move_affine", "wakeups that pulled the task to the waker's CPU", "wake_affine()"),
     _count("ttwu_move_balance", "wakeups that started passive balancing", _TTWU),
 )
 

@@ -129,7 +129,7 @@ BALANCE_SHARES: tuple[Share, ...] = (
         under=_SUCCESS,
         unit="tasks",
         scale=1.0,
-        meaning="tasks pulled per successful attempt",
+        meaning="tasks pulled per load-balancing attempt that moved a task",
         function="detach_tasks()",
     ),
 )

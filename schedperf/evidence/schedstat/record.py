@@ -64,7 +64,7 @@ class ReadingRow(Struct, frozen=True, kw_only=True):
     """Interpretation of a changed row by a rule."""
 
     rule: Annotated[str, "name of the rule in schedperf/evidence/schedstat/rules.toml"]
-    row: Annotated[str, "key of the interpreted row in `rows`"]
+    row: Annotated[str, "id of the interpreted row in `rows`"]
     side: str
     workload: str
     point: str

@@ -23,10 +23,10 @@ class About(NamedTuple):
 
 _FIELDS: Mapping[tuple[str, str], About] = {
     ("cgroup", "throttled_share"): About(
-        "share of quota periods in which the cgroup used up its quota", "sched_cfs_period_timer()"
+        "share of quota periods in which the cgroup was throttled", "sched_cfs_period_timer()"
     ),
     ("cgroup", "nr_throttled"): About(
-        "quota periods in which the cgroup used up its quota", "throttle_cfs_rq()"
+        "quota periods in which the cgroup was throttled", "throttle_cfs_rq()"
     ),
     ("cgroup", "nr_periods"): About("elapsed quota periods", "sched_cfs_period_timer()"),
     ("cgroup", "throttled"): About(
@@ -53,7 +53,7 @@ _FIELDS: Mapping[tuple[str, str], About] = {
         "menu_select(), teo_select()",
     ),
     ("idle", "above_share"): About(
-        "share of entries that ended before the target residency of the idle state",
+        "share of entries into the idle state that ended before its target residency",
         "menu_select(), teo_select()",
     ),
     ("idle", "below"): About(
@@ -61,11 +61,11 @@ _FIELDS: Mapping[tuple[str, str], About] = {
         "menu_select(), teo_select()",
     ),
     ("idle", "below_share"): About(
-        "share of entries that lasted long enough for a deeper idle state",
+        "share of entries into the idle state that lasted long enough for a deeper one",
         "menu_select(), teo_select()",
     ),
     ("idle", "rejected"): About(
-        "entries into the idle state that the hardware refused", "cpuidle_enter_state()"
+        "rejected requests to enter the idle state", "cpuidle_enter_state()"
     ),
     ("cgroup", "quota"): About("CPU time quota of the cgroup per period"),
     ("cgroup", "period"): About("length of a quota period"),
@@ -91,7 +91,7 @@ _FIELDS: Mapping[tuple[str, str], About] = {
     ("tasks", "remote_share"): About(
         "share of wakeups that came from another CPU", "select_task_rq_fair()"
     ),
-    ("tasks", "iowait_mean"): About("mean I/O wait of a task", "io_schedule()"),
+    ("tasks", "iowait_mean"): About("mean duration of an I/O wait", "io_schedule()"),
 }
 # The root group has no statistics of its own: the kernel sums cpustat over CPUs, as in /proc/stat.
 ROOT = "/"

@@ -49,7 +49,7 @@ def test_a_killed_recording_is_told_until_it_is_undone(tmp_path: Path, value: Pa
     [line] = say_left_over(folder)
     assert line.startswith(f"a killed recording left {value} changed; undo this with: echo ")
     [journal] = folder.iterdir()
-    assert line.endswith(f"(or keep the change and remove {journal})")
+    assert line.endswith(f"(or remove {journal} to leave everything as it is)")
     assert say_left_over(folder) == [line]
     command = line.partition("undo this with: ")[2].partition(" (or")[0]
     subprocess.run(["sh", "-c", command], check=True)
@@ -90,7 +90,7 @@ def test_a_teardown_that_did_not_run_is_told(
     commands = [line.partition("undo this with: ")[2].partition(" (or")[0] for line in lines]
     # The next command cannot see that a teardown ran, so the journal goes with it.
     assert commands == [f"{each}; rm {journal}" for each in undo for journal in folder.iterdir()]
-    assert all("left the setting of new, whose teardown did not run; " in line for line in lines)
+    assert all("left the setting of new, whose teardown did not finish; " in line for line in lines)
 
 
 def test_empty_control_groups_of_a_setup_that_was_killed_are_told(

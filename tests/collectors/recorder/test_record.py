@@ -165,7 +165,7 @@ def blind(capture):
     )
     done = recorder("record", "-o", "b.tar", "-n", "2", "--", "true")
     assert "blind skipped: nothing to see here; open your eyes" in done.stderr
-    assert "no instrumented runs: no intrusive collector works on this machine" in done.stderr
+    assert "no instrumented runs: none of the selected collectors is intrusive" in done.stderr
     written = read_bundle(recorder.folder / "b.tar")
     assert {run["kind"] for run in written.runs} == {"clean"}
     assert written.manifest["planned_runs"] == 2
@@ -213,7 +213,7 @@ def test_runs_of_another_kernel_or_without_the_setup_are_added_with_a_warning(
     recorder("ab", "-o", "s", *QUICK, "--new-setup", "true", "--", "true")
     done = recorder("record", "--append", "s-new.tar", *QUICK, "--", "true")
     [line] = [line for line in done.stderr.splitlines() if "warning" in line]
-    assert "s-new.tar was recorded with another setup; use the same --setup" in line
+    assert "s-new.tar was recorded with another setup; give --setup only as" in line
     path = recorder.folder / "s-base.tar"
     # The same length, so that the tar stays one.
     release = os.uname().release
@@ -493,7 +493,7 @@ def test_a_file_that_exists_is_replaced_with_force_only(recorder: Any, read_bund
     (recorder.folder / "b.tar").write_text("precious")
     done = recorder("record", "-o", "b.tar", *QUICK, "--", "true")
     assert done.returncode == 2
-    assert "already exists; add --force to replace it, or use --append FILE instead" in done.stderr
+    assert "already exists; add --force to replace it, or add runs to it with" in done.stderr
     assert (recorder.folder / "b.tar").read_text() == "precious"
     (recorder.folder / "b.tar.partial").write_text("what a killed recorder left")
     assert recorder("record", "-o", "b.tar", "--force", *QUICK, "--", "true").returncode == 0

@@ -134,7 +134,7 @@ def test_a_recorder_that_is_killed_leaves_what_was_finished(
     written = read_bundle(recorder.folder / "b.tar.partial")
     assert len(written.runs) == 2
     done = recorder("record", "-o", "b.tar", *ENDLESS, "--", "true")
-    assert "already exists (another recording is running or was killed)" in done.stderr
+    assert "already exists; wait if another recording is running, or remove" in done.stderr
 
 
 def test_a_full_disk_keeps_every_finished_run(

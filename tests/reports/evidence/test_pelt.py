@@ -313,7 +313,7 @@ def test_second_counts_notes_and_missing_sides_are_said(describe: Describe) -> N
     assert "f in base: the probe counted 100 calls, a breakpoint 90" in texts
     assert (
         "f in new: the probe counted 100 calls, a breakpoint 90; "
-        "one of the two probes missed calls" in texts
+        "one of the two missed calls" in texts
     )
     assert "no run of new2 was recorded with bpf_pelt" in texts
     assert "base and new: note 0" in texts

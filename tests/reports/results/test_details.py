@@ -115,10 +115,10 @@ def test_boots_and_more_runs_are_told_where_they_are_known(
     assert list(told) == [
         "test",
         "equivalence margin",
-        "additional values per side needed for a verdict",
+        "additional values needed for a verdict",
         "boots",
     ]
-    assert told["additional values per side needed for a verdict"] == "3 runs per side"
+    assert told["additional values needed for a verdict"] == "3 runs per side"
     assert told["boots"] == "53.4% of the variance is between boots (ICC), design effect 2.00"
 
 

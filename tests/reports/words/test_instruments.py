@@ -163,7 +163,7 @@ def test_a_change_of_instrumented_runs_alone_is_a_doubt(
     [doubt] = list_doubts(comparison)
     assert doubt.text == (
         "the instrumented runs show a change (+50.0% [+20.0%, +90.0%]) that the clean runs do not "
-        "show, so their data may reflect collector overhead"
+        "show, so the collected data may reflect collector overhead"
     )
 
 

@@ -326,7 +326,7 @@ def _describe_names(unit: LayoutUnit) -> Iterator[Block]:
     if renamed:
         yield Text(text=f"{called}: renamed: {list_names(renamed, counts.renamed)}")
     if unit.only_read:
-        pairs = [" and ".join(pair) for pair in unit.only_read]
+        pairs = [" + ".join(pair) for pair in unit.only_read]
         yield Text(
             text=(
                 f"{called}: {list_names(pairs, len(pairs))} are no longer on one line, but are "
@@ -338,8 +338,8 @@ def _describe_names(unit: LayoutUnit) -> Iterator[Block]:
         names = list_names(unit.unknown_heat, counts.unknown_heat, MOST_UNKNOWN)
         yield Text(
             text=(
-                f"{called}: {names} moved or were added and are not in the table of hot "
-                "variables, so no alarm is raised"
+                f"{called}: moved or added, but not in the table of hot variables, so no alarm is "
+                f"raised: {names}"
             ),
             tone="muted",
         )

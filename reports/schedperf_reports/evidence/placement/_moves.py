@@ -44,7 +44,7 @@ _TIME_AXIS = Axis(
 _COLUMNS = (
     Column(title="event"),
     Column(title="side"),
-    Column(title="migrations per second", align="right"),
+    Column(title="moves per second", align="right"),
     Column(title="95% CI", align="right"),
     Column(title="maximum", align="right", priority=1),
     Column(title="n", align="right", priority=1),
@@ -202,7 +202,7 @@ def describe_series(series: Sequence[SeriesRow], where: str) -> Iterator[Block]:
     event, of_event = max(by_event.items(), key=lambda item: max(of.mean for of in item[1]))
     most = f"most frequent: {event}, {_means(of_event)}"
     yield Table(
-        caption=titled(where, f"migrations between nodes over time, {most}"),
+        caption=titled(where, f"moves between nodes over time, {most}"),
         columns=_COLUMNS,
         rows=tuple(_line(row, sides) for sides in by_event.values() for row in sides),
         limit=0,
@@ -251,7 +251,7 @@ def _chart(event: str, series: Sequence[SeriesRow], where: str) -> Chart:
     panel = Panel(
         height=_HEIGHT_PIXELS,
         x=_TIME_AXIS,
-        y=linear_axis(ends_of(lines), "migrations per second", is_from_zero=True),
+        y=linear_axis(ends_of(lines), "moves per second", is_from_zero=True),
         series=lines,
     )
     return Chart(

@@ -72,7 +72,7 @@ _MOST_TIMERS = 6
 _MOVES: tuple[Part, ...] = ("fork", "exec", "wakeup", "migration", "cause")
 # Title of each further table, and the parts in it.
 _GROUPS: Mapping[str, tuple[Part, ...]] = {
-    "migrations by level and node": _MOVES,
+    "moves by level and node": _MOVES,
     "run-queue latency, and depth of task groups": ("latency", "depth"),
     "results of load balancing by domain level": (
         "destination", "source", "attempts", "pinned", "migratable", "group_imbalance",
@@ -193,7 +193,7 @@ def _phases(row: PhasesRow, first: str, caption: str) -> Block:
         what="timer phase (% of the period), lower edge of the bin",
         events="expiries",
         write=lambda part: f"{format_number(round(100.0 * (part - 0.5), 1))}%",
-        note=f"0%: mean expiry time of the timer of {first}",
+        note=f"0%: mean phase of the timer of {first}",
     )
 
 

@@ -110,7 +110,7 @@ def test_waits_and_phases_are_mirrored(describe: Describe, forks: PlacementRow) 
     assert found[0].bins[0].difference == "-50 pp [-60, -40]"
     assert [one.label for one in found[2].bins] == ["-50%", "0%"]
     assert found[2].caption.startswith("bandwidth timer of /b: ")
-    assert found[2].caption.endswith("; 0%: mean expiry time of the timer of /a")
+    assert found[2].caption.endswith("; 0%: mean phase of the timer of /a")
 
 
 def test_moves_over_time_are_a_line_of_blocks_and_a_figure(

@@ -115,7 +115,7 @@ def test_a_terminal_is_short_and_the_page_has_all(
     text = draw_text(comparison, Options(width=78, colour=False, see="--html", everything=True))
     assert "forks at L" not in text
     assert (
-        "other migrations by level and node: 0 of 300 rows changed significantly; "
+        "other moves by level and node: 0 of 300 rows changed significantly; "
         "n = 5+5 runs (see --html)" in " ".join(text.split())
     )
     assert "forks at L299" in html(comparison, Options(width=78, colour=False, see="--html"))

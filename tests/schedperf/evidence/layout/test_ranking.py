@@ -141,7 +141,7 @@ def test_fields_that_one_function_touches_are_a_hot_pair(make_unit: MakeUnit) ->
 
     assert (alarm.rule, alarm.grade) == ("separated", "inferred")
     assert alarm.functions == ("place_entity",)
-    assert any("no published measurement confirms it" in limit for limit in alarm.limits)
+    assert any("no published measurement confirms this alarm" in limit for limit in alarm.limits)
 
 
 # Variables of 6.1 that a function reads together, and that only a sysctl writes.

@@ -158,7 +158,10 @@ def test_a_mean_that_few_calls_carry_says_so_and_has_a_trimmed_one_beside_it(
     assert mean.new > p99.new
     assert mean.ratio > 10.0
     assert trimmed.ratio == pytest.approx(1.0, abs=0.01)
-    text = "new: the slowest 1% of the calls take 97.9% of the time; the trimmed mean excludes them"
+    text = (
+        "new: the slowest 1% of the calls take 97.9% of the total duration of all calls; the "
+        "trimmed mean excludes these slowest calls"
+    )
     assert mean.remarks[-1] == row_of(data, what="share").remarks[-1] == text
     assert (mean.few_calls, trimmed.few_calls) == (True, False)
 

@@ -49,7 +49,9 @@ def test_calls_that_were_counted_already_are_where_the_report_shows_them() -> No
         event("cycles", 1, 0), machine="x86_64", emulated=False, recorded=NMI, has_pelt=True
     )
     assert found.remedy is not None
-    assert found.remedy.endswith('the section "PELT updates" counts PELT updates without sampling')
+    assert found.remedy.endswith(
+        'the section "PELT updates" lists calls that were counted without sampling'
+    )
     assert "--with bpf_pelt" not in found.remedy
 
 

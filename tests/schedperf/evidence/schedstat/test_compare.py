@@ -100,7 +100,7 @@ def test_equal_versions_compare_their_imbalances(make_side: MakeSide) -> None:
     data = analyse_sides(sides)
     row = row_of(data, "domain0 idle lb_imbalance_task")
     assert row.ratio == 1.0
-    assert "one counter sums load, utilisation and task imbalances" in row.split
+    assert "one counter sums load, utilisation, task and misfit imbalances" in row.split
     assert data.not_compared == ()
 
 

@@ -10,7 +10,7 @@ from schedperf.evidence.system.record import SystemCounters, SystemRow, SystemSi
 _THROTTLED = SystemRow(
     row="new-0", side="new", workload="hackbench", point="", group="cgroup", subject="/2cg/a",
     field="throttled_share", node=None, basis="share", unit="", function="sched_cfs_period_timer()",
-    meaning="share of quota periods in which the cgroup used up its quota", total_base=None,
+    meaning="share of quota periods in which the cgroup was throttled", total_base=None,
     total_new=None, n_base=5, n_new=4, replication="runs", base=0.41, new=0.84, ratio=0.84 / 0.41,
     ci_low=1.9, ci_high=2.2, p=1e-6, q=1e-5, changed=True, values_base=(), values_new=(),
 )  # fmt: skip

@@ -60,8 +60,8 @@ def test_a_cgroup_that_is_throttled_more_names_both_shares_and_the_timer(find: F
     [found] = find(THROTTLED)
     assert found.claim == (
         "cgroup /2cg/a was throttled in 41.0% -> 84.0% of its quota periods, "
-        "+105% (95% CI [+90%, +120%]): share of quota periods in which the cgroup used up its "
-        "quota; look at sched_cfs_period_timer()"
+        "+105% (95% CI [+90%, +120%]): share of quota periods in which the cgroup was "
+        "throttled; look at sched_cfs_period_timer()"
     )
     assert (found.id, found.evidence) == ("system_changes#new-0", ("system_counters#new-0",))
     assert found.value == pytest.approx(104.878, abs=0.001)
