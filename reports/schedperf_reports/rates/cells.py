@@ -88,7 +88,7 @@ RUNS_COLUMN = Column(
     title="n",
     align="right",
     priority=REFERENCE_PRIORITY,
-    explains="number of independent values, base+new: runs, boots or interleaved pairs",
+    explains="sample size, base+new: runs, boots or interleaved pairs",
 )
 ZERO = "the ratio is undefined, because at least one run or boot has the value 0"
 WIDE = f"the ends differ by more than a factor of {WIDEST_INTERVAL:g} (record more runs or boots)"

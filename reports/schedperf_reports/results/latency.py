@@ -121,9 +121,7 @@ def _columns(side: str) -> tuple[Column, ...]:
         Column(title=f"CI of {side}", align="right", priority=4, explains=interval),
         Column(title="change", align="right"),
         Column(title="95% CI", align="right", priority=2, explains="95% CI of the change"),
-        Column(
-            title="n", align="right", priority=3, explains="number of independent values, base+new"
-        ),
+        Column(title="n", align="right", priority=3, explains="sample size, base+new"),
         Column(title="verdict"),
     )
 

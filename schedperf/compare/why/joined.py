@@ -38,11 +38,12 @@ MOST_FINDINGS = 5
 # Functions, mates and results that one sentence names.
 MOST_NAMED = 3
 
+_KINDS = "cache contention, function CPU time, layout, benchmark"
 # Grade and text by the number of kinds of evidence.
 _GRADES = {
     4: "A: cache contention, function CPU time, layout and benchmark changed together",
-    3: "B: three of cache contention, function CPU time, layout and benchmark changed together",
-    2: "C: two of cache contention, function CPU time, layout and benchmark changed together",
+    3: f"B: three of these four changed together: {_KINDS}",
+    2: f"C: two of these four changed together: {_KINDS}",
 }
 _WITHOUT_SAMPLES = "D: no memory samples"
 _CHANGED_WITHOUT_SAMPLES = (

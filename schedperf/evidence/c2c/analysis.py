@@ -223,8 +223,8 @@ def _keep_most_contended(samples: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     ranked = slow.sort_values(["sum", "size"], ascending=False, kind="stable")
     left_out = ranked.iloc[MOST_LINES:]
     note = (
-        f"{len(left_out)} cache lines with at most {left_out['sum'].iloc[0]} contended samples "
-        "each are counted in the totals but not listed"
+        f"cache lines counted in the totals but not listed: {len(left_out)} (at most "
+        f"{left_out['sum'].iloc[0]} contended samples each)"
     )
     return samples[samples["line"].isin(ranked.index[:MOST_LINES])], note
 

@@ -76,7 +76,7 @@ def _differences(base: EventIdentity, new: EventIdentity, side: str) -> Iterator
     if base.pmu != new.pmu:
         yield f"PMU {base.pmu or 'not recorded'} in base and {new.pmu or 'not recorded'} in {side}"
     if base.config != new.config:
-        yield "the PMU is configured differently"
+        yield "config in perf_event_attr differs"
     if base.number != new.number:
         yield "the events have the same name and differ only in their order"
 

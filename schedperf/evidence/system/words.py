@@ -132,7 +132,7 @@ _RESOURCES: Mapping[str, str] = {
     "cpu": "a CPU",
     "memory": "memory",
     "io": "I/O",
-    "irq": "interrupt handling to finish",
+    "irq": "interrupt handling",
 }
 
 
@@ -161,4 +161,4 @@ def _about_pressure(subject: str) -> About:
     resource, _, kind = subject.partition(" ")
     who = "all non-idle tasks" if kind == "full" else "at least one task"
     awaited = _RESOURCES.get(resource, resource)
-    return About(f"share of time in which {who} waited for {awaited}", "psi_group_change()")
+    return About(f"share of time in which {who} stalled on {awaited}", "psi_group_change()")

@@ -211,7 +211,7 @@ def test_a_base_that_cannot_be_used_is_refused_before_the_first_run(
     refused("no such file")
     prepare()
     record_base(2)
-    refused("2 runs of rate at x=1 (expected at least 3); record 10 runs with the same command")
+    refused("2 runs of rate at x=1 (expected at least 3); record more runs with the same command")
     Path("values").write_text("done\n" * 9)
     Path("n").write_text("1\n")
     Path("base.tar").unlink()
@@ -229,7 +229,7 @@ def test_points_that_only_base_has_are_refused(
     record_base(3, ("--point", "x=1,2"))
     assert until_decided() == 2
     err = capfd.readouterr().err
-    problem = "contains rate at x=2, which this command does not record; add these "
+    problem = "contains rate at x=2, which this command does not record; give the same "
     assert f"base.tar: {problem}" in err
 
 
