@@ -164,7 +164,7 @@ class TestEmulation:
         assert "would give a verdict" in real.reason
         emulated = ({"runs": runs(*times), "host": EMULATED} for times in noisy)
         [row] = compared(*emulated).rows
-        assert row.reason.startswith("timings come from an emulator (TCG); ")
+        assert row.reason.startswith("timings come from an emulator (QEMU TCG); ")
         assert row.reason_short == "timings come from an emulator"
         assert "would give a verdict" not in row.reason
         assert row.more_runs is None
