@@ -77,6 +77,10 @@ MOST_PROCESSES = 3
 # Why a result that was measured in an emulator has no verdict.
 EMULATED = "timings come from an emulator"
 
+# Sections that take longest, as bench/compare.py measures them. They start first, so that no worker
+# begins a long one when the others are done.
+LONGEST = ("profile", "layout", "placement")
+
 # Kinds of evidence do not import each other: what one takes of another is handed to it here.
 GIVEN: Mapping[str, Mapping[str, Callable[..., object]]] = {
     "layout": {"measure_heat": measure_heat},
@@ -388,9 +392,14 @@ def _analyse_all(sides: Sequence[Side], workers: int, *, drawings: bool) -> dict
     def analyse(names: Sequence[str]) -> dict[str, Section]:
         return {name: analyse_sides(plugins[name], sides, **GIVEN.get(name, {})) for name in names}
 
-    done = do_all([partial(analyse, names) for names in kinds.values()], workers)
+    tasks = sorted(kinds.values(), key=_start_rank)
+    done = do_all([partial(analyse, names) for names in tasks], workers)
     sections = {name: section for part in done for name, section in part.items()}
     return {name: sections[name] for name in plugins}
+
+
+def _start_rank(names: Sequence[str]) -> int:
+    return min(LONGEST.index(name) if name in LONGEST else len(LONGEST) for name in names)
 
 
 def _kind(function: Callable[..., object]) -> str:

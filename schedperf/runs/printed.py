@@ -74,6 +74,7 @@ class _Texts:
 
     def __init__(self, side: Side) -> None:
         self._bundle = side.bundle
+        self._parsers = tuple(all_parsers().values())
         # What the expressions of a bundle may take together, however many of its runs are read.
         self._allowance = Allowance()
         self._printed: dict[str, Printed] = {}
@@ -112,7 +113,7 @@ class _Texts:
         ruled = {rule.name for rule in run.metric_rules}
         found_by_rules: set[str] = set()
         for name, text in texts.items():
-            for parser in all_parsers().values():
+            for parser in self._parsers:
                 if parser.claims(text):
                     for item in _rename(parser, run, parser.parse(text.splitlines(), name)):
                         if isinstance(item, BadLine) or item.metric.name not in ruled:
