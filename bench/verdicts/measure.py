@@ -8,6 +8,7 @@ from zlib import crc32
 
 import numpy as np
 import pandas as pd
+from msgspec import to_builtins
 from numpy.typing import NDArray
 from scipy import stats
 
@@ -127,7 +128,7 @@ def _ask_ours(trials: Trials) -> Answers:
     start = time.process_time()
     found = compare_runs(table, base="base").rows
     ms = (time.process_time() - start) * 1e3
-    rows = pd.DataFrame(found)
+    rows = pd.DataFrame(to_builtins(found))
     place = rows["point"].str.removeprefix("row=").astype(int).to_numpy()
     trial = rows["comparison"].astype(int).to_numpy()
     shape = (trials.times.shape[1], trials.recipe.rows)

@@ -18,6 +18,7 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
+from msgspec import to_builtins
 from numpy.typing import NDArray
 
 from bench.verdicts.measure import DIRECTIONS, OURS, SEED, Rate, rate
@@ -218,7 +219,7 @@ def _score(
 ) -> Iterator[RealScore]:
     count, metrics, _ = windows.base.shape
     found = compare_runs(df_windows(recording, windows, how), base="base").rows
-    rows = pd.DataFrame(found)
+    rows = pd.DataFrame(to_builtins(found))
     # A regression of a rate is a fall.
     sign = np.where(rows["better"] == "higher", -1, 1)
     ours = rows["verdict"].map(DIRECTIONS).fillna(0).to_numpy(dtype=np.int8) * sign
