@@ -199,10 +199,12 @@ class Spot(Struct, frozen=True, kw_only=True):
 
     :param part: a number behind the element id of the graphic; None: the graphic itself
     :param state: the state in the address that shows it; "" where none does
+    :param shows: what a link there says: "flame graph: update_load_avg"; "": the name of the row
     """
 
     part: int | None = None
     state: str = ""
+    shows: str = ""
 
 
 class Graphic(Struct, frozen=True, kw_only=True):

@@ -76,6 +76,21 @@ class Still(Struct, frozen=True, kw_only=True):
     height: int
 
 
+class Sum(Struct, frozen=True, kw_only=True):
+    """All functions of a class, of which a finding names some.
+
+    :param tree: number of the tree
+    :param functions: those that are named
+    :param base: share of all time, in per cent, as ``new``
+    """
+
+    tree: int
+    name: str
+    functions: tuple[str, ...]
+    base: float
+    new: float
+
+
 class Flames(Graphic, frozen=True, kw_only=True):
     """The drawing of one or more trees, which the reader chooses from.
 
@@ -83,7 +98,9 @@ class Flames(Graphic, frozen=True, kw_only=True):
 
     :param sides: names of what the trees compare: "base", "new2"
     :param limits: what the samples cannot show; the section ``basis`` has the whole text
-    :param rows: for rows of the section, the number of the tree and the functions that they are of
+    :param rows: for what evidence names, the number of the tree and the functions that it is of;
+        without functions the drawing as it is
+    :param sums: of the classes of functions
     """
 
     trees: Sequence[FlameTree]
@@ -91,6 +108,7 @@ class Flames(Graphic, frozen=True, kw_only=True):
     limits: tuple[str, ...] = ()
     basis: str = ""
     rows: Mapping[str, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
+    sums: Sequence[Sum] = ()
 
     @property
     def has_new(self) -> bool:
@@ -122,21 +140,47 @@ class Flames(Graphic, frozen=True, kw_only=True):
     def spots(self) -> Mapping[str, Spot]:
         """Return the states that search for the functions of rows, see ``flames_state.js``."""
         return {
-            row: Spot(state=_write_state(tree, functions))
+            row: Spot(state=_write_state(tree, functions), shows=_say_shown(functions))
             for row, (tree, functions) in self.rows.items()
-            if functions
         }
 
     def data(self) -> object:
         """Return the trees, the names of the sides, and the schema of a speedscope file."""
         sides = [{"name": side, "place": side_place(side)} for side in self.sides]
-        return {"events": to_plain(self.trees), "sides": sides, "speedscope": SPEEDSCOPE_SCHEMA}
+        sums = [
+            {
+                "event": each.tree,
+                "find": _write_find(each.functions),
+                "name": each.name,
+                "base": each.base,
+                "new": each.new,
+            }
+            for each in self.sums
+        ]
+        return {
+            "events": to_plain(self.trees),
+            "sides": sides,
+            "speedscope": SPEEDSCOPE_SCHEMA,
+            "sums": sums,
+        }
+
+
+def _write_find(functions: Sequence[str]) -> str:
+    # Whole names, see FlameTree.findEach of ``flames_tree.js``.
+    # The field has several lines where spaces let it break.
+    return " | ".join(f"={function}" for function in functions)
 
 
 def _write_state(tree: int, functions: Sequence[str]) -> str:
-    # A * separates the fields of the state, a | the names.
+    # A * separates the fields of the state; z shows the paths to what was found alone.
     event = [f"e{tree}"] if tree else []
-    return "*".join([*event, f"q{quote('|'.join(functions), safe='')}"])
+    found = [f"q{quote(_write_find(functions), safe='')}", "z"] if functions else []
+    return "*".join([*event, *found])
+
+
+def _say_shown(functions: Sequence[str]) -> str:
+    named = f": {', '.join(functions)}" if functions else ""
+    return f"flame graph{named}"
 
 
 def caption_of(tree: FlameTree) -> str:

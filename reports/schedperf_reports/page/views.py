@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
+from typing import NamedTuple
 from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -57,8 +58,7 @@ class View(Struct, frozen=True, kw_only=True):
     :param section: name of its section
     :param number: of the block in its section; of what a row opens to "3-0-1"
     :param ids: the element ids of a table's rows, "" where a row has none
-    :param links: for each item of a list, its evidence as (href or "", text); of a drawing, all
-        that it cites in one
+    :param links: for each item of a list, its evidence; of a drawing, all that it cites in one
     :param island: a graphic's data as an element that a script reads
     :param plain: what says the same as a graphic in words
     :param details: for each row of a table, what it opens to; empty where nothing does
@@ -72,7 +72,7 @@ class View(Struct, frozen=True, kw_only=True):
     section: str
     number: str
     ids: tuple[str, ...] = ()
-    links: tuple[tuple[tuple[str, str], ...], ...] = ()
+    links: tuple[tuple["Link", ...], ...] = ()
     island: Markup = NOTHING
     plain: tuple[Markup, ...] = ()
     details: tuple[tuple[Markup, ...], ...] = ()
@@ -209,6 +209,18 @@ def _view(block: Block, number: str, within: Within) -> View:
     return view
 
 
+class Link(NamedTuple):
+    """A link to evidence.
+
+    :param href: "" if it is not on the page
+    :param shows: what the drawing that it leads to shows of it; "" without a drawing
+    """
+
+    href: str
+    words: str
+    shows: str = ""
+
+
 class Anchors:
     """Which element ids the page has, so that no link leads nowhere and no id is used twice.
 
@@ -230,17 +242,18 @@ class Anchors:
         self._unused.remove(row_id)
         return row_id
 
-    def link(self, evidence: str) -> tuple[str, str]:
-        """Return (href, text) for evidence: to its drawing, else to its row or section."""
+    def link(self, evidence: str) -> Link:
+        """Return the link for evidence: to its drawing, else to its row or section."""
         section, _, row = evidence.partition("#")
         if section not in self._sections:
-            return "", evidence
+            return Link("", evidence)
         row_id = anchor_id(section, row)
         target = row_id if row and row_id in self._rows else section
         title = self._sections[section]
         name = self._rows.get(row_id, "") if row else ""
-        address = self._drawn.get((section, row), quote(target))
-        return f"#{address}", f"{title}: {name}" if name else title
+        address, shows = self._drawn.get((section, row), (quote(target), ""))
+        words = shows or (f"{title}: {name}" if name else title)
+        return Link(f"#{address}", words, shows)
 
 
 def _named_rows(blocks: Mapping[str, Sequence[Block]]) -> Iterator[tuple[str, str]]:
@@ -254,9 +267,9 @@ def _named_rows(blocks: Mapping[str, Sequence[Block]]) -> Iterator[tuple[str, st
 
 def _drawn_rows(
     blocks: Mapping[str, Sequence[Block]],
-) -> Iterator[tuple[tuple[str, str], str]]:
-    # The section and the row that a drawing shows, and the address of the drawing; what is drawn
-    # first comes last, so that it is kept.
+) -> Iterator[tuple[tuple[str, str], tuple[str, str]]]:
+    # The section and the row that a drawing shows, the address of the drawing, and what it shows;
+    # what is drawn first comes last, so that it is kept.
     for section, some in blocks.items():
         numbered = list(_numbered_graphics(some, ""))
         for number, graphic in reversed(numbered):
@@ -264,7 +277,8 @@ def _drawn_rows(
             for row, spot in graphic.spots().items():
                 part = "" if spot.part is None else f"-{spot.part}"
                 state = f"?f.{quote(own)}={quote(spot.state, safe='')}" if spot.state else ""
-                yield (section, row), f"{kind_of(graphic)}-{quote(own)}{part}{state}"
+                address = f"{kind_of(graphic)}-{quote(own)}{part}{state}"
+                yield (section, row), (address, spot.shows)
 
 
 def _numbered_graphics(blocks: Sequence[Block], prefix: str) -> Iterator[tuple[str, Graphic]]:

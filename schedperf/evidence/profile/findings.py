@@ -19,9 +19,11 @@ from schedperf.evidence.profile.record import (
     ProfilePoint,
     ProfileRow,
     Shares,
+    blind_anchor,
     ends_of_nodes,
+    explained_anchor,
 )
-from schedperf.model.comparison import FIRST_NEW, BaseNew, Finding
+from schedperf.model.comparison import BaseNew, Finding
 from schedperf.model.units import cost_scale
 from schedperf.symbols.functions import function_name
 
@@ -150,14 +152,14 @@ def _explained(side: str, event: ProfileEvent, point: ProfilePoint) -> Iterator[
     )
     whole, _, operation = point.cost_unit.partition(" per ")
     at = f" at {point.point}" if point.point else ""
-    parameters = f"{point.workload}/{point.point}"
+    anchor = explained_anchor(side, event, point)
     wall = (
         "the fraction also applies to the wall time"
         if explained.busy_equal
         else "the fraction may not apply to the wall time"
     )
     yield Finding(
-        id=_id(side, f"explained:{event.event}/{parameters}"),
+        id=f"hotter_symbols#{anchor}",
         side=side,
         clause=(
             f"{' + '.join(symbols)} {'accounts' if len(symbols) == 1 else 'account'} "
@@ -172,15 +174,10 @@ def _explained(side: str, event: ProfileEvent, point: ProfilePoint) -> Iterator[
         unit="%",
         better=None,
         n=(runs.base, runs.new),
-        evidence=("profile",),
+        evidence=(f"profile#{anchor}",),
         replication=f"{runs.base}+{runs.new} runs",
         attribution=f"{_attribution(event, point)}; the functions were selected from the same runs",
     )
-
-
-def _id(side: str, what: str) -> str:
-    # Rows of further new sides have the side in front; so has what is said of no row.
-    return f"hotter_symbols#{what}" if side == FIRST_NEW else f"hotter_symbols#{side}/{what}"
 
 
 def _attribution(event: ProfileEvent, point: ProfilePoint) -> str:
@@ -203,8 +200,11 @@ def _blind(side: str, event: ProfileEvent, blind: Sequence[str]) -> Finding:
         else "cannot sample code that runs with interrupts off"
     )
     where = "the profile" if len(blind) > 1 else f"the profile of {blind[0]}"
+    anchor = blind_anchor(side, event)
+    charged = [(point, rows) for point in event.points if (rows := _charged_rows(point))]
+    named = charged[:MOST_CHARGED_POINTS]
     return Finding(
-        id=_id(side, f"blind:{event.event}"),
+        id=f"hotter_symbols#{anchor}",
         side=side,
         clause=f"{where} does not cover the scheduler",
         details=f": {event.event} {sees}; {event.remedy}",
@@ -214,41 +214,41 @@ def _blind(side: str, event: ProfileEvent, blind: Sequence[str]) -> Finding:
         unit="pp",
         better=None,
         n=runs,
-        evidence=("profile",),
+        evidence=(
+            f"profile#{anchor}",
+            *(f"profile#{row.row}" for _, rows in named for row in rows),
+        ),
         replication=f"{runs[0]}+{runs[1]} runs",
-        attribution=f"a cause in the scheduler is possible but not shown{_charged(event)}",
+        attribution=f"a cause in the scheduler is possible but not shown{_list_charged(named)}",
         bearing="unseen",
     )
 
 
-def _charged(event: ProfileEvent) -> str:
+def _list_charged(charged: Sequence[tuple[ProfilePoint, Sequence[ProfileRow]]]) -> str:
     # Time with interrupts off is attributed to the code that enables them: only a sum is visible.
-    charged = [
-        text
-        for point in event.points
-        if (grown := [row for row in point.rows if _has_grown(row)])
-        and (text := _list_charged(grown, point))
-    ]
     if not charged:
         return ""
-    listed = "; ".join(charged[:MOST_CHARGED_POINTS])
+    listed = "; ".join(_list_point(point, rows) for point, rows in charged)
     return (
         f"; consistent with more time with interrupts off: {listed} (the code that ran with "
         "interrupts off is unknown)"
     )
 
 
+def _list_point(point: ProfilePoint, rows: Sequence[ProfileRow]) -> str:
+    at = f" at {point.point}" if point.point else ""
+    return f"{', '.join(_charge(row, point) for row in rows)}{at}"
+
+
+def _charged_rows(point: ProfilePoint) -> list[ProfileRow]:
+    # At least one change must be significant.
+    grown = [row for row in point.rows if _has_grown(row)]
+    return grown if any(_is_beyond_noise(row.cost or row.share) for row in grown) else []
+
+
 def _has_grown(row: ProfileRow) -> bool:
     # Per operation if known: a share also grows when others shrink.
     return function_name(row.symbol) in CHARGED_FUNCTIONS and (row.cost or row.share).change > 0.0
-
-
-def _list_charged(rows: Sequence[ProfileRow], point: ProfilePoint) -> str:
-    # At least one change must be significant.
-    if not any(_is_beyond_noise(row.cost or row.share) for row in rows):
-        return ""
-    at = f" at {point.point}" if point.point else ""
-    return f"{', '.join(_charge(row, point) for row in rows)}{at}"
 
 
 def _is_beyond_noise(change: ProfileChange) -> bool:

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Struct, field
 
-from schedperf.model.comparison import BaseNew, MissingSide, SectionData
+from schedperf.model.comparison import FIRST_NEW, BaseNew, MissingSide, SectionData
 from schedperf.model.perf_event import PerfEvent
 from schedperf.model.schema import UNSET, Unset
 
@@ -547,6 +547,21 @@ class FlameTree(Struct, frozen=True, kw_only=True):
 def place_of_tree(event: str, workload: str, point: str) -> str:
     """Return what a tree among several is of: ``cycles, hackbench at -g 2``."""
     return f"{event}, {workload}{f' at {point}' if point else ''}"
+
+
+def explained_anchor(side: str, event: "ProfileEvent", point: "ProfilePoint") -> str:
+    """Return what evidence calls the part of a change that a few functions account for."""
+    return _anchor(side, f"explained:{event.event}/{point.workload}/{point.point}")
+
+
+def blind_anchor(side: str, event: "ProfileEvent") -> str:
+    """Return what evidence calls the code that an event cannot sample."""
+    return _anchor(side, f"blind:{event.event}")
+
+
+def _anchor(side: str, what: str) -> str:
+    # Rows of further new sides have the side in front; so has what is of no row.
+    return what if side == FIRST_NEW else f"{side}/{what}"
 
 
 class FlameComparison(Struct, frozen=True, kw_only=True):

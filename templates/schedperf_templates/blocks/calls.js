@@ -50,7 +50,7 @@
     if (calls.hasChildNodes()) {
       return;
     }
-    const find = () => figure.dispatchEvent(new CustomEvent("find", { detail: { event, find: found.symbol } }));
+    const find = () => figure.dispatchEvent(new CustomEvent("find", { detail: { event, find: `=${found.symbol}` } }));
     calls.append(
       make("div", { class: "calls-tables" },
         drawTable(calls, `Callers of ${found.symbol}, on all call paths`, found.callers, found.more_callers),

@@ -13,6 +13,15 @@
   const DEEPEST_PIXELS = 16;
   // Elements of all graphs of a figure together: what Chromium lays out in about 50 ms.
   const MOST_ELEMENTS = 2400;
+  // Of more callers of a zoomed frame, those that are farther away than the last ones share a row.
+  const MOST_CALLERS = 3;
+  const LAST_CALLERS = 2;
+  // Between the box above the graph and a frame that is shown below it.
+  const GAP_PIXELS = 8;
+  // Of a label: its mark with a space, the padding of the frame, and rounding.
+  const MARK_LETTERS = 2;
+  const PADDING_PIXELS = 8;
+  const PROBE_LETTERS = 100;
 
   // Where the pointer rests: a frame that comes below it without its moving is not pointed at.
   let rests = "";
@@ -43,12 +52,13 @@
       this.events = data.events.map(withNamedOthers).map(withoutEmpty);
       this.sides = data.sides;
       this.speedscope = data.speedscope;
+      this.sums = data.sums;
       const find = (name) => figure.querySelector(`.flame-${name}`);
       Object.assign(this, { path: find("path"), detail: find("detail"), graphs: find("graphs"), around: find("around") });
-      this.controls = new FlameControls(find("controls"), find("saves"), (some) => this.choose(some), (format) => this.save(format), (step) => this.step(step));
+      this.controls = new FlameControls(find("controls"), find("saves"), (some) => this.choose(some), (format) => this.save(format), (what, step) => this.step(what, step));
       this.usual = {
         event: "0", view: this.sides.length > 1 ? "diff" : "base", measure: "0", part: "", find: "",
-        kernel: false, busy: false, up: false, all: false, only: false, path: [],
+        kernel: false, busy: false, up: false, all: false, only: false, fit: false, path: [],
       };
       // It has frames that can have the focus, so it needs none itself.
       ["role", "tabindex", "aria-label"].forEach((name) => this.graphs.removeAttribute(name));
@@ -86,8 +96,8 @@
 
     choose(some) {
       if ("event" in some) {
-        const { view, find, kernel, busy, up, only } = this.wish;
-        this.wish = { ...this.usual, view, find, kernel, busy, up, only, ...some };
+        const { view, find, kernel, busy, up, only, fit } = this.wish;
+        this.wish = { ...this.usual, view, find, kernel, busy, up, only, fit, ...some };
         this.controls.build(this.events, this.events[some.event]);
         this.controls.selects.event.focus();
       } else {
@@ -106,8 +116,8 @@
       const data = FlameReduce(part.data, wish);
       this.tree = new FlameTree(data, data.measures[wish.measure]);
       this.focus = this.current = this.tree.findPath(wish.path);
-      const wanted = wish.find.trim().toLowerCase();
-      this.matches = wanted ? this.tree.find(wanted) : null;
+      this.groups = this.tree.findEach(wish.find);
+      this.matches = wish.find.trim() ? new Set(this.groups.flatMap((group) => [...group])) : null;
       this.changes = this.tree.inOrder(this.tree.coloured());
       this.changedPaths = this.tree.withCallers(this.changes);
       this.drawnAnyway = this.tree.withCallers([...(this.matches ?? []), ...this.changes]);
@@ -116,7 +126,7 @@
 
     // Shows where a function is called, and goes there.
     findFunction({ event, find }) {
-      this.choose({ ...(this.wish.event === event ? {} : { event }), find, path: [], part: "", kernel: false, busy: false, only: false });
+      this.choose({ ...(this.wish.event === event ? {} : { event }), find, path: [], part: "", kernel: false, busy: false, only: false, fit: true });
       this.figure.scrollIntoView({ block: "start", behavior: "instant" });
       this.graphs.querySelector(".flame-graph").focus({ preventScroll: true });
       this.land();
@@ -124,47 +134,110 @@
 
     // Shows the largest frame that was searched for, in the window and in the box above the graph.
     land() {
-      const found = [...this.matches ?? []].filter((frame) => this.graphs.querySelector(`[data-frame="${frame}"]`));
-      if (!found.length || this.focus !== 0) {
+      const isDrawn = (frame) => this.elementOf(frame) !== null;
+      const [largest] = this.tree.largestFirst([...this.matches ?? []].filter(isDrawn));
+      if (largest === undefined || this.focus !== 0) {
         return;
       }
       this.resting = rests;
-      this.current = found.reduce((best, one) => (this.tree.order[one] > this.tree.order[best] ? one : best));
-      this.describe(this.current);
-      const frame = this.graphs.querySelector(`[data-frame="${this.current}"]`);
-      const within = frame.getBoundingClientRect().top - this.graphs.getBoundingClientRect().top;
-      this.graphs.scrollTop += within - this.graphs.clientHeight / 2;
-      const { bottom } = frame.getBoundingClientRect();
-      if (bottom > innerHeight) {
-        frame.scrollIntoView({ block: "center", behavior: "instant" });
+      this.current = largest;
+      this.describe(largest);
+      this.bringIntoView(largest);
+    }
+
+    elementOf(frame) {
+      return this.graphs.querySelector(`[data-frame="${frame}"]`);
+    }
+
+    // The whole graph if the window has room for it below the box, else the frame.
+    bringIntoView(frame) {
+      const element = this.elementOf(frame);
+      if (!element) {
+        return;
+      }
+      element.scrollIntoView({ block: "nearest", inline: "nearest", behavior: "instant" });
+      // The box stays in the window when the page is scrolled.
+      const highest = parseFloat(getComputedStyle(this.detail).top) + this.detail.offsetHeight + GAP_PIXELS;
+      const graphs = this.graphs.getBoundingClientRect();
+      const isWhole = highest + graphs.height <= innerHeight;
+      const { top, bottom } = isWhole ? graphs : element.getBoundingClientRect();
+      if (top < highest || bottom > innerHeight) {
+        const lowest = isWhole ? bottom - innerHeight + GAP_PIXELS : Infinity;
+        scrollBy({ top: Math.min(top - highest, lowest), behavior: "instant" });
       }
     }
 
     zoom(frame) {
-      this.choose({ path: this.tree.pathOf(frame) });
+      this.choose({ path: this.tree.pathOf(frame), fit: false });
+      this.bringIntoView(frame);
     }
 
-    // Goes to the next or the previous frame that changed; beyond the last one is the first.
-    step(step) {
-      const { changes, tree } = this;
-      const at = changes.indexOf(this.current);
-      const first = step > 0 ? 0 : changes.length - 1;
-      const frame = changes[at < 0 ? first : (at + step + changes.length) % changes.length];
-      if (!tree.callersOf(frame).includes(this.focus) && this.focus !== 0) {
-        this.choose({ path: [] });
+    // Goes to the next or the previous frame that changed or was found; beyond the last one is the
+    // first. It zooms if the frame is too narrow for its name.
+    step(what, step) {
+      const frames = what === "match" ? this.tree.inOrder(this.matches ?? []) : this.changes;
+      if (!frames.length) {
+        return;
       }
+      const at = frames.indexOf(this.current);
+      const first = step > 0 ? 0 : frames.length - 1;
+      const frame = frames[at < 0 ? first : (at + step + frames.length) % frames.length];
+      if (!this.isReadable(frame)) {
+        this.choose({ path: this.tree.pathOf(this.widestView(frame)), fit: false });
+      }
+      this.resting = rests;
       this.current = frame;
       this.describe(frame);
-      this.controls.found.textContent = `change ${changes.indexOf(frame) + 1} of ${changes.length}: ${tree.name(frame)}`;
-      this.graphs.querySelector(".current")?.scrollIntoView({ block: "nearest", inline: "nearest", behavior: "instant" });
+      this.controls.say([`${what} ${frames.indexOf(frame) + 1} of ${frames.length}: ${this.tree.name(frame)}`, ...this.saysFound()]);
+      this.bringIntoView(frame);
+    }
+
+    isReadable(frame) {
+      const element = this.elementOf(frame);
+      return element !== null && (frame === this.focus || element.clientWidth >= this.labelPixels(frame));
+    }
+
+    // The outermost caller to zoom to at which the name of a frame can be read.
+    widestView(frame) {
+      const widths = this.tree.widths[this.views()[0]];
+      let best = frame;
+      for (let one = frame; one >= 0; one = this.tree.data.parent[one]) {
+        if (widths[one] > 0 && (widths[frame] / widths[one]) * this.drawnWidth >= this.labelPixels(frame)) {
+          best = one;
+        }
+      }
+      return best;
+    }
+
+    // The width that a frame needs for its mark and its whole name.
+    labelPixels(frame) {
+      return Math.ceil(this.letterPixels * (this.tree.name(frame).length + MARK_LETTERS)) + PADDING_PIXELS;
+    }
+
+    // Letters of the graphs are of equal width.
+    measureLetters() {
+      const probe = page.make("div", { class: "flame-graph" });
+      const letters = probe.appendChild(page.make("span", {}, "0".repeat(PROBE_LETTERS)));
+      probe.style.whiteSpace = "nowrap";
+      this.graphs.append(probe);
+      this.letterPixels = letters.getBoundingClientRect().width / PROBE_LETTERS;
+      probe.remove();
+    }
+
+    views() {
+      return this.wish.view === "all" ? ["base", "diff", "new"] : [this.wish.view];
     }
 
     draw() {
-      const views = this.wish.view === "all" ? ["base", "diff", "new"] : [this.wish.view];
       const hadFocus = this.graphs.contains(document.activeElement) ? document.activeElement.dataset.view : null;
       this.drawnWidth = this.graphs.clientWidth;
+      this.measureLetters();
+      this.fit = this.wish.fit ? FlameFit.place(this.tree, this.focus, this.groups, this.drawnWidth, (frame) => this.labelPixels(frame)) : null;
+      const views = this.fit ? [this.wish.view === "all" ? "diff" : this.wish.view] : this.views();
+      this.near = new Map();
+      this.graphs.classList.toggle("fit", this.fit !== null);
       this.graphs.replaceChildren(...views.flatMap((view) => this.drawView(view, MOST_ELEMENTS / views.length)));
-      this.controls.show(this.wish, this.tree, this.saysFound());
+      this.controls.show(this.wish, this.tree, this.matches, this.saysFound());
       const zoom = (frame) => this.zoom(frame);
       FlameAround.drawPath(this.path, this.tree, this.focus, zoom);
       FlameAround.drawTables(this.around, this.tree, this.focus, zoom);
@@ -176,25 +249,36 @@
       this.graphs.scrollTop = this.wish.up ? this.graphs.scrollHeight : 0;
     }
 
-    // A function may be too small for a frame and still be in a table of the section.
+    // Lines about the frames that were found. A finding counts all functions of a class and names a
+    // few. A function may be too small for a frame and still be in
+    // a table of the section.
     saysFound() {
-      const { matches, tree, figure } = this;
-      const wanted = this.wish.find.trim().toLowerCase();
-      const names = [...figure.closest("section").querySelectorAll(".table tbody th")];
-      if (matches?.size === 0 && names.some((name) => name.textContent.toLowerCase().includes(wanted))) {
-        return "0 frames: too small to be drawn, but listed in the tables of this section";
+      const { matches, tree, figure, wish } = this;
+      if (!matches) {
+        return [];
       }
-      return matches ? tree.saysFound(matches) : "";
+      const wanted = wish.find.trim().replace(/^=/, "").toLowerCase();
+      const names = [...figure.closest("section").querySelectorAll(".table tbody th")];
+      if (matches.size === 0 && names.some((name) => name.textContent.toLowerCase().includes(wanted))) {
+        return ["0 frames: too small to be drawn, but listed in the tables of this section"];
+      }
+      const sum = this.sums.find((one) => String(one.event) === wish.event && one.find === wish.find);
+      const [frames, withCallees] = tree.saysFound(matches);
+      return sum && tree.isShare && !wish.part
+        ? [frames, `the finding is about all functions of the class ${sum.name}: ${tree.saysSums(sum)}`]
+        : [frames, withCallees].filter(Boolean);
     }
 
     drawView(view, most) {
-      const frames = this.fewest(this.shallow(this.placeFrames(view)), most);
+      const frames = this.fit?.placed ?? this.fewest(this.shallow(this.placeFrames(view)), most);
+      frames.forEach((one) => this.near.set(one.frame, one));
       const levels = frames.reduce((deepest, one) => Math.max(deepest, one.level), 0) + 1;
       const graph = page.make("div", {
         class: "flame-graph", role: "tree", tabindex: 0, "data-view": view,
         "aria-label": `Call tree of ${this.tree.data.event}: ${this.widthsOf(view)}`,
       });
       graph.style.height = `${levels * ROW_PIXELS}px`;
+      graph.style.minWidth = this.fit ? `${this.fit.width}px` : "";
       graph.append(...frames.map((one) => this.drawFrame(one, view, levels)));
       return [this.drawTitle(view), graph];
     }
@@ -213,19 +297,32 @@
       }
       const whose = this.widthsOf(view);
       const of = this.part ? `, ${this.part}` : "";
+      if (this.fit) {
+        const { chosen } = this.fit;
+        const shown = chosen.size < this.matches.size ? `the ${chosen.size} largest of ${this.matches.size}` : `all ${chosen.size}`;
+        return page.make("p", { class: "flame-title" }, `Found paths: ${shown} found frames and their callers; widths make room for names and are not times${of}`);
+      }
       title.append(this.tree.sides > 1 ? `${FlameControls.VIEWS[view]}: widths are ${view === "diff" ? whose : `those of ${whose}`}${of}` : `${whose}${of}`);
       return title;
     }
 
-    // Where each frame is, in parts of the width: the callers of the focus take all of it.
+    // The callers of the focus, each as wide as the graph.
+    placeCallers() {
+      const callers = [0, ...this.tree.callersOf(this.focus)].slice(0, this.focus === 0 ? 0 : -1);
+      const shared = callers.length > MOST_CALLERS ? callers.length - LAST_CALLERS : 1;
+      const rows = callers.length ? [callers.slice(0, shared), ...callers.slice(shared).map((frame) => [frame])] : [];
+      return rows.map((members, level) => ({
+        frame: members.at(-1), members, level, left: 0, width: 1, above: rows[level - 1]?.at(-1) ?? -1, isCaller: true,
+      }));
+    }
+
+    // Where each frame is, in parts of the width.
     placeFrames(view) {
       const widths = this.tree.widths[view];
-      const placed = [];
-      for (let frame = this.focus; frame >= 0; frame = this.tree.data.parent[frame]) {
-        placed.push({ frame, level: this.tree.depth[frame], left: 0, width: 1 });
-      }
+      const placed = this.placeCallers();
+      placed.push({ frame: this.focus, level: placed.length, left: 0, width: 1, above: placed.at(-1)?.frame ?? -1 });
       const whole = widths[this.focus];
-      const pending = whole > 0 ? [placed[0]] : [];
+      const pending = whole > 0 ? [placed.at(-1)] : [];
       while (pending.length) {
         const one = pending.pop();
         let { left } = one;
@@ -233,7 +330,7 @@
           const width = widths[frame] / whole;
           const isWide = width * this.drawnWidth >= NARROWEST_PIXELS && (!this.wish.only || this.changedPaths.has(frame));
           if (isWide || this.drawnAnyway.has(frame)) {
-            const child = { frame, level: one.level + 1, left, width };
+            const child = { frame, level: one.level + 1, left, width, above: one.frame };
             placed.push(child);
             pending.push(child);
           }
@@ -257,26 +354,52 @@
       return frames.length > most ? frames.sort(order).slice(0, most) : frames;
     }
 
-    drawFrame({ frame, level, left, width }, view, levels) {
+    drawFrame(one, view, levels) {
       const { tree } = this;
+      const { frame, level, left, width, members = [frame] } = one;
       const shownAll = this.wish.all && !tree.hasIntervals;
-      const change = tree.shownChange(frame, shownAll);
+      const change = members.length > 1 ? null : tree.shownChange(frame, shownAll);
       const tone = change ? (change > 0 ? "more" : "less") : "";
       const top = this.wish.up ? levels - 1 - level : level;
       const element = page.make("div", {
-        role: "treeitem", id: `${this.figure.id}-${view}-${frame}`, "aria-level": level + 1, "data-frame": frame,
-        "aria-label": `${tree.name(frame)}, ${tree.says(frame, "inclusive")}`,
+        role: "treeitem", id: `${this.figure.id}-${view}-${frame}`, "aria-level": tree.depth[frame] + 1, "data-frame": frame,
+        "aria-label": this.saysRow(members),
       });
-      element.className = ["frame", tone, this.kindOf(frame), level < tree.depth[this.focus] ? "caller" : ""].join(" ");
+      element.className = ["frame", tone, this.kindOf(frame), one.isCaller ? "caller" : "", members.length > 1 ? "several" : ""].join(" ");
       Object.assign(element.style, { left: `${left * 100}%`, width: `${width * 100}%`, top: `${top * ROW_PIXELS}px` });
       if (change) {
         element.style.setProperty("--heat", `${tree.heat(change, shownAll)}%`);
       }
       const mark = { more: "\u25b2 ", less: "\u25bc " }[tone] ?? "";
-      const hasLabel = width * this.drawnWidth >= LABEL_PIXELS;
+      const pixels = width * (this.fit?.width ?? this.drawnWidth);
+      const hasLabel = pixels >= LABEL_PIXELS;
       element.classList.toggle("bare", !hasLabel);
-      element.textContent = hasLabel ? mark + tree.name(frame) : mark.trim();
+      element.textContent = hasLabel ? mark + this.labelOf(members, pixels) : mark.trim();
       return element;
+    }
+
+    saysRow(members) {
+      const { tree } = this;
+      const frame = members.at(-1);
+      return members.length > 1
+        ? `${members.length} callers: ${members.map((one) => tree.name(one)).join(", ")}`
+        : `${tree.name(frame)}, ${tree.says(frame, "inclusive")}`;
+    }
+
+    // Of several frames in one row the names of the last ones, as many as there is room for.
+    labelOf(members, pixels) {
+      const names = members.map((one) => this.tree.name(one));
+      if (names.length === 1) {
+        return names[0];
+      }
+      const room = (pixels - PADDING_PIXELS) / this.letterPixels;
+      const last = (count) => names.slice(-count).join(" \u203a ");
+      const label = (count) => (count < names.length ? `\u2026 ${names.length - count} more \u203a ${last(count)}` : last(count));
+      let count = 1;
+      while (count < names.length && label(count + 1).length <= room) {
+        count += 1;
+      }
+      return label(count).length <= room ? label(count) : `\u2026 ${last(1)}`;
     }
 
     kindOf(frame) {
@@ -285,7 +408,8 @@
       return `${found} ${rest} ${this.tree.isKernel(frame) ? "kernel" : ""}`;
     }
 
-    describe(frame) {
+    // isPointed: it is below the pointer and another frame may be selected.
+    describe(frame, isPointed = false) {
       const { data } = this.tree;
       const name = frame === 0 ? `${data.event}, all samples` : this.tree.name(frame);
       const several = data.counts.length > 1 || data.counts[0] > 1;
@@ -307,7 +431,10 @@
       const { make } = page;
       const where = [kind ? `(${kind})` : "", this.part, runs].filter(Boolean).join(", ");
       const title = make("span", { class: "flame-name" });
-      title.append(make("b", {}, `${name} ${this.tree.dso(frame)}`.trim()), ` ${where}`);
+      title.append(
+        make("span", {}, make("b", {}, `${name} ${this.tree.dso(frame)}`.trim()), ` ${where}`),
+        make("i", { class: isPointed ? "pointed" : "current" }, isPointed ? "below the pointer" : "selected"),
+      );
       this.detail.replaceChildren(title, ...parts.map((part) => make("span", {}, part)));
       this.mark("current", this.current);
     }
@@ -344,7 +471,7 @@
 
     point(frame) {
       this.mark("pointed", frame);
-      this.describe(frame ?? this.current);
+      this.describe(frame ?? this.current, frame !== null && frame !== this.current);
     }
 
     onKey(event) {
@@ -354,7 +481,7 @@
       if (isBare && event.key in this.moves()) {
         this.current = this.moves()[event.key]();
         this.describe(this.current);
-        event.target.querySelector(".current")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+        this.bringIntoView(this.current);
       } else if (isBare && event.key in zooms) {
         this.zoom(zooms[event.key]);
       } else if (isBare && event.key === "/") {
@@ -367,13 +494,16 @@
       event.stopPropagation();
     }
 
+    // From the selected frame to those that are drawn around it.
     moves() {
-      const at = this.current;
-      const caller = () => Math.max(0, this.tree.data.parent[at]);
-      const called = () => this.tree.children[at][0] ?? at;
+      const at = this.near.get(this.current) ?? this.near.get(this.focus) ?? { frame: this.current, above: -1 };
+      const leftFirst = [...this.near.values()].sort((a, b) => a.left - b.left);
+      const calledBy = (frame) => leftFirst.filter(({ above }) => above === frame).map((one) => one.frame);
+      const caller = () => (at.above < 0 ? at.frame : at.above);
+      const called = () => calledBy(at.frame)[0] ?? at.frame;
       const beside = (step) => {
-        const some = this.tree.children[this.tree.data.parent[at]] ?? [];
-        return some[some.indexOf(at) + step] ?? at;
+        const some = at.above < 0 ? [] : calledBy(at.above);
+        return some[some.indexOf(at.frame) + step] ?? at.frame;
       };
       return {
         ArrowUp: this.wish.up ? called : caller,

@@ -4,14 +4,29 @@
 // all paths together.
 const FlameAround = (() => {
   const MOST_ROWS = 12;
+  // Of a longer path, callers in the middle are one button that shows them.
+  const MOST_STEPS = 8;
+  const FIRST_STEPS = 2;
+  const LAST_STEPS = 4;
   const { make, makeButton } = page;
 
   // One button per caller; the last one is the current frame.
   const drawPath = (element, tree, focus, zoom) => {
     const frames = [0, ...tree.callersOf(focus)];
+    const buttons = frames.map((frame) => makeButton(frame === 0 ? "all" : tree.name(frame), () => zoom(frame)));
+    buttons.at(-1).setAttribute("aria-current", "true");
     element.hidden = focus === 0;
-    element.replaceChildren(...frames.map((frame) => makeButton(frame === 0 ? "all" : tree.name(frame), () => zoom(frame))));
-    element.lastElementChild.setAttribute("aria-current", "true");
+    if (buttons.length <= MOST_STEPS) {
+      element.replaceChildren(...buttons);
+      return;
+    }
+    const hidden = buttons.length - FIRST_STEPS - LAST_STEPS;
+    const showAll = () => {
+      element.replaceChildren(...buttons);
+      buttons[FIRST_STEPS].focus();
+    };
+    const more = makeButton(`\u2026 ${hidden} callers`, showAll, { title: "show all callers" });
+    element.replaceChildren(...buttons.slice(0, FIRST_STEPS), more, ...buttons.slice(-LAST_STEPS));
   };
 
   const drawRow = (tree, group, zoom) => {

@@ -8,6 +8,7 @@ const FlameControls = (() => {
     kernel: ["Kernel only", "hide user-space frames; kernel frames with different user-space callers are merged"],
     busy: ["Hide idle", "hide the time of idle CPUs"],
     only: ["Changed paths", "hide frames that did not change and have no changed callees"],
+    fit: ["Found paths", "show only the found frames and their callers, wide enough to read their names"],
     up: ["Callers below", "callers at the bottom (flame graph) instead of at the top (icicle graph)"],
   };
   const KINDS = { node: "NUMA nodes", cpu: "CPUs", comm: "commands" };
@@ -15,7 +16,7 @@ const FlameControls = (() => {
 
   class Controls {
     // choose({name: value, …}) is called with a choice, save(format) for a download.
-    // step(1) goes to the next change, step(-1) to the previous one.
+    // step("change", 1) goes to the next change, step("match", -1) to the previous match.
     constructor(element, saves, choose, save, step) {
       this.step = step;
       this.element = element;
@@ -38,7 +39,7 @@ const FlameControls = (() => {
       this.addParts(event.parts ?? []);
       this.addFlags();
       this.addSearch();
-      this.out = this.element.appendChild(makeButton("Whole graph", () => this.choose({ path: [] })));
+      this.out = this.element.appendChild(makeButton("Whole graph", () => this.choose({ path: [], fit: false })));
       this.addNoInterval();
       this.addDownloads(event);
       this.found = this.element.appendChild(make("output"));
@@ -87,18 +88,52 @@ const FlameControls = (() => {
 
     addFlags() {
       const group = this.element.appendChild(make("span", { role: "group", "aria-label": "Frames" }));
-      this.steps = [["\u25c2 change", "Previous change", -1], ["change \u25b8", "Next change", 1]].map(([text, title, step]) => (
-        makeButton(text, () => this.step(step), { "aria-label": title, title })));
+      this.steps = Object.fromEntries(["change", "match"].map((what) => [what, this.makeSteps(what)]));
       for (const [name, [title, explains]] of Object.entries(FLAGS)) {
         const toggle = () => this.choose({ [name]: this.flags[name].getAttribute("aria-pressed") !== "true" });
         this.flags[name] = group.appendChild(makeButton(title, toggle, { title: explains, "aria-pressed": "false" }));
       }
-      this.element.appendChild(make("span", { role: "group", "aria-label": "Changes" })).append(...this.steps);
+      this.element.append(this.steps.change);
     }
 
+    makeSteps(what) {
+      const steps = [[`\u25c2 ${what}`, `Previous ${what}`, -1], [`${what} \u25b8`, `Next ${what}`, 1]];
+      return make("span", { role: "group", "aria-label": what === "match" ? "Matches" : "Changes" },
+        ...steps.map(([text, title, step]) => makeButton(text, () => this.step(what, step), { "aria-label": title, title })));
+    }
+
+    // A list of names is longer than a line of a phone, so the field grows; a pasted list has lines.
     addSearch() {
-      this.search = this.addLabelled("Find", make("input", { type: "search", size: 18, spellcheck: "false", placeholder: "functions: a|b" }));
-      this.search.addEventListener("input", () => this.choose({ find: this.search.value }));
+      this.search = this.addLabelled("Find", make("textarea", {
+        rows: 1, spellcheck: "false", autocapitalize: "off", placeholder: "a | b, exact: =a",
+      }));
+      this.search.addEventListener("input", () => {
+        const find = this.search.value.replace(/\s*\n\s*/g, "|");
+        this.choose(find ? { find } : { find, fit: false });
+      });
+      this.search.addEventListener("keydown", (event) => this.onKey(event));
+      this.element.append(this.steps.match);
+    }
+
+    onKey(event) {
+      if (event.key === "Enter") {
+        this.step("match", event.shiftKey ? -1 : 1);
+        this.search.focus({ preventScroll: true });
+      } else if (event.key === "Escape" && this.search.value) {
+        this.choose({ find: "", fit: false });
+      } else {
+        return;
+      }
+      event.preventDefault();
+      event.stopPropagation();
+    }
+
+    // As wide as its text, up to a line, and as high as the text needs then.
+    growSearch() {
+      const { search } = this;
+      search.parentElement.style.setProperty("--letters", Math.max(search.value.length, search.placeholder.length));
+      search.style.height = "auto";
+      search.style.height = `${search.scrollHeight + search.offsetHeight - search.clientHeight}px`;
     }
 
     addNoInterval() {
@@ -117,20 +152,28 @@ const FlameControls = (() => {
       this.saves.hidden = false;
     }
 
-    show(wish, tree, found) {
+    say(lines) {
+      this.found.replaceChildren(...lines.map((line) => make("span", {}, line)));
+    }
+
+    // found has the lines about the frames that were found.
+    show(wish, tree, matches, found) {
       const changes = tree.coloured().length;
-      this.steps.forEach((button) => { button.hidden = changes === 0; });
+      this.steps.change.hidden = changes === 0;
+      this.steps.match.hidden = !matches?.size;
+      this.flags.fit.hidden = !matches?.size && !wish.fit;
       this.flags.only.hidden = changes === 0 && !wish.only;
       Object.entries(this.selects).forEach(([name, select]) => { select.value = wish[name]; });
       Object.entries(this.flags).forEach(([name, button]) => button.setAttribute("aria-pressed", String(wish[name])));
       this.views?.forEach((one) => one.setAttribute("aria-pressed", String(one.dataset.view === wish.view)));
       this.all.checked = wish.all;
       this.all.parentElement.hidden = tree.sides === 1 || tree.hasIntervals;
-      this.out.disabled = wish.path.length === 0;
+      this.out.disabled = wish.path.length === 0 && !wish.fit;
       if (this.search.value !== wish.find) {
         this.search.value = wish.find;
       }
-      this.found.textContent = found;
+      this.growSearch();
+      this.say(found);
     }
   }
 

@@ -4,7 +4,7 @@
 // each a letter and its value; every p is one frame of the path that is zoomed to.
 const FlameState = (() => {
   const TEXTS = { e: "event", v: "view", m: "measure", n: "part", q: "find" };
-  const FLAGS = { k: "kernel", b: "busy", u: "up", c: "all", o: "only" };
+  const FLAGS = { k: "kernel", b: "busy", u: "up", c: "all", o: "only", z: "fit" };
 
   const pack = (text) => encodeURIComponent(text).replaceAll("*", "%2A");
 

@@ -24,6 +24,11 @@ const FlameTree = (() => {
   const signed = (value) => (value < 0 ? "\u2212" : value > 0 ? "+" : "") + digits(Math.abs(value));
   const zero = (values) => values.map((value) => value ?? 0);
 
+  const fits = (name, text) => {
+    const whole = text.startsWith("=") ? text.slice(1).trim() : null;
+    return whole === null ? name.includes(text) : name === whole || name.startsWith(`${whole}.`);
+  };
+
   class Tree {
     constructor(data, measure) {
       this.data = data;
@@ -172,11 +177,16 @@ const FlameTree = (() => {
       return `95% CI [${signed(low[frame])}, ${signed(high[frame])}]${decided}`;
     }
 
-    // The frames that have a text in their names, or one of several texts with a | between.
-    find(wanted) {
-      const texts = wanted.split("|").map((text) => text.trim()).filter(Boolean);
-      const fits = (frame) => this.data.name[frame] >= 0 && texts.some((text) => this.name(frame).toLowerCase().includes(text));
-      return new Set([...this.data.parent.keys()].filter(fits));
+    // The frames of each text that is searched for; texts have a | between. "=name" is a whole name,
+    // without the suffix of a part or copy (.isra.0); any other text is a part of a name.
+    findEach(wanted) {
+      const texts = wanted.toLowerCase().split("|").map((text) => text.trim()).filter((text) => text.replace(/^=/, ""));
+      const named = [...this.data.parent.keys()].filter((frame) => this.data.name[frame] >= 0);
+      return texts.map((text) => new Set(named.filter((frame) => fits(this.name(frame).toLowerCase(), text))));
+    }
+
+    largestFirst(frames) {
+      return [...frames].sort((a, b) => this.order[b] - this.order[a]);
     }
 
     // Frames from the left to the right of the graph, callers before what they call.
@@ -205,13 +215,38 @@ const FlameTree = (() => {
       return found;
     }
 
+    // Lines about the frames that were found: the self time of their functions is what tables and
+    // findings have, the time with callees is what is drawn.
     saysFound(matches) {
-      const sums = this.sum(matches);
-      const count = `${matches.size} frame${matches.size === 1 ? "" : "s"}`;
-      const values = this.sides > 1
+      const functions = new Set([...matches].map((frame) => this.data.name[frame]));
+      const of = functions.size ? ` of ${functions.size} function${functions.size === 1 ? "" : "s"}` : "";
+      const frames = `${matches.size} frame${matches.size === 1 ? "" : "s"}${of}`;
+      const own = this.sumFunctions([...functions]);
+      if (!functions.size) {
+        return [frames];
+      }
+      return [
+        `${frames}${own ? `; self, on all call paths: ${this.saysSums(own)}` : ""}`,
+        `with callees, in these frames (smaller ones are merged): ${this.saysSums(this.sum(matches))}`,
+      ];
+    }
+
+    saysSums(sums) {
+      return this.sides > 1
         ? `base ${number(sums.base)}${this.percent}, new ${number(sums.new)}${this.suffix}, change ${signed(sums.new - sums.base)} ${this.changeUnit}`
         : `${number(sums.base)}${this.suffix}`;
-      return `${count}: ${values} together`;
+    }
+
+    // null if a value is unknown.
+    sumFunctions(functions) {
+      const { base, new: other } = this.measure.functions;
+      const values = [base, other ?? []].map((side) => functions.map((name) => side?.[name] ?? null));
+      const [olds, news] = this.sides > 1 ? values : [values[0], []];
+      if ([...olds, ...news].includes(null)) {
+        return null;
+      }
+      const sum = (some) => some.reduce((total, value) => total + value, 0);
+      return { base: sum(olds), new: sum(news) };
     }
 
     // Sums of the outermost matches: what they called is in them already.

@@ -179,14 +179,20 @@ def test_search_adds_up_the_outermost_matches(
 ) -> None:
     # main has read and everything else in it, so the sum is that of main alone.
     opened = visit_flames(make_trees())
-    opened.page.locator("main").get_by_role("searchbox").fill("A")
-    assert opened.page.locator(".flame-controls output").inner_text() == (
-        "3 frames: base 100.00%, new 100.00%, change 0 pp together"
+    opened.page.get_by_label("Find", exact=True).fill("A")
+    first, second = found_lines(opened)
+    assert first.startswith("3 frames of 3 functions; self, on all call paths: base 6")
+    assert second == (
+        "with callees, in these frames (smaller ones are merged): "
+        "base 100.00%, new 100.00%, change 0 pp"
     )
-    opened.page.locator("main").get_by_role("searchbox").fill("nothing of the kind")
-    assert opened.page.locator(".flame-controls output").inner_text() == (
-        "0 frames: base 0%, new 0%, change 0 pp together"
-    )
+    opened.page.get_by_label("Find", exact=True).fill("nothing of the kind")
+    assert found_lines(opened) == ["0 frames"]
+
+
+def found_lines(opened: Visit) -> list[str]:
+    """Return what stands below the controls about the frames that were found."""
+    return list(opened.page.locator(".flame-controls output span").all_inner_texts())
 
 
 def with_narrow_frame(tree: FlameTree, share: float) -> FlameTree:
@@ -213,7 +219,7 @@ def test_a_frame_that_is_found_is_seen_however_narrow_it_is(
     opened = visit_flames([tree])
     name = tree.names[tree.name[5]].symbol
     assert opened.page.get_by_role("treeitem", name=f"{name},").count() == 0
-    opened.page.locator("main").get_by_role("searchbox").fill(name)
+    opened.page.get_by_label("Find", exact=True).fill(name)
     found = opened.page.locator(".frame.found")
     assert found.count() == 1
     assert found.bounding_box()["width"] >= 4

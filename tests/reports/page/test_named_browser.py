@@ -39,7 +39,7 @@ SEARCH = """async (names) => {
 # The frames that Find of a flame graph finds, by name.
 FIND = """(names) => {
   const figure = document.querySelector("figure.flames");
-  const field = figure.querySelector("input[type=search]");
+  const field = figure.querySelector(".flame-controls textarea");
   return Object.fromEntries(names.map((name) => {
     field.value = name;
     field.dispatchEvent(new Event("input"));
@@ -119,7 +119,7 @@ def test_coloured_frames_are_counted_in_the_caption_and_listed(open_example: Any
 def test_frames_of_the_setup_have_no_colour(open_example: Any) -> None:
     opened = open_example("deep-cgroup-arm64")
     opened.wait_for(FLAMES_ARE_DRAWN)
-    opened.page.locator("figure.flames input[type=search]").fill("mkdir|enter-cgroup")
+    opened.page.locator("figure.flames .flame-controls textarea").fill("mkdir|enter-cgroup")
     commands = '.frame:is([aria-label^="mkdir,"], [aria-label^="enter-cgroup,"])'
     assert opened.page.locator(commands).count() == 2
     assert opened.page.locator(".frame.found:is(.more, .less)").count() == 0
@@ -162,7 +162,7 @@ def test_no_frame_is_painted_over_the_box_above_the_graph(open_example: Any, wid
     opened.ask("page.go('profile')")
     opened.wait_for(FLAMES_ARE_DRAWN)
     # Found and changed frames are those that are above other frames.
-    opened.page.locator("figure.flames input[type=search]").fill("e")
+    opened.page.locator("figure.flames .flame-controls textarea").fill("e")
     for part in (0.2, 0.4, 0.6, 0.8):
         opened.ask(
             "(part) => { const graphs = document.querySelector('.flame-graphs');"
@@ -215,10 +215,13 @@ def test_an_opened_row_leads_to_its_function_in_the_flame_graph(open_example: An
     opened.press("Enter", "Enter")
     row = opened.page.locator(row_of("cpuacct_charge")).first
     row.locator("+ tr.opened").get_by_role("button", name="Find it in the flame graph").click()
-    assert opened.page.locator("figure.flames input[type=search]").input_value() == "cpuacct_charge"
+    assert (
+        opened.page.locator("figure.flames .flame-controls textarea").input_value()
+        == "=cpuacct_charge"
+    )
     assert "cpuacct_charge" in opened.page.locator(".flame-detail").inner_text()
     assert opened.ask(IN_WINDOW, ".frame.current")
-    assert "qcpuacct_charge" in opened.ask("location.hash")
+    assert "q%253Dcpuacct_charge*z" in opened.ask("location.hash")
 
 
 # Whether an element is in the window, and below the sticky head.
@@ -236,27 +239,200 @@ def links_of(opened: Visit) -> Iterator[str]:
     yield from dict.fromkeys(link.get_attribute("href") for link in links.all())
 
 
-def test_a_finding_on_functions_leads_to_its_frames(
-    open_example: Any, open_tab: Callable[..., Any]
+# The names of found frames that can be read: whole, in the window, below the box that sticks there.
+READABLE = """() => {
+  const top = document.querySelector(".flame-detail").getBoundingClientRect().bottom;
+  const { left, right } = document.querySelector(".flame-graphs").getBoundingClientRect();
+  const isBetween = (box) => box.left >= left - 1 && box.right <= right + 1;
+  const isIn = (box) => box.top >= top && box.bottom <= innerHeight && isBetween(box);
+  const frames = [...document.querySelectorAll(".frame.found:not(.bare)")]
+    .filter((one) => one.scrollWidth <= one.clientWidth && isIn(one.getBoundingClientRect()));
+  return frames.map((one) => one.textContent.replace(/^[\u25b2\u25bc] /, ""));
+}"""
+
+
+def shown_functions(words: str) -> set[str]:
+    """Return the functions that a link to the flame graph says it shows."""
+    return set(words.partition("flame graph: ")[2].split(", "))
+
+
+@pytest.mark.parametrize("settings", [{"width": 1400}, {"width": 400}])
+@pytest.mark.parametrize("number", [0, 1])
+def test_one_click_on_a_finding_shows_all_of_its_functions(
+    open_example: Any,
+    compared_example: Example,
+    open_tab: Callable[..., Any],
+    number: int,
+    settings: dict[str, int],
+) -> None:
+    opened = open_example("deep-cgroup-arm64", **settings)
+    finding = compared_example("deep-cgroup-arm64").findings[number]
+    link = opened.page.locator(".why .reason a").nth(number)
+    assert finding.clause in link.inner_text()
+    named = shown_functions(link.locator(".shows").inner_text())
+    assert len(named) == 4
+    assert all(f"{function} +0." in finding.claim for function in named)
+    link.click()
+    opened.wait_for("document.querySelector('.frame.found.current') !== null")
+    assert set(opened.ask(READABLE)) == named
+    # The address shows the same.
+    visited = Visit(open_tab(**settings))
+    visited.go_to(opened.ask("location.href"))
+    visited.wait_for("document.querySelector('.frame.found.current') !== null")
+    assert set(visited.ask(READABLE)) == named
+    assert [*opened.complaints, *visited.complaints] == []
+
+
+def test_matches_are_readable_one_after_the_other(open_example: Any) -> None:
+    opened = open_example("deep-cgroup-arm64")
+    opened.page.locator(".why .reason a").first.click()
+    opened.wait_for("document.querySelector('.frame.found.current') !== null")
+    opened.page.get_by_role("button", name="Whole graph").click()
+    seen = set()
+    for number in range(1, 9):
+        opened.page.get_by_role("button", name="Next match").click()
+        (said, *_) = opened.page.locator(".flame-controls output span").all_inner_texts()
+        match = re.fullmatch(r"match (\d) of 8: (\w+)", said)
+        assert match
+        assert int(match[1]) == number
+        assert match[2] in opened.ask(READABLE)
+        assert opened.page.locator(".frame.found.current").count() == 1
+        seen.add(match[2])
+    assert seen == {"update_load_avg", "update_cfs_group", "reweight_entity", "update_tg_load_avg"}
+    # The zoom is in the address.
+    assert "pdequeue_task_fair" in opened.ask("location.hash")
+
+
+def test_the_numbers_beside_find_are_those_of_the_finding(
+    open_example: Any, compared_example: Example
 ) -> None:
     opened = open_example("deep-cgroup-arm64")
-    link = opened.page.locator(".why .reason a").first
-    assert "PELT" in link.inner_text()
-    link.click()
-    opened.wait_for("document.querySelector('.frame.found') !== null")
-    opened.wait_for(f"({IN_WINDOW})('.frame.found.current')")
-    found = opened.page.locator(".frame.found").evaluate_all(
-        "(some) => some.map((one) => one.getAttribute('aria-label').split(',')[0])"
+    opened.page.locator(".why .reason a").first.click()
+    opened.wait_for("document.querySelector('.frame.found.current') !== null")
+    own, whole = opened.page.locator(".flame-controls output span").all_inner_texts()
+    comparison = compared_example("deep-cgroup-arm64")
+    assert f"change +{comparison.findings[0].value:.3f} pp" in whole
+    assert "all functions of the class PELT and group shares" in whole
+    data = data_of(comparison.sections, Profile)
+    assert data is not None
+    (row,) = (
+        row
+        for row in data.comparisons[0].events[0].points[0].classes
+        if row.class_ == "PELT and group shares"
     )
-    assert {"update_load_avg", "update_cfs_group", "reweight_entity", "update_tg_load_avg"} <= {
-        *found
-    }
-    address = opened.ask("location.href")
-    visited = Visit(open_tab())
-    visited.go_to(address)
-    visited.wait_for("document.querySelector('.frame.found.current') !== null")
-    visited.wait_for(f"({IN_WINDOW})('.frame.found.current')")
-    assert visited.complaints == []
+    named = sum(function.change for function in row.functions)
+    assert f"change +{named:.3f} pp" in own
+    assert own.startswith("8 frames of 4 functions; self, on all call paths: ")
+
+
+@pytest.mark.parametrize("width", [1400, 400])
+def test_the_field_of_find_shows_all_of_its_text(open_example: Any, width: int) -> None:
+    opened = open_example("deep-cgroup-arm64", width=width)
+    opened.page.locator(".why .reason a").first.click()
+    opened.wait_for("document.querySelector('.frame.found.current') !== null")
+    field = opened.page.locator(".flame-controls textarea")
+    assert len(field.input_value()) > 70
+    assert field.evaluate("(one) => one.scrollWidth <= one.clientWidth")
+    assert field.evaluate("(one) => one.scrollHeight <= one.clientHeight")
+    right = field.evaluate("(one) => one.getBoundingClientRect().right")
+    assert right <= width
+    lines = field.evaluate(
+        "(one) => Math.round(one.clientHeight / parseFloat(getComputedStyle(one).fontSize) / 1.5)"
+    )
+    assert lines == (1 if width > 1000 else 2)
+
+
+def test_find_takes_whole_names_and_lists_of_lines(open_example: Any) -> None:
+    opened = open_example("deep-cgroup-arm64")
+    opened.ask("page.go('profile')")
+    opened.wait_for(FLAMES_ARE_DRAWN)
+    field = opened.page.locator(".flame-controls textarea")
+    found = opened.page.locator(".frame.found")
+    names = "(some) => [...new Set(some.map((one) => one.ariaLabel.split(',')[0]))]"
+    field.fill("update_load_avg")
+    assert set(found.evaluate_all(names)) == {"update_load_avg", "__update_load_avg_se"}
+    field.fill("=update_load_avg")
+    assert found.evaluate_all(names) == ["update_load_avg"]
+    # The suffix of a copy is no part of the name.
+    field.fill("=el0_svc_common")
+    assert found.evaluate_all(names) == ["el0_svc_common.constprop.0"]
+    field.fill("=reweight_entity\n=update_tg_load_avg")
+    assert set(found.evaluate_all(names)) == {"reweight_entity", "update_tg_load_avg"}
+    assert field.input_value() == "=reweight_entity|=update_tg_load_avg"
+    field.press("Enter")
+    assert opened.page.locator(".frame.found.current").count() == 1
+    assert set(opened.ask(READABLE)) >= {"reweight_entity"}
+    field.press("Escape")
+    assert found.count() == 0
+    assert field.input_value() == ""
+
+
+@pytest.mark.parametrize("width", [1400, 400])
+def test_a_zoomed_frame_and_its_callees_are_in_the_window(open_example: Any, width: int) -> None:
+    opened = open_example("deep-cgroup-arm64", width=width)
+    opened.ask("page.go('profile')")
+    opened.wait_for(FLAMES_ARE_DRAWN)
+    opened.page.locator(".flame-graph").focus()
+    opened.page.locator(".flame-controls textarea").fill("=enqueue_task_fair")
+    opened.page.get_by_role("button", name="Next match").click()
+    opened.page.locator(".frame.found.current").click()
+    path = opened.page.locator(".flame-path")
+    assert path.locator("[aria-current]").inner_text() == "enqueue_task_fair"
+    boxes = opened.ask("""() => {
+      const boxOf = (element) => element.getBoundingClientRect();
+      const boxes = [...document.querySelectorAll(".frame")].map(boxOf);
+      const { top } = boxOf(document.querySelector(".frame.current"));
+      const { bottom } = boxOf(document.querySelector(".flame-detail"));
+      const below = boxes.filter((box) => box.top > top).map((box) => box.bottom);
+      return [top - bottom, innerHeight - Math.max(...below), below.length];
+    }""")
+    assert boxes[0] >= 0
+    assert boxes[1] >= 0
+    assert boxes[2] > 3
+    # 26 callers share a row, but for the last two; a button shows all of them.
+    assert opened.page.locator(".frame.caller").count() == 3
+    assert opened.page.locator(".frame.caller.several").inner_text().startswith("\u2026 ")
+    assert path.locator("button").count() == 7
+    path.get_by_role("button", name="callers").click()
+    assert path.locator("button").count() == 27
+
+
+def test_the_selected_frame_differs_from_the_one_below_the_pointer(open_example: Any) -> None:
+    opened = open_example("deep-cgroup-arm64")
+    opened.page.locator(".why .reason a").first.click()
+    opened.wait_for("document.querySelector('.frame.found.current') !== null")
+    which = opened.page.locator(".flame-detail .flame-name i")
+    assert which.inner_text() == "selected"
+    opened.page.locator(".frame[aria-label^='update_tg_load_avg,']").hover()
+    assert which.inner_text() == "below the pointer"
+    assert opened.page.locator(".frame.pointed").inner_text() == "update_tg_load_avg"
+    outline = "(one) => [getComputedStyle(one).outlineStyle, getComputedStyle(one).outlineColor]"
+    pointed, current = (
+        opened.page.locator(f".frame.{name}").evaluate(outline) for name in ("pointed", "current")
+    )
+    assert (pointed[0], current[0]) == ("dashed", "solid")
+    assert pointed[1] != current[1]
+    # The read-out says it in the same way.
+    assert which.evaluate(outline) == pointed
+    opened.page.mouse.move(0, 0)
+    assert which.inner_text() == "selected"
+    assert which.evaluate(outline) == current
+
+
+def test_a_finding_on_a_whole_profile_leads_to_the_drawing(open_example: Any) -> None:
+    opened = open_example("deep-cgroup")
+    opened.ask("page.go('findings')")
+    link = opened.page.locator("#findings a.evidence", has_text="flame graph").first
+    named = shown_functions(link.inner_text())
+    assert named == {"_raw_spin_unlock_irqrestore", "finish_task_switch.isra.0"}
+    link.click()
+    opened.wait_for("document.querySelector('.frame.found.current') !== null")
+    assert set(opened.ask(READABLE)) == named
+    other = open_example("cluster-percpu")
+    other.ask("page.go('findings')")
+    other.page.locator("#findings a.evidence", has_text="flame graph").first.click()
+    other.wait_for("document.querySelector('figure.flames[data-target][data-drawn]') !== null")
+    other.wait_for(f"({IN_WINDOW})('figure.flames[data-target] .frame')")
 
 
 def test_a_finding_on_a_layout_leads_to_its_line(

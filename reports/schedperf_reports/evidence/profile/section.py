@@ -14,9 +14,11 @@ from schedperf.evidence.profile.record import (
     ProfileComparison,
     ProfileEvent,
     ProfilePoint,
+    blind_anchor,
+    explained_anchor,
     place_of_tree,
 )
-from schedperf.model.comparison import BASE, Comparison, data_of
+from schedperf.model.comparison import BASE, Comparison, Finding, data_of
 from schedperf.model.text import clean_line
 from schedperf_reports.blocks import Block, Cell, Column, Item, Items, Table, Text, Tone
 from schedperf_reports.evidence.profile._tables import (
@@ -29,6 +31,7 @@ from schedperf_reports.evidence.profile._tables import (
 from schedperf_reports.graphics.calls import Calls, index_calls
 from schedperf_reports.graphics.flames import (
     Flames,
+    Sum,
     caption_of,
     count_changed,
     describe_flames,
@@ -130,7 +133,7 @@ def _describe_comparison(
     yield from (Text(text=text, tone="warning") for text in dict.fromkeys(cautions))
     trees = drawn.trees
     if trees is not None:
-        yield from _draw_stacks(trees, compared, drawn)
+        yield from _draw_stacks(trees, compared, drawn, comparison.findings)
     for event in compared.events:
         yield from _describe_event(event, drawn)
     if trees is None:
@@ -261,28 +264,75 @@ def _why_no_stacks(comparison: Comparison) -> str:
 
 
 def _draw_stacks(
-    trees: FlameComparison, compared: ProfileComparison, drawn: _Drawn
+    trees: FlameComparison,
+    compared: ProfileComparison,
+    drawn: _Drawn,
+    findings: Sequence[Finding],
 ) -> Iterator[Block]:
     """Yield the flame graph."""
     yield Flames(
         caption=f"Call stacks: {_caption_of(trees.events)}",
         trees=trees.events,
         sides=(BASE, compared.side),
-        rows={
-            row: (tree, functions)
-            for event in compared.events
-            for point in event.points
-            if (tree := drawn.tree_of(event.event, point)) is not None
-            for row, functions in _functions_of_rows(point)
-        },
+        rows=dict(_rows_of_trees(compared, drawn, findings)),
+        sums=tuple(_sums_of_classes(compared, drawn)),
     )
 
 
-def _functions_of_rows(point: ProfilePoint) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _rows_of_trees(
+    compared: ProfileComparison, drawn: _Drawn, findings: Sequence[Finding]
+) -> Iterator[tuple[str, tuple[int, tuple[str, ...]]]]:
+    # What evidence names: the section, an event, and rows; of several points the first.
+    yield "", (0, ())
+    for event in compared.events:
+        trees = [(point, drawn.tree_of(event.event, point)) for point in event.points]
+        found = [(point, tree) for point, tree in trees if tree is not None]
+        anchor = blind_anchor(compared.side, event)
+        named = [(tree, _named_beside(anchor, point, findings)) for point, tree in found]
+        if named:
+            yield anchor, next((each for each in named if each[1]), named[0])
+        for point, tree in found:
+            for row, functions in _functions_of_rows(compared.side, event, point):
+                yield row, (tree, functions)
+
+
+def _named_beside(anchor: str, point: ProfilePoint, findings: Sequence[Finding]) -> tuple[str, ...]:
+    """Return the functions of a point that a finding cites besides an anchor."""
+    symbols = {f"profile#{row.row}": row.symbol for row in point.rows}
+    cited = [
+        evidence
+        for finding in findings
+        if f"profile#{anchor}" in finding.evidence
+        for evidence in finding.evidence
+    ]
+    return tuple(dict.fromkeys(symbols[evidence] for evidence in cited if evidence in symbols))
+
+
+def _functions_of_rows(
+    side: str, event: ProfileEvent, point: ProfilePoint
+) -> Iterator[tuple[str, tuple[str, ...]]]:
     for function in point.rows:
         yield function.row, (function.symbol,)
     for row in point.classes:
         yield row.row, tuple(function.symbol for function in row.functions)
+    if point.explained is not None:
+        yield explained_anchor(side, event, point), tuple(point.explained.symbols)
+
+
+def _sums_of_classes(compared: ProfileComparison, drawn: _Drawn) -> Iterator[Sum]:
+    for event in compared.events:
+        for point in event.points:
+            tree = drawn.tree_of(event.event, point)
+            if tree is None:
+                continue
+            for row in point.classes:
+                yield Sum(
+                    tree=tree,
+                    name=row.class_,
+                    functions=tuple(function.symbol for function in row.functions),
+                    base=row.share.base,
+                    new=row.share.new,
+                )
 
 
 def _caption_of(trees: Sequence[FlameTree]) -> str:
