@@ -281,7 +281,7 @@ def test_costs_per_operation_are_a_measure_of_their_own(
 @pytest.mark.browser
 def test_events_are_chosen_from(visit_flames: Callable[..., Visit], make_trees: MakeTrees) -> None:
     opened = visit_flames(make_trees(events=("cycles", "page-faults")))
-    opened.page.get_by_label("Event").select_option("1")
+    opened.page.locator(".flame-controls label:has-text('Event') select").select_option("1")
     assert "page-faults" in opened.frames()
 
 

@@ -132,7 +132,7 @@ def test_the_address_says_what_is_shown_and_shows_it_again(
 ) -> None:
     opened = visit_flames(make_trees(events=("cycles", "page-faults")))
     page = opened.page
-    page.get_by_label("Event").select_option("1")
+    page.locator(".flame-controls label:has-text('Event') select").select_option("1")
     page.get_by_role("button", name="New", exact=True).click()
     page.get_by_label("Measure").select_option("1")
     page.get_by_label("Samples of").select_option("comm:bench")
@@ -146,7 +146,7 @@ def test_the_address_says_what_is_shown_and_shows_it_again(
     page.goto(address)
     page.wait_for_selector("figure.flames[data-drawn]")
     assert page.locator(".flame-graphs").inner_html() == before
-    assert page.get_by_label("Event").input_value() == "1"
+    assert page.locator(".flame-controls label:has-text('Event') select").input_value() == "1"
     assert page.get_by_label("Measure").input_value() == "1"
     assert page.get_by_label("Samples of").input_value() == "comm:bench"
     assert page.get_by_label("Find", exact=True).input_value() == "update*"
