@@ -70,7 +70,7 @@ def test_an_allowed_field_that_no_bundle_has_is_a_warning(
     assert said.startswith(
         "schedperf: warning: --allow cpu.microcod names an unknown field of host.json; "
         "`schedperf show "
-        "--cat boots/0/host.json` prints the fields"
+        "--cat boots/0/host.json BUNDLE` prints the fields"
     )
     assert said.count("\n") == 1
 
