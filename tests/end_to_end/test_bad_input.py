@@ -186,7 +186,7 @@ def test_json_of_absurd_depth_is_refused(
     members = make_members(manifest={} if name == "manifest.json" else None)
     members[name] = b'{"a":' * 200_000 + b"1" + b"}" * 200_000
     path = make_tar(tmp_path / "base.tar", members.items())
-    assert_one_line(run_cli("show", path), "nested deeper than 32 levels")
+    assert_one_line(run_cli("show", path), "nested too deeply (expected at most 32 levels)")
 
 
 INCOMPARABLE: dict[str, tuple[dict[str, Any], str]] = {

@@ -262,7 +262,7 @@ def test_what_the_object_has_not_is_an_error_that_names_it(program: bytes) -> No
     with BpfObject(program, "test") as opened:
         with pytest.raises(Unavailable, match="test: no BPF map 'absent'"):
             opened.resize("absent", 1)
-        with pytest.raises(Unavailable, match="test: set the 3 bytes of \\.rodata"):
+        with pytest.raises(Unavailable, match="test: cannot set the 3 bytes of \\.rodata"):
             opened.set_constants(bytes(3))
         with pytest.raises(Unavailable, match="test: no BPF program 'absent'"):
             opened.attach(Candidate("absent", "absent", "raw_tp", "sched_switch"))

@@ -92,9 +92,9 @@ def test_what_does_not_fit_is_one_line_with_the_place(content: Any, problem: str
         (b'{"seconds": 1e999}', "number too large"),
         (b'{"later": %d}' % MAX_JSON_INTEGER, "number too large"),
         (b'{"later": ' + b"9" * 5000 + b"}", "exceeds the limit"),
-        (b'{"later": ' + b"[" * MAX_JSON_DEPTH + b"]" * MAX_JSON_DEPTH + b"}", "nested deeper"),
-        (b"[" * MAX_JSON_DEPTH + b"1" + b"]" * MAX_JSON_DEPTH, "nested deeper"),
-        (b"[" * 100_000, "nested deeper"),
+        (b'{"later": ' + b"[" * MAX_JSON_DEPTH + b"]" * MAX_JSON_DEPTH + b"}", "nested too deeply"),
+        (b"[" * MAX_JSON_DEPTH + b"1" + b"]" * MAX_JSON_DEPTH, "nested too deeply"),
+        (b"[" * 100_000, "nested too deeply"),
         (b'{"name": "\xff"}', "invalid UTF-8"),
     ],
 )
