@@ -158,7 +158,7 @@ def test_three_kernels_shows_the_pair_separated_by_one_patch_and_joined_by_the_n
     assert pair in alarms["new"]
     assert pair not in alarms["new2"]
     text = " ".join(print_as("text", "three-kernels").split())
-    assert "root_cpuacct_cpuusage and sd_llc_id shared a 64-byte line and are separated" in text
+    assert "root_cpuacct_cpuusage and sd_llc_id shared a 64-byte line and are now separated" in text
 
 
 def test_arm64_shows_update_cfs_group_rising_on_both_nodes_and_decides_nothing(

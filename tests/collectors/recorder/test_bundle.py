@@ -218,7 +218,7 @@ def test_a_disk_that_is_full_from_the_start_is_one_clear_line(small_disk: Path) 
         ("b.tar.zst", "unknown format"),
         (".tar", "unknown format"),
         ("no/b.tar", "no such directory"),
-        ("busy.tar", "another recording is running or was killed"),
+        ("busy.tar", "wait if another recording is running, or remove this file"),
     ],
 )
 def test_a_bad_place_is_refused(tmp_path: Path, name: str, complaint: str) -> None:

@@ -198,8 +198,14 @@ def test_a_base_that_cannot_be_used_is_refused_before_the_first_run(
         assert not list(Path().glob("new.tar*"))
 
     refused("contains runs of 'sh -c", script=SCRIPT + "; true")
-    refused("0 runs of rate at x=2 (expected at least 3); record", points=("--point", "x=1,2"))
-    refused("recorded with different --metric size", "--metric", "size[B,lower]=size: (.*)")
+    refused(
+        "0 runs of rate at x=2 (expected at least 3); record more runs", points=("--point", "x=1,2")
+    )
+    refused(
+        "recorded with different --metric options (size differs)",
+        "--metric",
+        "size[B,lower]=size: (.*)",
+    )
     Path("base.tar").write_bytes(whole[: len(whole) // 2])
     refused("truncated")
     stdout = whole.index(b"rate: ")
