@@ -109,7 +109,7 @@ Guests can read this machine's file system; their writes to it are discarded.
 @click.option("--threads", metavar="N", type=int, default=1, show_default=True,
               help="Give each core N hardware threads.")  # fmt: skip
 @click.option("--memory", metavar="SIZE", default="4G", show_default=True,
-              help="Give each guest this much memory, in total.")  # fmt: skip
+              help="Give each guest this much memory, summed over its nodes.")  # fmt: skip
 @click.option("--kernel-args", metavar="WORDS", default="",
               help="Add arguments to the kernel command line.")  # fmt: skip
 @click.option("--setup", metavar="CMD", default="",

@@ -7,11 +7,11 @@ Every benchmark parser that claims a run's stdout or stderr reads it, and so do 
     printed_by(side, run).ops
 """
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from statistics import fmean
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from schedperf.benchmarks import BadLine, BenchmarkParser, Measurement, Metric, all_parsers
 from schedperf.bundle.open import Run
@@ -134,7 +134,7 @@ def _rename(
     for item in items:
         if program is not None and isinstance(item, Measurement):
             name = program + item.metric.name.removeprefix(parser.name)
-            yield replace(item, metric=replace(item.metric, name=name))
+            yield structs.replace(item, metric=dataclasses.replace(item.metric, name=name))
         else:
             yield item
 

@@ -193,8 +193,8 @@ def read_recording(bundle: Bundle) -> Recording:
         for command in _as_recorded(recording):
             _check_words(command)
     except (RecordError, ValueError) as error:
-        problem = f"{bundle.path}: cannot be recorded again ({error})"
-        raise BundleError(problem, "record it with the original command") from error
+        problem = f"{bundle.path}: rerun cannot repeat this recording ({error})"
+        raise BundleError(problem, "run the original record command yourself") from error
     return recording
 
 

@@ -96,7 +96,7 @@ def test_a_change_takes_the_place_of_what_was_recorded(read: Read) -> None:
 
 def test_options_of_files_in_a_bundle_are_left_out(read: Read) -> None:
     options = ["--force", "-q", "--append", "/etc/passwd", "--output=/etc/shadow"]
-    with pytest.raises(BundleError, match="cannot be recorded again .*not allowed with"):
+    with pytest.raises(BundleError, match="rerun cannot repeat this recording .*not allowed with"):
         read(rerun={"program": "record", "options": options})
     recording = read(
         rerun={"program": "record", "options": ["--force", "--label", "x", "-n", "99"]}

@@ -46,7 +46,8 @@ def named(findings: Sequence[Finding]) -> list[str]:
 def test_a_reader_that_increased_on_two_nodes_names_the_field_and_the_capture() -> None:
     (finding,) = name_in(make_row(READER))
     assert finding.details.endswith(
-        f"; update_cfs_group reads tg->load_avg: the time spent there increased on 2 NUMA nodes; {CONTENTION}"
+        "; update_cfs_group reads tg->load_avg: the time spent there increased on 2 NUMA nodes; "
+        f"{CONTENTION}"
     )
     assert finding.attribution == "correlated; causation not shown"
 
