@@ -144,7 +144,7 @@ def test_uneven_sides_are_not_pooled() -> None:
 
 
 def test_different_columns_are_refused() -> None:
-    with pytest.raises(ValueError, match="^new has 3 columns \\(expected 2, as base has\\)$"):
+    with pytest.raises(ValueError, match="^new has 3 columns \\(expected 2, as in base\\)$"):
         compare_columns([[1.0, 2.0]], [[1.0, 2.0, 3.0]])
 
 

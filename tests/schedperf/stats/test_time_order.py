@@ -66,7 +66,7 @@ class TestOneRow:
         row = compare_values(values(n, drift=0.01), values(n, start=n, drift=0.01), **blocked(n))
         assert row["q"] < 0.05
         assert row["verdict"] == "inconclusive"
-        assert "and the drift of the machine alone explains +1" in row["reason"]
+        assert "and the drift of the machine alone explains a change of +1" in row["reason"]
         assert RECIPE in row["reason"]
 
     @pytest.mark.parametrize("order", [{"base": [0, 3, 4, 7, 8], "new": [1, 2, 5, 6, 9]}, np.nan])
@@ -117,7 +117,7 @@ class TestSweep:
         result = compare_points(self.points(8, drift=0.02), columns=blocked(5))
         for row in as_dicts(result.rows):
             assert row["verdict"] == "inconclusive"
-            assert "the drift of the machine alone explains +" in row["reason"]
+            assert "the drift of the machine alone explains a change of +" in row["reason"]
 
     def test_a_small_change_that_a_hidden_drift_would_explain_is_not_decided(
         self, compare_points: ComparePoints

@@ -80,7 +80,9 @@ def test_two_sessions_do_not_write_the_same_bundles(
     paths = [bundle_path(request.output, kernel) for kernel in request.kernels]
     with claimed(paths[1:]), pytest.raises(InputError) as refused:
         record(request, make_hypervisor(well))
-    assert str(refused.value).startswith(f"{paths[1]}: another `schedperf vm` records it; wait")
+    assert str(refused.value).startswith(
+        f"{paths[1]}: another `schedperf vm` is writing to this path; "
+    )
     assert list(request.output.iterdir()) == []
     # The file of a killed session is no obstacle.
     paths[0].with_name("tip.tar.lock").touch()

@@ -283,7 +283,7 @@ def test_what_was_measured_to_belong_apart_is_an_alarm_when_it_joins(
 
     assert (alarm.rule, alarm.grade) == ("joined", "measured")
     assert set(alarm.names) == {one, other}
-    assert alarm.claim.endswith(f"the offset of {one} is unchanged")
+    assert alarm.claim.endswith(f"although {one} did not move")
     assert alarm.effect
 
 

@@ -175,7 +175,7 @@ def test_slower_updates_of_a_deeper_cgroup_name_the_field_that_they_access(
         if "update_cfs_group reads tg->load_avg" in one.claim
     ]
     assert named.id == slower.id
-    assert "more with the cgroup depth (0 -> 8)" in named.details
+    assert "increased with the cgroup depth (0 -> 8)" in named.details
     # More calls alone are more accesses at most.
     more = analyse(traced_runs(BASE), traced_runs(NEW))
     (calls,) = name_load_avg(list(pelt_updates(more)), {"pelt": Section.of(more)}, (deeper,), {})

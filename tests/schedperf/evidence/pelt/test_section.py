@@ -365,7 +365,7 @@ def test_a_run_that_cannot_be_read_is_left_out_and_said(
         "base: boots/0/runs/004/bpf_pelt/pelt.json: $.seconds is missing; copy the file again"
     )
     assert "new: odd (4 runs)" in data.notes
-    assert "new: CPUs 3 went online or offline during the run" in data.notes
+    assert "new: CPUs that went online or offline during a run: 3" in data.notes
 
 
 def loaded_by(used: str | None, no_types: str | None = None) -> dict[str, Any]:

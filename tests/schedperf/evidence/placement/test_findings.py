@@ -72,7 +72,7 @@ def test_migrations_are_told_by_cause_and_not_again_as_a_sum(find: Find) -> None
     total = {**rate, "part": "migration", "name": "migrations", "point": "groups=4"}
     [found] = find(total, by_cause)
     assert found.claim == (
-        "migrations by load balance between nodes: 0.003 -> 0.012 per message at groups=4 "
+        "migrations between nodes (load balance): 0.003 -> 0.012 per message at groups=4 "
         "(+300% [+250%, +350%], 5+5 runs): look at sched_balance_rq()"
     )
     [alone] = find(total)
@@ -140,7 +140,7 @@ def test_forks_that_meet_an_imbalanced_group_are_told(find: Find) -> None:
     chosen: dict[str, Any] = {"nodes": (), "level": "NUMA", "cause": "fork"}
     [found] = find({**chosen, "part": "destination", "field": "imbalanced"})
     assert found.claim.startswith(
-        "destination searches at NUMA (fork) while sgc->imbalance was set: 1.1% -> 12.0%"
+        "searches for a destination at NUMA (fork) while sgc->imbalance was set: 1.1% -> 12.0%"
     )
     assert found.claim.endswith("(find_idlest_group()): group_imbalanced")
 

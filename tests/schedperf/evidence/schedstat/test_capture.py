@@ -175,7 +175,7 @@ def delta(make: MakeSchedstat, before: dict[str, int], after: dict[str, int]) ->
 def test_a_counter_of_32_bits_that_wrapped_counts_on(make_schedstat: MakeSchedstat) -> None:
     found = delta(make_schedstat, {"sched_count": 2**32 - 10}, {"sched_count": 90})
     assert found[0] == "sched_count=100"
-    assert found[1].startswith("the counters sched_count wrapped at 2**32 (one wrap is assumed")
+    assert found[1].startswith("counters that wrapped at 2**32: sched_count (one wrap is assumed")
 
 
 def test_a_large_rise_is_no_wrap(make_schedstat: MakeSchedstat) -> None:
