@@ -27,7 +27,7 @@ from schedperf_reports.text.terminal import LONGEST_COMMAND, draw_block, write_t
 from schedperf_reports.words.clean import clean
 
 # As in the text for a terminal: a longer name says no more to a reader.
-LONGEST_TEXT = 600
+LONGEST_TEXT = 2000
 
 # Sides of a drawing stand beside each other up to this width, in columns.
 DRAWING_COLUMNS = 100

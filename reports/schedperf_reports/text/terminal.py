@@ -51,7 +51,7 @@ NARROWEST = 40
 INDENT = 2
 
 # A name longer than this says no more to a reader of a terminal; the other formats have it whole.
-LONGEST_TEXT = 600
+LONGEST_TEXT = 2000
 LONGEST_CELL = 240
 LONGEST_COMMAND = 4000
 

@@ -90,9 +90,7 @@ def _name_field(
     )
     if finding.side in paths and _has_struct(sections, finding.side):
         path = as_argument(paths[finding.side])
-        text += (
-            f"; to list the fields of struct {STRUCT}: schedperf layout {path} --struct {STRUCT}"
-        )
+        text += f"; fields: schedperf layout {path} --struct {STRUCT}"
     return replace(finding, details=f"{finding.details}{text}")
 
 
