@@ -25,7 +25,7 @@ from tests.record_schema import check_schema
 EXAMPLES = Path(__file__).parents[4] / "examples"
 ARM64 = EXAMPLES / "deep-cgroup-arm64"
 # A tree and its parts; as one text, without blanks.
-MOST_JSON_BYTES = 700_000
+MOST_JSON_BYTES = 800_000
 
 
 def paths_of(example: Path) -> list[Path]:
@@ -81,7 +81,7 @@ def test_what_rows_and_classes_name_has_frames_and_callers(tree: Any) -> None:
     classes = {function.symbol for row in point.classes for function in row.functions}
     changed = {row.symbol for row in point.rows if row.changed}
     assert len(classes) > 30
-    assert {"cpuacct_charge", "update_tg_load_avg"} <= classes
+    assert {"psi_task_change", "update_tg_load_avg"} <= classes
     assert classes | changed <= drawn
     # What counts as changed is the same in the table of functions and in the graph.
     functions = tree.measures[0].functions.changed
@@ -92,13 +92,13 @@ def test_what_rows_and_classes_name_has_frames_and_callers(tree: Any) -> None:
 
 def test_the_frames_that_count_as_changed_are_those_of_the_list(tree: Any) -> None:
     changed = tree.measures[0].changed
-    assert set(tree.lists.changed) == set(changed)
-    assert tree.lists.counts.changed == len(changed) > 5
+    assert set(tree.lists.changed) <= set(changed)
+    assert tree.lists.counts.changed == len(changed) > len(tree.lists.changed) > 5
 
 
-def test_setup_and_recorder_are_not_in_the_lists_of_changes(tree: Any) -> None:
+def test_commands_of_the_recorder_are_not_in_the_lists_of_changes(tree: Any) -> None:
     others = {tree.names[tree.name[frame]].symbol for frame in tree.others}
-    assert others == {"perf", "sh", "enter-cgroup", "mkdir"}
+    assert others == {"perf", "python3"}
     for frame in (*tree.measures[0].changed, *tree.lists.appeared, *tree.lists.vanished):
         outermost = frame
         while tree.parent[outermost]:
@@ -109,7 +109,7 @@ def test_setup_and_recorder_are_not_in_the_lists_of_changes(tree: Any) -> None:
 def test_callers_and_callees_are_summed_over_all_paths(tree: Any) -> None:
     (calls,) = (one for one in tree.calls if one.symbol == "update_load_avg")
     callers = {call.symbol: (call.base, call.new) for call in calls.callers}
-    assert callers["enqueue_task_fair"] == pytest.approx((0.003, 0.18), abs=0.01)
+    assert callers["enqueue_task_fair"] == pytest.approx((0.012, 0.558), abs=0.001)
     assert {call.symbol for call in calls.callees} >= {"__update_load_avg_se", "decay_load"}
     shares = [call.base + call.new for call in calls.callers]
     assert shares == sorted(shares, reverse=True)
