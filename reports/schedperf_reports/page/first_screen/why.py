@@ -16,6 +16,8 @@ from schedperf_reports.words.states import Noted, State
 from schedperf_reports.words.units import format_change, format_interval, write_size
 
 MOST_REASONS = 3
+# Changes beside a result that did not change, or has no verdict.
+MOST_OTHERS = 2
 # Behind the longest bar there is room for its interval.
 ROOM = 1.25
 
@@ -73,19 +75,20 @@ def explain(comparison: Comparison, states: Mapping[str, State]) -> Why:
     """
     findings = [each for each in comparison.findings if each.bearing == "reason"]
     several = len(comparison.sides) > 2  # noqa: PLR2004 # base and one new
-    sized = [_from_finding(each, with_side=several) for each in findings[:MOST_REASONS]]
-    repeats = [_repeats_result(comparison, each) for each in findings[:MOST_REASONS]]
     changed = has_changed(comparison)
+    most = MOST_REASONS if changed else MOST_OTHERS
+    sized = [_from_finding(each, with_side=several) for each in findings[:most]]
+    repeats = [_repeats_result(comparison, each) for each in findings[:most]]
     is_unknown = changed and all(repeats)
     if is_unknown:
         cited = {anchor for each in findings for anchor in each.evidence}
         looks = _worth_a_look(states, cited)
-        sized += [look for look, _ in zip(looks, range(MOST_REASONS - len(sized)), strict=False)]
+        sized += [look for look, _ in zip(looks, range(most - len(sized)), strict=False)]
     return Why(
         title="Why" if changed else "Other changes",
         lead=_lead(comparison, is_unknown=is_unknown, is_empty=not sized),
         reasons=tuple(_with_bars(sized)),
-        more=max(0, len(findings) - MOST_REASONS),
+        more=max(0, len(findings) - most),
     )
 
 
