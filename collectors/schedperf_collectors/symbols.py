@@ -93,8 +93,10 @@ def symbols_of(build_id: str, path: str, limit_bytes: int = MOST_SYMBOLS_BYTES) 
     lines = [f"{start:x} {size:x} {name}\n" for start, size, name in symbols_file.functions]
     body = "".join(lines).encode()
     if len(body) > limit_bytes:
-        reason = f"{len(body)} bytes of symbols exceed the limit of {limit_bytes} bytes (per "
-        "file, or left for this run)"
+        reason = (
+            f"{len(body)} bytes of symbols exceed the limit of {limit_bytes} bytes (per file, or "
+            "left for this run)"
+        )
         return _header(build_id, path, reason=reason)
     return _header(build_id, path, table=symbols_file.table, functions=len(lines)) + body
 

@@ -67,8 +67,7 @@ def _notes_of_samples(
     levels = ("load_fb_hit", "load_l1_hit", "load_l2_hit", "load_llc_hit", "lcl_hitm", "rmt_hitm",
               "rmt_hit", "lcl_dram", "rmt_dram", "load_miss")  # fmt: skip
     if counts["load"] and not any(counts[name] for name in levels):
-        yield "samples of loads do not record which cache served the load, so contention is not "
-        "measured"
+        yield "samples do not record which cache served a load, so contention is not measured"
     if not counts["store"]:
         yield "no stores were sampled, so the writers of a cache line are unknown"
     elif observable == "peer" and counts["store_na"]:
