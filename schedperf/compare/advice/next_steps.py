@@ -321,10 +321,11 @@ def _more_boots(contrast: Contrast) -> NextStep | None:
     else:
         # A bundle with the second boot only would again have one boot.
         commands = contrast.rerun("--append") if pair.grows else ()
+    is_guest = pair is not None and pair.program == "vm"
+    how = "" if is_guest else "; reboot and append runs to both bundles"
     return NextStep(
         id="more-boots",
-        what=f"record {BOOTS} boots per side (outside of guests: reboot and append runs to both "
-        "bundles)",
+        what=f"record {BOOTS} boots per side{how}",
         why="boot-to-boot variance is unknown",
         commands=commands,
     )
