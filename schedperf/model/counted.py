@@ -5,10 +5,11 @@ Counts grow with the length and the work of a run, so they are divided by time a
 (:mod:`schedperf.stats.counted`). Each kind of evidence adds fields that identify its rows.
 """
 
+from abc import ABCMeta, abstractmethod
 from collections.abc import Hashable
 from typing import Annotated, Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, StructMeta
 
 from schedperf.model.comparison import Replication
 
@@ -53,7 +54,12 @@ class Rate(Struct, frozen=True, kw_only=True):
         return {name: getattr(self, name) for name in Rate.__struct_fields__}
 
 
-class RateRow(Rate, frozen=True, kw_only=True):
+class _AbstractStruct(StructMeta, ABCMeta):
+    # A record that cannot be made itself, because its kinds define a part of it.
+    pass
+
+
+class RateRow(Rate, frozen=True, kw_only=True, metaclass=_AbstractStruct):
     """One rate of one workload and point, base against a new side."""
 
     row: Annotated[str, "id of the row; findings refer to this id"]
@@ -63,9 +69,9 @@ class RateRow(Rate, frozen=True, kw_only=True):
     basis: Annotated[Basis, "denominator of the rate: time, operations, or another count"]
 
     @property
+    @abstractmethod
     def identity(self) -> tuple[Hashable, ...]:
-        """What the row counts, independent of the denominator; each kind of row defines it."""
-        raise NotImplementedError
+        """What the row counts, independent of the denominator."""
 
     @property
     def statistic(self) -> str:
