@@ -152,6 +152,26 @@ def test_no_field_of_a_record_and_no_reader_of_one_is_untyped() -> None:
     assert readers == set()
 
 
+def test_no_string_is_a_statement_but_for_docstrings() -> None:
+    # A message that is cut in two outside of parentheses: x = "one " and, below it, "two".
+    found = [
+        f"{path.relative_to(ROOT)}:{after.lineno}"
+        for path in (*ANALYSIS, *REPORTS, *COLLECTORS)
+        for node in ast.walk(ast.parse(path.read_text()))
+        for body in (getattr(node, name, None) for name in ("body", "orelse", "finalbody"))
+        if isinstance(body, list)
+        for after in body[1:]
+        if isinstance(after, ast.Expr) and is_string(after.value)
+    ]
+    assert found == []
+
+
+def is_string(value: ast.expr) -> bool:
+    return isinstance(value, ast.JoinedStr) or (
+        isinstance(value, ast.Constant) and isinstance(value.value, str)
+    )
+
+
 def test_few_classes_stand_for_a_run() -> None:
     found = {
         name
