@@ -455,7 +455,7 @@ def run_cli(
     return run
 
 
-# The examples that are no pair of base and new.
+# Examples whose bundles have other names than base and new.
 _SIDES = {"three-kernels": ("tip", "cluster", "repair")}
 
 

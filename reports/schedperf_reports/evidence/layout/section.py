@@ -329,8 +329,8 @@ def _describe_names(unit: LayoutUnit) -> Iterator[Block]:
         pairs = [" + ".join(pair) for pair in unit.only_read]
         yield Text(
             text=(
-                f"{called}: {list_names(pairs, len(pairs))} are no longer on one line, but are "
-                "only read at run time, so no alarm is raised"
+                f"{called}: no longer on one line: {list_names(pairs, len(pairs))}; no alarm, "
+                "because these entries are only read at run time"
             ),
             tone="muted",
         )
