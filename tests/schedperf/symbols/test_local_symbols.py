@@ -224,15 +224,20 @@ def test_a_file_without_a_recorded_build_id_is_not_found_by_its_path(
 
 @pytest.fixture
 def generated() -> Iterator[Path]:
-    """List the functions that a process has generated; no process has this number."""
-    path = Path(generated_code_of(1 << 22))
+    """List the functions that a process has generated; its PID is above every PID of Linux.
+
+    Each worker of the tests has its own file.
+    """
+    path = Path(generated_code_of((1 << 22) + os.getpid()))
     path.write_text("7f00 10 old\nno function\n7f00 20 hot /app/x.js:12\n0x8000 8 cold\n")
     yield path
     path.unlink()
 
 
 @pytest.mark.parametrize(
-    ("notes", "is_here"), [(NOTES, True), (NOTES[:-1] + b"\xff", False), (b"", False)]
+    ("notes", "is_here"),
+    [(NOTES, True), (NOTES[:-1] + b"\xff", False), (b"", False)],
+    ids=["same kernel", "another build id", "unknown"],
 )
 def test_generated_code_is_named_only_on_the_machine_that_recorded_it(
     recording: Recording,
