@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from schedperf.commands._memory import without_collection
+from schedperf.commands._lean import lean
 from schedperf.commands._outputs import STDOUT, open_outputs, write_output
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _complete_formats(_ctx: click.Context, _param: click.Parameter, incomplete: 
     metavar="NAME",
     help="Use this side of a single table as base.  [default: the first side]",
 )
-@without_collection()
+@lean()
 def command(
     paths: tuple[Path, ...],
     *,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from schedperf.commands._memory import without_collection
+from schedperf.commands._lean import lean
 from schedperf.commands._outputs import (
     json_option,
     limit_option,
@@ -60,6 +60,7 @@ ALARM_STATUS = 1
 @limit_option(USUAL_LIMIT, "alarms and table rows")
 @json_option("the whole result")
 @click.option("--html", metavar="FILE", help="Write the report as one HTML file; - is stdout.")
+@lean()
 def command(
     paths: tuple[Path, ...],
     *,
@@ -86,7 +87,7 @@ def command(
         )
     outputs = {"json": json, "html": html}
     printed = printed_format(outputs)
-    with open_outputs(outputs, paths) as files, without_collection():
+    with open_outputs(outputs, paths) as files:
         # Imported here so that --help of all commands stays fast.
         from schedperf.commands._layout_request import make_request  # noqa: PLC0415
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from schedperf.commands._lean import lean
 from schedperf.commands._outputs import (
     STDOUT,
     draw_for_stdout,
@@ -73,6 +74,7 @@ USUAL_LIMIT = 25
     metavar="FILE",
     help="Write the output of --export to this file.  [default: stdout]",
 )
+@lean()
 def command(
     paths: tuple[Path, ...],
     *,
