@@ -2,6 +2,7 @@
 """Read the inputs of ``schedperf compare``, and reproduce its command line."""
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -78,8 +79,12 @@ class CompareRequest(Struct, frozen=True, kw_only=True):
         ]
 
     def _compare_bundles(self, options: CompareOptions, *, drawings: bool) -> Comparison:
-        bundles = [open_bundle(path) for path in self.paths]
-        earlier = [open_bundle(path) for path in self.history]
+        # Decompression runs in parallel, without Python's lock. All threads end before workers are
+        # forked.
+        with ThreadPoolExecutor(count_workers()) as threads:
+            bundles = [*threads.map(open_bundle, (*self.paths, *self.history))]
+        earlier = bundles[len(self.paths) :]
+        del bundles[len(self.paths) :]
         _refuse_known([*bundles, *earlier], len(bundles))
         past = tuple(read_past_runs(bundle, bundles[0], options) for bundle in earlier)
         return compare_bundles(

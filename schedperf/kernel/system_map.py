@@ -113,7 +113,8 @@ class GlobalSymbols(Struct, frozen=True, kw_only=True):
 
 def is_symbol_table(start: bytes) -> bool:
     """Return whether a file is a System.map, nm output or kallsyms, from its first bytes."""
-    lines = start.decode("utf-8", "replace").split("\n")[:_LOOKED_AT_LINES]
+    first = start.split(b"\n", _LOOKED_AT_LINES)[:_LOOKED_AT_LINES]
+    lines = (line.decode("utf-8", "replace") for line in first)
     return any(_SYMBOL_LINE.match(line.partition("\t")[0]) for line in lines) or bool(
         _STUB.search(start[:_STUB_BYTES])
     )
