@@ -41,7 +41,7 @@ _NEAREST = 0.7
 
 # A file of unknown name may be a temporary one.
 _OUT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_MORE_SPACE = "free space, or set TMPDIR to a larger file system"
+_MORE_SPACE = "free up space, or set TMPDIR to a larger file system"
 
 _HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 _COLOURS = {"auto": None, "always": True, "never": False}

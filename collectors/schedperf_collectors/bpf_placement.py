@@ -190,7 +190,7 @@ def _read_tracepoints(
     notes = (
         []
         if series.failure is None
-        else [f"moves over time are not recorded for the whole run: {series.failure}"]
+        else [f"the time series of moves does not cover the whole run: {series.failure}"]
     )
     return {
         "programs": dict(tracepoints.programs),

@@ -281,7 +281,7 @@ def summarise(data: Buffer, label: str) -> Summary:
         raise BadPerfData(f"{label}: truncated (perf did not finish writing it); record it again")
     if header.compressed:
         raise BadPerfData(
-            f"{label}: compressed records are not supported here; record it without -z"
+            f"{label}: the recorder does not support compressed records; record it without -z"
         )
     samples, lost = _count_records(data, header, label)
     return Summary(header.events, samples, lost)
@@ -297,7 +297,8 @@ def read_header(data: Buffer, label: str, *, fewest_events: int = 1) -> Header:
     order = byte_order(data, label)
     if is_pipe(data, order, label):
         raise BadPerfData(
-            f"{label}: perf.data in pipe format is not supported here; record it with -o FILE"
+            f"{label}: the recorder does not support perf.data in pipe format; record it with -o "
+            "FILE"
         )
     if len(data) < HEADER_BYTES:
         raise BadPerfData(

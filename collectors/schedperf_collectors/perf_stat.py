@@ -53,7 +53,8 @@ TRIAL = ("sleep", "0.01")
     intrusive=True,
     needs=("perf",),
     package="linux-perf",
-    cost="about 20 counters per CPU, up to 7% of CPU time; 1 s per run, with two short test runs",
+    cost="about 20 counters per CPU, up to 7% of CPU time; 1 s per run, including two short test "
+    "runs",
 )
 def perf_stat(capture: Capture) -> Generator[str, None, str]:
     """Count scheduler, software and hardware events per NUMA node; option: perf (the program)."""

@@ -159,7 +159,7 @@ class _Settings:
                 waiting += [(f"{name}/{child}".lstrip("/"), f"{path}/{child}") for child in inside]
             elif len(settings) == MOST_SETTINGS:
                 self.missing[where or "settings"] = (
-                    f"more than {MOST_SETTINGS} settings; the others are not stored"
+                    f"settings beyond the first {MOST_SETTINGS} are not stored"
                 )
                 break
             else:

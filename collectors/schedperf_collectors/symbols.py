@@ -94,8 +94,8 @@ def symbols_of(build_id: str, path: str, limit_bytes: int = MOST_SYMBOLS_BYTES) 
     body = "".join(lines).encode()
     if len(body) > limit_bytes:
         reason = (
-            f"{len(body)} bytes of symbols exceed the limit of {limit_bytes} bytes (per file, or "
-            "left for this run)"
+            f"{len(body)} bytes of symbols exceed the limit of {limit_bytes} bytes (limit per "
+            "file, or the rest of the limit per run)"
         )
         return _header(build_id, path, reason=reason)
     return _header(build_id, path, table=symbols_file.table, functions=len(lines)) + body

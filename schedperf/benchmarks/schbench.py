@@ -94,7 +94,7 @@ TIMES = {
 RATE_DEFINITIONS = {
     "requests": "Requests completed by all workers, divided by the run time.",
     "requests sustained": "Request rate that -A (auto-rps) reached and sustained.",
-    "transfers": "Messages transferred per second and worker, mean over the workers.",
+    "transfers": "Messages transferred per second per worker, averaged over the workers.",
 }
 
 MIXED = "outputs of concurrent schbench instances are mixed; write each output to its own file"
@@ -225,7 +225,9 @@ def _finish(
     is_old = UNNAMED in instance.blocks
     if instance.open_block() is not None or (ending is None and not is_old):
         instance.refuse(
-            where, "schbench ended too early (before -r); use a smaller -r or a longer time limit"
+            where,
+            "schbench ended before the run time set with -r; use a smaller -r or a longer "
+            "time limit",
         )
     elif not is_old and WAKEUP not in instance.blocks:
         instance.refuse(where, MIXED)

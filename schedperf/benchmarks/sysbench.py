@@ -198,7 +198,7 @@ def _read_report(report: _Report) -> Iterator[Item]:
     yield from _read_latencies(test, values, "primary" if is_throttled else "secondary")
     for key, name, better in EXPLAINING:
         if (value := values.get(key)) is not None:
-            definition = f"Number of {name} in all threads, divided by the total time."
+            definition = f"Number of {name}, summed over all threads and divided by the total time."
             metric = _metric(test, name, "1/s", better, "informational", definition)
             yield measure(metric, value.text, where=value.where)
 

@@ -92,7 +92,7 @@ class Members:
         except OSError as error:
             raise BundleError(
                 f"{self.path}: {name} cannot be copied to {folder}: "
-                f"{str(error.strerror).lower()}; set TMPDIR to a larger directory"
+                f"{str(error.strerror).lower()}; set TMPDIR to a larger file system"
             ) from error
         self._actual[name] = state.hexdigest()
         self._check(name)

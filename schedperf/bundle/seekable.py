@@ -99,7 +99,7 @@ class _Spool(Source):
         except OSError as error:
             raise BundleError(
                 f"{self.path}: cannot be decompressed into {tempfile.gettempdir()}: "
-                f"{str(error.strerror).lower()}; set TMPDIR to a larger directory"
+                f"{str(error.strerror).lower()}; set TMPDIR to a larger file system"
             ) from error
 
 

@@ -266,7 +266,7 @@ class _Walk:
         elif name.startswith("/"):
             problem = "is an absolute path"
         elif ".." in parts or "\\" in name:
-            problem = "leaves the bundle"
+            problem = "points outside of the bundle"
         elif "" in parts or "." in parts:
             problem = "has an empty component"
         elif len(name.encode()) > MAX_NAME_BYTES:

@@ -156,7 +156,7 @@ def _count_values(base: Bundle, workload: str) -> Counts:
 def _check_counts(base: Bundle, counts: Counts, points: Sequence[str]) -> None:
     if not counts:
         raise InputError(
-            f"{base.path}: its runs printed no primary metric; record both sides with --metric, "
+            f"{base.path}: the runs printed no primary metric; record both sides with --metric, "
             "e.g. --metric 'rate[1/s,higher]=rate=([0-9.]+)'"
         )
     for metric, by_point in counts.items():
@@ -170,7 +170,7 @@ def _check_counts(base: Bundle, counts: Counts, points: Sequence[str]) -> None:
             if (n := by_point.get(point, 0)) < FEWEST_IN_BASE:
                 raise InputError(
                     f"{base.path}: {n} runs of {label} (expected at least {FEWEST_IN_BASE}); "
-                    f"record more runs with the same command, if possible {FEWEST_IN_BLOCKS}"
+                    f"record more runs with the same command, preferably {FEWEST_IN_BLOCKS} or more"
                 )
 
 

@@ -140,8 +140,8 @@ class Request(Struct, frozen=True, kw_only=True):
         is_whole = all(bool(run.content.rows.all()) for side in self.sides for run in side.runs)
         if len(self.sides) > 1 and not (is_whole and set(self.keys) - {"event"} == _FAMILY):
             yield (
-                "q is corrected for the number of rows of this table, but in schedperf compare for "
-                "the number of functions in all samples"
+                "q is corrected for the number of rows in this table; `schedperf compare` "
+                "corrects for the number of functions in all samples"
             )
 
     def _collect_stacks(self) -> list[StackedSamples]:

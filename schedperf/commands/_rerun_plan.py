@@ -160,7 +160,7 @@ def _choose_program(
         return "vm"
     if "vm" in programs:
         raise InputError(
-            "some of the bundles were recorded in guests and some were not (expected one kind); "
+            "some of the bundles were recorded in guests and some were not (expected all or none); "
             "give --kernel NAME=IMAGE for each bundle, to record all of them in guests"
         )
     if request.changes.boots is not None:
@@ -171,8 +171,8 @@ def _choose_program(
         return "record"
     if len(bundles) != SIDES_IN_TURNS:
         raise InputError(
-            f"{len(bundles)} bundles given (expected {SIDES_IN_TURNS}, as schedperf ab recorded "
-            "them); give base and one new side"
+            f"{len(bundles)} bundles given (expected {SIDES_IN_TURNS}, because schedperf ab "
+            "recorded them); give base and one new side"
         )
     return "ab"
 
@@ -376,7 +376,7 @@ def _say_other_machine(side: _Candidate, here: Host, request: Request) -> Iterat
     if differing:
         yield f"recorded on a machine with different {listed}"
     if has_other_kernel(host, here) and not side.steps:
-        yield f"recorded on {_say_kernel(host)}; the kernel here is {_say_kernel(here)}"
+        yield f"recorded on {_say_kernel(host)}; the running kernel is {_say_kernel(here)}"
 
 
 def _missing(recordings: Sequence[Recording]) -> Iterator[str]:
@@ -391,7 +391,7 @@ def _missing(recordings: Sequence[Recording]) -> Iterator[str]:
         needed = " and ".join(dict.fromkeys(names))
         yield (
             f"{clean_line(file)}: no such file (needed by {clean_line(needed)}); copy it from the "
-            f"machine of the recording to {place}"
+            f"original machine to {place}"
         )
     programs = dict.fromkeys(w.words[0] for r in recordings for w in r.workloads)
     for program in programs:

@@ -94,12 +94,13 @@ def label_sources(sources: Sequence[str]) -> Sequence[str]:
 def _why_nothing(data: Schedstat, sides: Sequence[SideOf[SchedCounts]], options: Wanted) -> str:
     cpus = {cpu for side in sides for run in side.runs for cpu in run.content.change.cpus}
     if options.cpus is not None and not cpus & set(options.cpus):
-        return "--cpu: the input has no data of these CPUs; choose others"
+        return "--cpu: the input has no data for these CPUs; choose other CPUs"
     if not any(
         run.content.change.jiffies or run.content.seconds for side in sides for run in side.runs
     ):
         return (
-            "both snapshots have the same time (expected one from before and one from after the "
+            "both snapshots have the same timestamp (expected one from before and one from after "
+            "the "
             "workload); record both again"
         )
     if data.zeros:
@@ -285,4 +286,6 @@ def _read_snapshot(path: Path) -> Snapshot:
 
 
 def _too_large(path: Path, limit: int) -> InputError:
-    return InputError(f"{path}: larger than {limit >> 20} MB (expected {KINDS})")
+    return InputError(
+        f"{path}: larger than {limit >> 20} MiB, the limit for this file type; pass {KINDS}"
+    )

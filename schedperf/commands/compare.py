@@ -67,7 +67,7 @@ def _complete_formats(_ctx: click.Context, _param: click.Parameter, incomplete: 
 @click.option(
     "--html",
     metavar="FILE",
-    help="Write the report as one HTML file, and the text of the terminal to FILE.txt.",
+    help="Write the report as one HTML file, and the terminal output to FILE.txt.",
 )
 @click.option("--json", metavar="FILE", help="Write the whole result as JSON; - is stdout.")
 @click.option(
@@ -104,7 +104,7 @@ def _complete_formats(_ctx: click.Context, _param: click.Parameter, incomplete: 
     metavar="FILE",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="Use this earlier recording of the same machine to estimate the variance.",
+    help="Use this earlier recording from the same machine to estimate the variance.",
 )
 @click.option(
     "--base",

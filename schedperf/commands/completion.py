@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""``schedperf completion``: print the completion script of a shell."""
+"""``schedperf completion``: print the completion script for a shell."""
 
 import click
 from click.shell_completion import get_completion_class
@@ -23,7 +23,7 @@ Examples:
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:
-    """Print the completion script of a shell.
+    """Print the completion script for a shell.
 
     The script completes commands, options, their values and files. It needs bash 4.4 or
     newer, zsh, or fish.

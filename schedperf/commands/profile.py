@@ -51,9 +51,9 @@ USUAL_LIMIT = 25
     metavar="POINT",
     help="Show runs with these parameters (e.g. groups=4) or of this workload.",
 )
-@click.option("--comm", metavar="NAME", help="Count only tasks of this name.")
-@click.option("--cpu", metavar="LIST", help="Count only these CPUs, e.g. 0-3,8.")
-@click.option("--node", metavar="LIST", help="Count only CPUs of these NUMA nodes, e.g. 0,1.")
+@click.option("--comm", metavar="NAME", help="Count only samples of tasks with this name.")
+@click.option("--cpu", metavar="LIST", help="Count only samples on these CPUs, e.g. 0-3,8.")
+@click.option("--node", metavar="LIST", help="Count only samples on these NUMA nodes, e.g. 0,1.")
 @click.option(
     "--symbols",
     metavar="FILE",
@@ -95,7 +95,7 @@ def command(
 
     BASE and NEW are bundles, or output of perf record: a file, a directory, or data from a pipe,
     compressed or not. Without NEW, symbols are printed as in perf report. With NEW, the parts of
-    a function that the compiler split, and the old and new names of a function, are merged.
+    a function that the compiler split off, and the names of a renamed function, are merged.
     Exit status: 0, or 2 for a usage or input
     error.
     """

@@ -142,9 +142,7 @@ def _read_kernels(given: tuple[str, ...]) -> Mapping[str, str]:
         name, _, image = text.partition("=")
         if not name or not image or name in images:
             problem = "name given twice" if name in images else "invalid (expected NAME=IMAGE)"
-            raise InputError(
-                f"--kernel {text}: {problem}; give --kernel base=IMAGE once per bundle"
-            )
+            raise InputError(f"--kernel {text}: {problem}; give one --kernel NAME=IMAGE per bundle")
         images[name] = image
     return images
 

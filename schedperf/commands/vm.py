@@ -48,7 +48,7 @@ GUEST_INSTRUMENTED = 1
 NOT_EMULATED = "perf_profile"
 _NO_PROFILE = (
     f"{NOT_EMULATED} is not recorded, because an emulated x86 CPU has no PMU and the samples "
-    f"would miss the scheduler; use --with default,{NOT_EMULATED} to record a profile anyway"
+    f"would miss most scheduler code; use --with default,{NOT_EMULATED} to record a profile anyway"
 )
 # Help of options whose defaults differ in a guest.
 _GUEST_HELP = {
@@ -185,8 +185,8 @@ def _record(request: "Request", hypervisor: "Hypervisor", options: Mapping[str, 
         with _interruptible(), telling(quiet=options["quiet"]) as tell:
             record_in_guests(request, hypervisor, tell)
     except _Interrupted as error:
-        kept = ", ".join(str(path) for path in paths if path.exists()) or "nothing"
-        click.echo(f"schedperf: interrupted; finished boots are in {kept}", err=True)
+        kept = ", ".join(str(path) for path in paths if path.exists()) or "none"
+        click.echo(f"schedperf: interrupted; bundles with finished boots: {kept}", err=True)
         return 128 + error.signum
     if not options["quiet"]:
         boots = request.boots * len(request.kernels)

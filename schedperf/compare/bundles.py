@@ -528,14 +528,14 @@ def _absence(
     if any(row.values_base or row.values_new for row in rows):
         emulator = next(iter(facts.emulated.values()), None)
         if emulator is None:
-            return "inconclusive", undecided("this workload has no primary metric")
+            return "inconclusive", undecided("no primary metric was measured")
         return "inconclusive", replace(undecided(_say_emulator(emulator)), short=EMULATED)
     same = all(side.name in facts.same_data for side in sides[1:])
     verdict: Verdict = "inconclusive" if same else "invalid"
     for side in sides:
         runs = [run for run in side.bundle.runs if run.kind == "clean" and not run.warmup]
         if not any(run.succeeded for run in runs):
-            why = f"none of {len(runs)} clean runs of {side.name} succeeded"
+            why = f"0 of {len(runs)} clean runs of {side.name} succeeded"
             return verdict, reason_of(
                 f"no result, because {why if runs else f'{side.name} has no clean run'}"
             )
@@ -546,6 +546,6 @@ def _absence(
     unread = "reads the output of this workload"
     whole = reason_of(
         f"no result, because no parser ({parsers}) {unread}",
-        "record it again with --metric 'name[unit,higher]=REGEX'",
+        "record the workload again with --metric 'name[unit,higher]=REGEX'",
     )
     return "inconclusive", replace(whole, short=f"no parser {unread}")

@@ -134,7 +134,7 @@ def _written(path: str, patterns: Sequence[str], settings: Settings) -> Iterator
     default = settings.defaults.get(path)
     is_other = default is not None and value not in (None, default)
     if is_other and not _has_parameter(settings, patterns):
-        yield f"{now}, but {_say(default)} in the configuration of its kernel"
+        yield f"{now}, but {_say(default)} in the kernel configuration"
 
 
 def _has_parameter(settings: Settings, patterns: Sequence[str]) -> bool:

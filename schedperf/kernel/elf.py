@@ -258,7 +258,7 @@ def _symbols(elf: _Elf, problems: dict[str, str]) -> list[_Symbol]:
     if count > MOST_LINES:
         raise InputError(
             f"{elf.label}: {count} symbols (expected at most {MOST_LINES}); use the vmlinux of "
-            "the build"
+            "the kernel build"
         )
     whole = memoryview(data)[: count * struct.calcsize(layout)]
     letters = _letters(elf.sections)

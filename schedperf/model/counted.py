@@ -40,7 +40,7 @@ class Rate(Struct, frozen=True, kw_only=True):
     ]
     changed: Annotated[
         bool | None,
-        "true if the change is significant and large enough to count; null if unknown: one run "
+        "true if the change is significant and not negligible; null if unknown: one run "
         "per side, few runs without any variance, or drift may be the cause",
     ]
     values_base: Annotated[

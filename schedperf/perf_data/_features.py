@@ -202,7 +202,7 @@ def _read_caches(cursor: Cursor) -> dict[str, Any]:
     version = cursor.u32()
     if version != 1:
         raise BadPerfData(
-            f"{cursor.label}: unknown version {version} of the cache section (expected 1); "
+            f"{cursor.label}: unknown version {version} of header section CACHE (expected 1); "
             "use a newer schedperf"
         )
     return {

@@ -104,8 +104,8 @@ def _open_folder(folder: Path, label: str) -> Opened:
     last = max((int(name[5:]) for name in parts), default=-1)
     if absent := last + 1 - len(parts):
         note = (
-            f"{absent} of {last + 1} data files in the directory are missing; "
-            "their samples are unknown"
+            f"{absent} of {last + 1} data files in the directory are missing, so their samples "
+            "are not counted"
         )
         return replace(opened, notes=(note, *opened.notes))
     return opened

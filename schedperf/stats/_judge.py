@@ -35,8 +35,8 @@ from schedperf.stats.verdicts import (
 )
 
 TAKE_TURNS = (
-    "interleave the sides: settings with `schedperf ab`, kernels with `schedperf record --append` "
-    "after each reboot"
+    "interleave the sides (with `schedperf ab` for settings, with `schedperf record --append` "
+    "after each reboot for kernels)"
 )
 
 # Significance level of the caveat about a different spread of the sides.

@@ -29,7 +29,7 @@ def why_other_kernel(recording: Recording, build_id: str | None, owner: str) -> 
     if build_id is not None and build_id.lower() == recorded:
         return None
     other = build_id or "unknown"
-    return f"the build id of the recorded kernel is {recorded}, and that {owner} is {other}"
+    return f"the build id of the recorded kernel is {recorded}, but that {owner} is {other}"
 
 
 def refuse_for_two_kernels(option: str, build_ids: Iterable[str | None]) -> None:

@@ -49,7 +49,8 @@ Event = Mapping[str, Any]
 ALIVE: Event = json.loads(script.ALIVE)
 
 _NO_ROOT = (
-    "the kernel cannot mount its root, because 9p is neither built in nor a module (CONFIG_9P_FS, "
+    "the kernel cannot mount the root file system, because 9p is neither built in nor a module "
+    "(CONFIG_9P_FS, "
     "CONFIG_NET_9P_VIRTIO; Debian's cloud kernels lack them)"
 )
 # Console messages of failed guests, and their meaning; the first match is used.

@@ -88,7 +88,7 @@ def read_kernel(name: str, image: Path, folder: Path | None, modules: Path) -> K
     if folder is not None and not files:
         raise InputError(
             f"{folder}: no {_FILE_NAMES[0]} or {_FILE_NAMES[1]}; give the directory with these "
-            "files, or no directory"
+            "files, or omit the directory"
         )
     beside = _modules_beside(image, release)
     kernel = Kernel(name=name, image=image, release=release, files=files, modules=beside)
@@ -199,5 +199,5 @@ def _check_drivers(kernel: Kernel, modules: Path) -> None:
     if not (modules / kernel.release / "modules.dep").is_file():
         raise InputError(
             f"{kernel.image}: {', '.join(needs_modules)} are modules, but {modules} has no "
-            f"modules of {kernel.release}; install them and run depmod {kernel.release}"
+            f"modules for {kernel.release}; install them and run depmod {kernel.release}"
         )

@@ -142,7 +142,7 @@ def try_kvm(qemu: str, device: Path = Path("/dev/kvm")) -> Acceleration:
     status, output = _probe(probe_command(qemu))
     kvm_error = find_kvm_error(output)
     if kvm_error is not None or status is None:
-        cause = kvm_error or f"no end within {_PROBE_LIMIT_S:.0f} s"
+        cause = kvm_error or f"QEMU did not exit within {_PROBE_LIMIT_S:.0f} s"
         return Acceleration(is_kvm=False, reason=f"the firmware cannot run with {device} ({cause})")
     if status == 0:
         return Acceleration(is_kvm=True, reason=None)

@@ -221,7 +221,7 @@ class _Session:
                 if not any(self._made):
                     raise
                 raise InputError(
-                    f"{name}: boot {number + 1} failed, {error.reason}; record again with "
+                    f"{name}: boot {number + 1} failed: {error.reason}; record again with "
                     "--accel tcg"
                 ) from None
             except GuestFailed as error:

@@ -342,7 +342,7 @@ def test_a_pmu_that_is_not_precise_is_said(
 ) -> None:
     facts = sample(make_system(INTEL), replace(capture, options={"perf": clock_perf()}))
     assert facts["blind"][0] == "loads faster than 30 cycles"
-    assert "exact data addresses: no precise sampling by cpu-clock" in facts["blind"][1]
+    assert "exact data addresses: no precise sampling for cpu-clock" in facts["blind"][1]
 
 
 @pytest.mark.usefixtures("needs_perf")

@@ -142,7 +142,7 @@ def test_the_payload_of_tracing_data_is_stepped_over() -> None:
         ),
         (
             b"PERFILE2" + struct.pack("<Q", 16) + b"\0" * 200,
-            "perf.data in pipe format is not supported here",
+            "the recorder does not support perf.data in pipe format",
         ),
     ],
 )

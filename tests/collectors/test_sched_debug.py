@@ -109,7 +109,7 @@ def test_more_than_a_kernel_has_is_cut_and_said(make_system: MakeSystem, capture
     assert len(found.settings) == MOST_SETTINGS
     assert len(found.per_cpu["domains"]) == MOST_KINDS
     assert found.missing == {
-        "settings": f"more than {MOST_SETTINGS} settings; the others are not stored",
+        "settings": f"settings beyond the first {MOST_SETTINGS} are not stored",
         "domains": (
             f"CPUs have {MOST_KINDS + 3} different combinations of settings; only the first "
             f"{MOST_KINDS} are stored"

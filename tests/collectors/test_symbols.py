@@ -64,7 +64,8 @@ def test_why_a_file_has_no_symbols_is_stored(tmp_path: Path) -> None:
     build_id = read_file(library()).build_id or ""
     facts, _ = split(symbols_of(build_id, library(), 1000))
     assert facts["reason"].endswith(
-        "bytes of symbols exceed the limit of 1000 bytes (per file, or left for this run)"
+        "bytes of symbols exceed the limit of 1000 bytes (limit per file, or the rest of "
+        "the limit per run)"
     )
 
 

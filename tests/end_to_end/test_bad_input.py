@@ -37,7 +37,7 @@ def add_member(path: Path, **attributes: object) -> Path:
 
 
 BAD_MEMBERS: dict[str, tuple[dict[str, Any], str]] = {
-    "../x": ({"name": "../x"}, "leaves the bundle"),
+    "../x": ({"name": "../x"}, "points outside of the bundle"),
     "an absolute name": ({"name": "/etc/cron.d/x"}, "is an absolute path"),
     "a symbolic link": (
         {"type": tarfile.SYMTYPE, "linkname": "/etc/shadow"},

@@ -105,7 +105,7 @@ NMI = {
     "event": "cycles",
     "clock": "pmu",
     "blind": False,
-    "blind_reason": "the PMU interrupts by NMI",
+    "blind_reason": "the PMU interrupt is an NMI",
 }
 KERNEL_BUILD_ID = BuildId(path="[kernel.kallsyms]", raw=BUILD_ID, mode=1)
 

@@ -210,7 +210,7 @@ def test_a_full_disk_behind_stdout_is_one_line(command_that: CommandThat) -> Non
         )
     assert done.returncode == 2
     assert done.stderr == (
-        "schedperf: error: no space left on device; free space, or set TMPDIR to a larger file "
+        "schedperf: error: no space left on device; free up space, or set TMPDIR to a larger file "
         "system\n"
     )
 

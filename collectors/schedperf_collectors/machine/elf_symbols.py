@@ -383,7 +383,7 @@ def _take(symbols: Iterable[_Symbol]) -> list[_Symbol]:
         taken.append(symbol)
         name_bytes += len(symbol[3])
         if len(taken) > MOST_FUNCTIONS:
-            raise BadElf(f"more functions than the limit of {MOST_FUNCTIONS}")
+            raise BadElf(f"the number of functions exceeds the limit of {MOST_FUNCTIONS}")
         if name_bytes > MOST_NAME_BYTES:
             raise BadElf(f"function names exceed the limit of {MOST_NAME_BYTES} bytes")
     return taken

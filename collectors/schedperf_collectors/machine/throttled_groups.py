@@ -52,7 +52,7 @@ NO_LIMIT = "max"
 EVENTS = "cgroup.events"
 # A directory without directories has its own two links; file systems that do not count have one.
 CHILDLESS_LINKS = 2
-TOO_MANY = f"more than {MOST_GROUPS} cgroups with a CPU quota; the others are not recorded"
+TOO_MANY = f"cgroups with a CPU quota beyond the first {MOST_GROUPS} are not recorded"
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ class ThrottledGroups:
         if identity is None:
             return []
         if len(self._known) >= MOST_WALKED:
-            self.notes.add(f"more than {MOST_WALKED} cgroups; the others are not recorded")
+            self.notes.add(f"cgroups beyond the first {MOST_WALKED} are not recorded")
             return []
         self._known[path] = identity
         if self._old is not None and (path, identity[0]) not in self._old:

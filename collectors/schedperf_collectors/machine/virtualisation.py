@@ -150,7 +150,10 @@ def _detect_arm64(system: System) -> Virtualisation:
         return Virtualisation("qemu", emulated=True, grounds=ground)
     firmware = re.search(r"^psci: SMC Calling Convention v1\.0$", log, re.MULTILINE)
     if firmware and _is_made_by_qemu(system):
-        ground = f"a QEMU machine with QEMU's PSCI firmware ({firmware.group(0)}) instead of KVM's"
+        ground = (
+            f"the kernel log reports QEMU's PSCI firmware ({firmware.group(0)}) instead of KVM's "
+            "on a QEMU machine"
+        )
         return Virtualisation("qemu", emulated=True, grounds=ground)
     return _by_maker(system, "the kernel log does not mention a hypervisor")
 

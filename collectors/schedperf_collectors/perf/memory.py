@@ -231,7 +231,7 @@ def _before_zen4(system: System) -> str:
         for family, models in ZEN3
     ):
         return "modified lines of other cores: Zen 3 does not report whether a line was modified"
-    return "modified lines of other nodes: before Zen 4, only those of the local node are reported"
+    return "modified lines of other nodes: before Zen 4, IBS reports only those of the local node"
 
 
 def _number_of_cpu(system: System, field: str) -> int | None:
@@ -350,7 +350,7 @@ def check_samples(events: MemoryEvents, summary: Summary) -> tuple[str, ...]:
             )
     imprecise = [event.name for event in sampling if not event.precise_ip]
     if events.vendor == "Intel" and imprecise:
-        return (f"exact data addresses: no precise sampling by {', '.join(imprecise)}",)
+        return (f"exact data addresses: no precise sampling for {', '.join(imprecise)}",)
     return ()
 
 

@@ -146,7 +146,7 @@ def failure(stderr: str, status: int) -> Exception:
 def _say_end(status: int) -> str:
     if status < 0:
         return f"perf was killed by {signal_name(-status)}"
-    return f"perf ended with exit status {status}"
+    return f"perf exited with status {status}"
 
 
 def _reason(stderr: str) -> str:

@@ -95,7 +95,8 @@ def _treatment(session: Session, hosts: Sequence[Captured]) -> tuple[str, ...]:
     allowed = session.request.vary
     if any(host.result.status != OK for host in hosts):
         session.progress.warn(
-            "host.json is missing; only the fields named by --vary are recorded as differing"
+            "host.json is missing; only the fields named by --vary are recorded as expected "
+            "differences"
         )
         return allowed
     base, new = (json.loads(host.files[0][1].read_bytes()) for host in hosts)

@@ -299,17 +299,17 @@ def _step_through(steps: Iterator[object], say: Any, order: int) -> str | None:
     try:
         takes_two_steps = next(steps) == PREPARED
     except StopIteration:
-        raise RuntimeError("the collector ended without a `yield`") from None
+        raise RuntimeError("the collector returned without a `yield`") from None
     say({"status": _READY})
     # End of file: the recorder was killed, so there is nothing to begin, although its other pipe
     # may still be open for a moment.
     if not os.read(order, 1):
-        raise RuntimeError("the recorder has ended")
+        raise RuntimeError("the recorder has exited")
     if takes_two_steps:
         try:
             next(steps)
         except StopIteration:
-            raise RuntimeError("the collector ended before it began to capture") from None
+            raise RuntimeError("the collector returned before it started to capture") from None
     # Raises when the reader has closed the pipe, which ends the collector.
     say({"status": _READY})
     # From here on, end of file is an order to stop as well.

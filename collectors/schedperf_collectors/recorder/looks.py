@@ -28,7 +28,7 @@ CONTINUE, STOP, LOST, REFUSE = "continue", "stop", "lost", "refuse"
 
 # An answer is one or two sentences.
 LONGEST_ANSWER_BYTES = 64 << 10
-_NO_ANSWER = "the comparison process has ended"
+_NO_ANSWER = "the comparison process has exited"
 
 
 class Looks:
@@ -125,7 +125,7 @@ class Looks:
 
     def _lose(self, text: str) -> None:
         self._is_lost = True
-        self._stopped = f"interim tests have ended: {text}"
+        self._stopped = f"no further interim tests: {text}"
         self._progress.warn(f"{self._stopped}; recording all {self.max_runs} runs")
 
     def _ask(self, what: str, **values: object) -> Mapping[str, Any]:

@@ -183,7 +183,8 @@ def _add_ab_options(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="PREFIX",
-        help="Write base.tar and new.tar to this directory, or PREFIX-base.tar and PREFIX-new.tar.",
+        help="Write PREFIX-base.tar and PREFIX-new.tar, or base.tar and new.tar if PREFIX is a "
+        "directory.",
     )
     for side in ("base", "new"):
         parser.add_argument(
@@ -209,7 +210,7 @@ def _add_ab_options(parser: argparse.ArgumentParser) -> None:
         )
     _add_common_options(
         parser,
-        "Record N rounds of one run per side and combination of --point values.  "
+        "Record N rounds, each with one run per side and combination of --point values.  "
         f"[default: {RUNS}]",
     )
 
@@ -323,8 +324,8 @@ def _add_doctor_options(parser: argparse.ArgumentParser) -> None:
         "--verbose",
         action="store_true",
         help=(
-            "Print each collector's requirements and overhead, and the full reason and fix of "
-            "a failure."
+            "Print each collector's requirements and overhead, and the full reason and fix for "
+            "each failure."
         ),
     )
     parser.add_argument("--json", action="store_true", help="Print JSON.")

@@ -158,8 +158,8 @@ def _check_conditions(existing: Existing, setup: str, progress: Progress) -> Non
     recorded = existing.manifest.get("setup") or ""
     if recorded != setup:
         progress.warn(
-            f"{existing.path} was recorded with {'another' if recorded else 'no'} setup; give "
-            "--setup only as in that recording, or use -o FILE for another side"
+            f"{existing.path} was recorded with {'another' if recorded else 'no'} setup; make "
+            "--setup match that recording, or use -o FILE for another side"
         )
 
 

@@ -51,7 +51,7 @@ _MOST_ROWS = 12
 _PER = ("wakeup", "operation", "second")
 _DURATIONS = {
     "mean": "mean",
-    "trimmed": "mean without the slowest 1%",
+    "trimmed": "mean (slowest 1% trimmed)",
     "p50": "median",
     "p99": "p99",
 }

@@ -189,7 +189,7 @@ def _readings(data: Schedstat) -> Iterator[Block]:
             limit=MOST_READINGS,
         )
     else:
-        yield Text(text="no rule interprets these changes", tone="muted")
+        yield Text(text="no rule applies to these changes", tone="muted")
 
 
 def _where(reading: ReadingRow, *, many: bool) -> str:

@@ -80,7 +80,7 @@ def opened(
 def _chance_of(row: RateRow, kind: str, small: str) -> Iterator[Text]:
     if not is_compared(row) or row.q is None:
         return
-    p_value = f"p = {format_p(row.p)}; q is corrected over all {kind} that are {_TESTED[row.basis]}"
+    p_value = f"p = {format_p(row.p)}; q is corrected over all {kind} with {_TESTED[row.basis]}"
     yield Text(text=f"q = {format_p(row.q)} ({p_value})", tone="muted")
     is_sure = row.q < FALSE_DISCOVERY_RATE and row.changed is False
     is_slight = row.ratio and abs(math.log(row.ratio)) < math.log1p(SMALLEST_EFFECT)
@@ -93,7 +93,7 @@ def _gaps_of(row: RateRow) -> Iterator[Text]:
     if not is_compared(row):
         return
     if row.ratio is None:
-        yield Text(text=f"no change and no CI, because {ZERO}", tone="muted")
+        yield Text(text=f"change and CI unknown: {ZERO}", tone="muted")
     elif row.ci_low is None:
         yield Text(
             text="no CI, because base or new has a single run, boot or pair (record at least 2)",

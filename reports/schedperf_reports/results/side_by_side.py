@@ -76,7 +76,9 @@ def _caption(comparison: Comparison, results: Sequence[SideBySide], family: Fami
         _count(results),
     ]
     if verdicts & {*CHANGED}:
-        parts.append("*: significant, corrected for the results of all sides")
+        parts.append(
+            "*: significant (corrected for multiple testing over the results of all sides)"
+        )
     if "no-change" in verdicts:
         margins = sorted({f"+-{percent(row.margin)}" for row in rows})
         parts.append(f"=: no change, within {' or '.join(margins)}")

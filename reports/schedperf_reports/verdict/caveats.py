@@ -35,7 +35,7 @@ def caveats(comparison: Comparison) -> Iterator[Block]:
     elif not of_rows and comparison.overall.verdict in DECIDED:
         yield Text(text="no caveats")
     if of_rows:
-        yield Text(text="caveats of single results: see Benchmarks")
+        yield Text(text="caveats of individual results: see Benchmarks")
     if comparison.rows:
         yield Text(text=_methods(comparison), tone="muted")
         yield Text(text=_tests(comparison), tone="muted")

@@ -173,7 +173,7 @@ def _origin_items(shown: Sequence[Difference]) -> Iterator[Item]:
     if unknown:
         paths = list(dict.fromkeys(each.path for each in sorted(unknown, key=_default_rank)))
         text = f"unknown whether an administrator set {list_some(paths, MOST_NAMED)}"
-        detail = "the bundles do not record this, so the values count as kernel defaults"
+        detail = "the bundles do not record this, so the values are treated as kernel defaults"
         yield Item(text=text, detail=detail, tone="warning", evidence=("environment",))
 
 
@@ -189,7 +189,7 @@ def _options_items(comparison: Comparison) -> Iterator[Item]:
             text = f"{count} {differ}: {list_some(named, MOST_NAMED)}"
             yield Item(text=text, evidence=("environment",))
         elif _have_other_configs(comparison, side.name):
-            text = "the kernel configurations differ, but a bundle does not contain the options"
+            text = "the kernel configurations differ, but not all bundles contain the options"
             yield Item(text=text, evidence=("environment",))
 
 

@@ -74,8 +74,9 @@ def _more_boots(rows: Sequence[Row], most: int, sides: Sequence[SideSummary]) ->
     if len(boots) < len(sides) or min(boots) <= most:
         return ""
     which = "this" if len({row.workload for row in rows}) == 1 else "each"
-    number = "+".join(map(str, boots if len(set(boots)) > 1 else boots[:1]))
-    return f" of {which} workload ({number} boots in all)"
+    is_equal = len(set(boots)) == 1
+    number = f"{boots[0]} boots per side" if is_equal else f"{'+'.join(map(str, boots))} boots"
+    return f" of {which} workload ({number} in all)"
 
 
 def _numbers(rows: Sequence[Row], unit: Replication) -> list[int]:

@@ -114,7 +114,7 @@ def say_agreement(pairs: Sequence[Pair]) -> str | None:
     if len(pairs) == 1:
         return f"the instrumented runs also show the change: {describe_ratio(shown[0].probed)}"
     number = count_of(len(changed), "change")
-    return f"the instrumented runs also show {len(shown)} of {number} of the clean runs"
+    return f"the instrumented runs also show {len(shown)} of {number} found in the clean runs"
 
 
 def list_doubts(comparison: Comparison) -> Iterator[Item]:

@@ -83,7 +83,7 @@ def _with_conditions(step: NextStep, contrast: Contrast) -> NextStep:
     if files:
         # A setup takes ./enter-cgroup from the directory in which it is run.
         needed = list_some(files, MOST_FILES)
-        conditions.append(f"copy {needed} of the recording to the current directory first")
+        conditions.append(f"copy {needed} from the original machine to the current directory first")
     return replace(step, conditions=tuple(conditions))
 
 
@@ -161,7 +161,7 @@ def _real_hardware(contrast: Contrast) -> NextStep | None:
     return NextStep(
         id="real-hardware",
         what=f"record again {where}",
-        why="timings from an emulator cannot give a verdict",
+        why="timings from an emulator are not used for a verdict",
         commands=("schedperf vm --check", *commands) if is_guest else commands,
     )
 
@@ -305,7 +305,7 @@ def _revert(contrast: Contrast) -> NextStep | None:
     return NextStep(
         id="revert",
         what="revert the suspected commit on top of new, boot that kernel and record it",
-        why="if the revert removes the change, the commit is the cause",
+        why="if the revert removes the regression, the commit is the cause",
         commands=commands,
     )
 

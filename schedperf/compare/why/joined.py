@@ -225,7 +225,7 @@ class _SideEvidence:
     def _why_no_layout(self) -> str:
         seen = data_of(self._sections, Layout) is not None
         return (
-            "the layouts do not contain its variables"
+            "the layouts do not contain the variables of this line"
             if seen
             else _why_missing(self._sections, "layout")
         )

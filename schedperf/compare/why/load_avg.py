@@ -85,7 +85,7 @@ def _name_field(
         return finding
     accesses = list_some([f"{each.function} {_ACCESS[each.function]}" for each in found], 3)
     text = (
-        f"; {accesses} {FIELD}: the time spent there increased {' and '.join(support)}; "
+        f"; {accesses} {FIELD}: the time spent in this code increased {' and '.join(support)}; "
         f"contention for the field's cache line was not measured (record --with {COLLECTOR})"
     )
     if finding.side in paths and _has_struct(sections, finding.side):

@@ -241,7 +241,7 @@ def _missing_parts(
     contended = [line for line in lines if any(map(line.counts.get, _CONTENDED_COUNTS))]
     cut = sum(not line.has_all_offsets for line in contended)
     if LINES_TITLE not in parts and not is_stats:
-        yield "the text ends before the table of lines"
+        yield "the text ends before the table of cache lines"
     elif LINES_TITLE in parts and OFFSETS_TITLE not in parts:
         yield "the text ends before the table of offsets"
     elif cut:
@@ -315,14 +315,15 @@ class _Reader:
             )
         if self._missing:
             yield (
-                f"{self._lines_left_out} row(s) of the table of lines are left out, because they "
-                f"lack {', '.join(sorted(self._missing))} (cut or wrapped lines); save the report "
+                f"{self._lines_left_out} row(s) of the table of cache lines are left out, because "
+                f"they lack {', '.join(sorted(self._missing))} (cut or wrapped lines); save the "
+                "report "
                 "with `perf c2c report --stdio > c2c.txt`"
             )
         elif self._lines_left_out:
             yield (
-                f"{self._lines_left_out} row(s) of the table of lines are left out, because their "
-                "values do not fit the columns"
+                f"{self._lines_left_out} row(s) of the table of cache lines are left out, because "
+                "their values do not fit the columns"
             )
         if self._offsets_left_out:
             yield (
@@ -332,7 +333,7 @@ class _Reader:
 
     def read_lines(self, lines: Sequence[str]) -> dict[int, tuple[int, dict[str, int]]]:
         """Return address and counts of each line by its index."""
-        columns, rows = self._columns(lines, "lines"), dict[int, tuple[int, dict[str, int]]]()
+        columns, rows = self._columns(lines, "cache lines"), dict[int, tuple[int, dict[str, int]]]()
         names = {_LINE_COLUMNS[each.titles] for each in columns if each.titles in _LINE_COLUMNS}
         missing = _missing_columns(names)
         for line in lines:

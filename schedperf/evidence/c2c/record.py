@@ -251,7 +251,7 @@ class C2cPoint(Struct, frozen=True, kw_only=True):
     model: CountModel | None
     phi: Annotated[
         float | None,
-        "squared CV of a rate between runs; null if not estimated",
+        "squared run-to-run CV of a rate; null if not estimated",
     ]
     replication: Annotated[Replication, "unit of replication"]
     least_ratio: Annotated[

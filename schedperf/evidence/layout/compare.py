@@ -279,4 +279,4 @@ def _differing(roles: Sequence[str], kernels: Sequence[Kernel], used: int) -> It
             ("has hardware with", kernel.line_bytes.hardware),
         ):
             if size not in {None, used}:
-                yield f"{side} {what} {size}"
+                yield f"{side} {what} {size}-byte lines"

@@ -93,7 +93,7 @@ def _in_order(unit: Unit) -> tuple[Entry, ...]:
         for what, number in (("offset", entry.offset), ("size", entry.size or 0)):
             if not 0 <= number <= MOST_BYTES:
                 raise InputError(
-                    f"{unit.name}: {entry.name} has the {what} {number} (expected 0 to "
+                    f"{unit.name}: {entry.name} has {what} {number} (expected 0 to "
                     f"{MOST_BYTES} bytes); copy the kernel's symbol table or BTF again"
                 )
     return tuple(_told_apart(sorted(unit.entries, key=_position)))

@@ -204,7 +204,8 @@ def _limits(facts: Facts, raised: Found, samples: int | None, *, has_cause: bool
         )
     if raised.grade == "measured":
         yield (
-            "the effect was measured on the named machines; the effect on this machine is unknown"
+            "the published effect was measured on the machines it names; the effect on this "
+            "machine is unknown"
         )
     if samples == 0:
         yield "memory samples of new show no contention on the entries of this alarm"

@@ -324,8 +324,8 @@ def _from_btf(section: BtfSection) -> Unit:
     entries = _one_per_offset(map(_of_btf, section.variables))
     covered = sum(variable.size for variable in section.variables)
     note = (
-        f"BTF describes {covered} of {section.size} bytes of the per-CPU section; the rest (static "
-        "variables of functions) is unknown"
+        f"BTF describes {covered} of {section.size} bytes of the per-CPU section; the rest "
+        "(function-local static variables) is unknown"
     )
     return _unit("percpu", section.size, entries, sources=("BTF",), notes=(note,))
 

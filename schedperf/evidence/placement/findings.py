@@ -75,7 +75,8 @@ _RULES = (
     _Rule(
         part="destination", field="imbalanced", is_of_level=True,
         look_at="{function}: group_imbalanced",
-        subject=lambda row: f"searches for a destination at {row.level} ({_cause(row)}) while "
+        subject=lambda row: f"searches for a destination group at {row.level} ({_cause(row)}) "
+        "while "
         "sgc->imbalance was set:",
     ),
     _Rule(

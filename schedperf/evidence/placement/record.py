@@ -59,7 +59,7 @@ class PlacementRow(RateRow, frozen=True, kw_only=True):
     reason: Annotated[str | None, "why the row is invalid; null if it is ok"]
     events_base: Annotated[
         float | None,
-        "number of events in a run from which the value is computed, mean over runs; null if not "
+        "number of events per run that the value is computed from, mean over runs; null if not "
         "counted",
     ]
     events_new: float | None

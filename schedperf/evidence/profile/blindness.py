@@ -204,22 +204,22 @@ def _judge(
 
 def _judge_pmu(event: Event, machine: Machine, pmu: str | None) -> tuple[bool | None, str]:
     if machine.name in X86_MACHINES and (event.type in CORE_PMU_TYPES or pmu in X86_NMI_PMUS):
-        return False, "the PMU interrupts by NMI on x86"
+        return False, "the PMU interrupt is an NMI on x86"
     if pmu is not None and event.type not in CORE_PMU_TYPES:
-        return None, f"the recording does not state whether the PMU {pmu} interrupts by NMI"
-    return None, "the recording does not state whether the PMU interrupts by NMI"
+        return None, f"the recording does not state whether the interrupt of PMU {pmu} is an NMI"
+    return None, "the recording does not state whether the PMU interrupt is an NMI"
 
 
 def _remedy(clock: str | None, machine: Machine) -> str:
     if clock == "pmu" and machine.name in ARM_MACHINES:
         first = (
             "boot with irqchip.gicv3_pseudo_nmi=1 (requires CONFIG_ARM64_PSEUDO_NMI), so that the "
-            "PMU interrupts by NMI"
+            "PMU interrupt is an NMI"
         )
     elif clock == "pmu":
         first = (
             "record with schedperf record --with perf_profile, which records whether the PMU "
-            "interrupts by NMI"
+            "interrupt is an NMI"
         )
     else:
         first = (
@@ -237,13 +237,13 @@ def _caveats(sight: EventSight) -> Iterator[str]:
         )
     if sight.emulated and sight.clock == "pmu":
         yield (
-            f"{sight.event} is {EMULATED_COUNTER}; shares show which code runs more often, but not "
-            f"how much slower it is on real hardware"
+            f"{sight.event} is {EMULATED_COUNTER}; shares show which code runs more often, but "
+            "not how much time it takes on real hardware"
         )
     if sight.clock == "pmu" and not sight.precise:
         yield (
-            f"{sight.event} was sampled without a precise level, so sampled addresses may be a few "
-            "instructions late, which rarely matters for whole functions"
+            f"{sight.event} was sampled without a precise level, so sampled addresses may skid by "
+            "a few instructions, which rarely matters for whole functions"
         )
 
 

@@ -75,13 +75,13 @@ def _describe(
     # What changed significantly has an interval.
     assert share.ci_low is not None
     assert share.ci_high is not None
-    name = row.symbol if isinstance(row, ProfileRow) else row.class_
+    subject = f"{row.symbol} uses" if isinstance(row, ProfileRow) else f"{row.class_}:"
     direction = "more" if share.change > 0 else "less"
     at = f" at {point.point}" if point.point else ""
     return Finding(
         id=f"hotter_symbols#{row.row}",
         side=side,
-        clause=f"{name} uses {share.new:.2f}% of total CPU time{at}",
+        clause=f"{subject} {share.new:.2f}% of total CPU time{at}",
         change=(
             f", {abs(share.change):.2f} pp {direction} than in base "
             f"(95% CI [{share.ci_low:+.2f}, {share.ci_high:+.2f}] pp){_by_function(row)}"

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 ONE_AFTER_THE_OTHER = (
     "base and new were recorded one after the other, so drift confounds the comparison; "
-    "interleave the sides: settings with `schedperf ab`, kernels with `schedperf record --append` "
-    "after each reboot"
+    "interleave the sides (with `schedperf ab` for settings, with `schedperf record --append` "
+    "after each reboot for kernels)"
 )
 Floats = NDArray[np.float64]
 

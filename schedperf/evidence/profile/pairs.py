@@ -78,7 +78,7 @@ def _differences(base: EventIdentity, new: EventIdentity, side: str) -> Iterator
     if base.config != new.config:
         yield "config in perf_event_attr differs"
     if base.number != new.number:
-        yield "the events have the same name and differ only in their order"
+        yield "the position among the events of the same name differs"
 
 
 def _counts(event: EventIdentity, letter: str) -> bool:

@@ -320,10 +320,10 @@ def _explained(comparison: PointComparison, clock: str | None) -> ExplainedChang
 def _busy_reason(clock: str | None, *, is_equal: bool | None) -> str:
     if clock != "hrtimer":
         return (
-            "the event does not count on halted CPUs, so the change of CPU utilization is unknown"
+            "the event does not count on halted CPUs, so the change in CPU utilization is unknown"
         )
     if is_equal is None:
-        return "a side has fewer than 2 runs, so the change of CPU utilization is unknown"
+        return "a side has fewer than 2 runs, so the change in CPU utilization is unknown"
     if is_equal:
         return f"CPU utilization is unchanged within +-{100.0 * MARGIN:g}%"
     return f"CPU utilization may have changed by more than {100.0 * MARGIN:g}%"

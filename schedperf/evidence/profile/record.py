@@ -94,7 +94,7 @@ class ProfileRow(Struct, frozen=True, kw_only=True):
         "and copies (.cold, .isra.0) and the function of its former name are included",
     ]
     base_symbol: Annotated[
-        str | None, "name of a renamed function in base's kernel; null if it was not renamed"
+        str | None, "name of the function in base's kernel if it was renamed; null otherwise"
     ]
     dso: Annotated[str, "[kernel], a module in brackets, or a file name"]
     class_: Annotated[str | None, "function class; null for idle time"]
@@ -151,7 +151,7 @@ class MovedFunction(Struct, frozen=True, kw_only=True):
     """A function whose share changed in the direction of its class."""
 
     symbol: str
-    change: Annotated[float, "change of the share, in percentage points"]
+    change: Annotated[float, "change in the share, in percentage points"]
 
 
 class ProfileClassRow(Struct, frozen=True, kw_only=True):
@@ -188,10 +188,10 @@ class ExplainedChange(Struct, frozen=True, kw_only=True):
     symbols: Annotated[
         tuple[str, ...], "functions that account for the change, largest change first"
     ]
-    change: Annotated[float, "change of the summed cost of `symbols`, in `cost_unit`"]
+    change: Annotated[float, "change in the summed cost of `symbols`, in `cost_unit`"]
     part: Annotated[
         float | None,
-        "ratio of `change` to the change of the total non-idle cost (1: the whole change); null "
+        "ratio of `change` to the change in the total non-idle cost (1: the whole change); null "
         "if unknown",
     ]
     ci_low: Annotated[float | None, "lower bound of the 95% CI of `part` (Fieller)"]
@@ -215,7 +215,9 @@ class OtherCommand(Struct, frozen=True, kw_only=True):
 class OtherCommands(Struct, frozen=True, kw_only=True):
     """Samples of commands that are not the workload."""
 
-    share: Annotated[float, "share of the event count, idle excluded, in percent; mean of the runs"]
+    share: Annotated[
+        float, "share of the event count, idle excluded, in percent; mean over the runs"
+    ]
     commands: tuple[OtherCommand, ...]
 
 
@@ -294,7 +296,9 @@ class ProfileEvent(Struct, frozen=True, kw_only=True):
         BaseNew[bool | None],
         "true if the event also samples code that runs with interrupts off (NMI); null if unknown",
     ]
-    precise: Annotated[BaseNew[int], "precise level of the event, 0 (may be late) to 3 (exact)"]
+    precise: Annotated[
+        BaseNew[int], "precise level of the event, 0 (arbitrary skid) to 3 (no skid)"
+    ]
     emulated: Annotated[
         BaseNew[bool | None], "true if an emulator provides the counter; null if unknown"
     ]
@@ -343,15 +347,15 @@ Numbers = tuple[float | None, ...]
 Frames = tuple[int, ...]
 Changed = Annotated[
     Frames,
-    "indices of the frames or functions with a significant change (q < 0.05; of a share by 0.1 pp "
-    "or more)",
+    "indices of the frames or functions with a significant change (q < 0.05 and, for shares, 0.1 "
+    "pp or more)",
 ]
 ChangedFrames = Annotated[
     Frames,
-    "indices of the changed frames, which a flame graph colours: the time with callees changed "
-    "significantly, or the function's self time over all call paths did, and the frame's times "
-    "with and without callees changed in the same direction; merged frames and frames of `others` "
-    "are never listed",
+    "indices of the changed frames, which a flame graph colours: either the frame's time with "
+    "callees changed significantly, or its function's self time over all call paths changed "
+    "significantly and the frame's times with and without callees changed in the same direction; "
+    "merged frames and frames of `others` are never listed",
 ]
 Margins = Annotated[
     Numbers,
@@ -532,7 +536,7 @@ class FlameTree(Struct, frozen=True, kw_only=True):
     others: Annotated[
         Frames,
         "outermost frames of commands other than the workload, e.g. the setup and the recorder; "
-        "they and their callees are in no list of changes",
+        "these frames and their callees are excluded from all lists of changes",
     ]
     measures: tuple[FlameMeasure, ...]
     parts: tuple[FlamePart, ...]
@@ -596,7 +600,7 @@ BySide = Mapping[SideName, int]
 Period = Annotated[int, "sum of the sample periods over the runs, in the unit of the event"]
 MeanShare = Annotated[
     float | None,
-    "share of the event count, in percent, mean of the runs; null if no run has samples",
+    "share of the event count, in percent, mean over the runs; null if no run has samples",
 ]
 Interval = Annotated[
     tuple[float, float] | None,
@@ -655,7 +659,7 @@ class ComparedRow(RowKeys, frozen=True, kw_only=True):
 
     base: SampleCounts
     new: SampleCounts
-    change: Annotated[float | None, "change of the share, new - base, in percentage points"]
+    change: Annotated[float | None, "change in the share, new - base, in percentage points"]
     interval: Interval
     q: CorrectedP
     changed: Annotated[
@@ -684,7 +688,7 @@ class ProfileSight(Struct, frozen=True, kw_only=True):
         "true if the event cannot sample code that runs with interrupts off; null if unknown",
     ]
     reason: str
-    precise: Annotated[int, "precise level of the event, 0 (address may be late) to 3 (exact)"]
+    precise: Annotated[int, "precise level of the event, 0 (arbitrary skid) to 3 (no skid)"]
     emulated: Annotated[bool | None, "true if an emulator provides the counter; null if unknown"]
     remedy: Annotated[
         str | None, "how to measure code with interrupts off; null if the event samples it"

@@ -397,5 +397,5 @@ def describe_restarts(what: str, counts: Floats) -> list[str]:
     restarted = int(np.isnan(counts).any(axis=1).sum())
     if not restarted:
         return []
-    cause = "so they were reset (a CPU or a cpuset changed) and their counts are unknown"
+    cause = "so they were reset (CPU hotplug or a cpuset change) and their counts are unknown"
     return [f"the counters of {restarted} of {len(counts)} {what} decreased, {cause}"]

@@ -32,8 +32,8 @@ _BALANCE = "sched_balance_rq()"
 # The four imbalances of version 17, by unit.
 _SPLIT = ("lb_imbalance_load", "lb_imbalance_util", "lb_imbalance_task", "lb_imbalance_misfit")
 _IMBALANCE = (
-    "before schedstat version 17, one counter sums load, utilisation, task and misfit imbalances; "
-    "since then, each kind has its own counter"
+    "up to schedstat version 16, one counter sums load, utilization, task and misfit imbalances; "
+    "from version 17 on, each kind has its own counter"
 )
 
 
@@ -94,9 +94,9 @@ CPU_FIELDS: tuple[Field, ...] = (
     _count("sched_goidle", "schedule() calls that left the CPU idle", "set_next_task_idle()"),
     _count("ttwu_count", "wakeups", _TTWU),
     _count("ttwu_local", "wakeups that placed the task on the waker's CPU", _TTWU),
-    _other("rq_cpu_time", 64, "ns", "time that tasks ran", "sched_info_depart()"),
-    _other("run_delay", 64, "ns", "time that runnable tasks waited", "sched_info_arrive()"),
-    _other("pcount", None, "count", "times a task got the CPU", "sched_info_arrive()"),
+    _other("rq_cpu_time", 64, "ns", "time that tasks spent running", "sched_info_depart()"),
+    _other("run_delay", 64, "ns", "time that runnable tasks spent waiting", "sched_info_arrive()"),
+    _other("pcount", None, "count", "timeslices run by tasks", "sched_info_arrive()"),
 )
 
 BALANCE_FIELDS: tuple[Field, ...] = (
@@ -108,13 +108,13 @@ BALANCE_FIELDS: tuple[Field, ...] = (
     _count(
         "lb_imbalance",
         "sum of imbalances; since Linux 5.5 the unit depends on the migration type: load, "
-        "utilisation or tasks",
+        "utilization or tasks",
         _BALANCE,
         split=_IMBALANCE,
     ),
     *(
         _count(name, f"sum of imbalances in {unit}", _BALANCE, split=_IMBALANCE)
-        for name, unit in zip(_SPLIT, ("load", "utilisation", "tasks", "misfit tasks"), strict=True)
+        for name, unit in zip(_SPLIT, ("load", "utilization", "tasks", "misfit tasks"), strict=True)
     ),
     _count("lb_gained", "tasks pulled", "detach_tasks()"),
     _count("lb_hot_gained", "tasks pulled although they were cache-hot", "can_migrate_task()"),

@@ -109,7 +109,7 @@ CPU_SHARES: tuple[Share, ...] = (
         under=("pcount",),
         unit="s",
         scale=1.0 / NS_PER_S,
-        meaning="mean time that a task kept its CPU",
+        meaning="mean time that a task ran before it was switched out",
         function="pick_next_task_fair()",
     ),
 )

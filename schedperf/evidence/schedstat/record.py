@@ -46,7 +46,7 @@ class SchedstatRow(RateRow, frozen=True, kw_only=True):
     function: Annotated[str, "kernel function that increments the counter or determines its value"]
     split: Annotated[
         str,
-        "why other schedstat versions have no such counter; empty if all versions have the counter",
+        "why other schedstat versions lack the counter; empty if all versions have the counter",
     ]
     total_base: Annotated[
         float | None,

@@ -31,8 +31,8 @@ LEAST_SHARE = 0.01
 LEAST_EVENTS_OF_CHANGE = 100.0
 # The same in words.
 LEAST = (
-    f"{LEAST_EVENTS_OF_CHANGE:g} events per run, or {percent(LEAST_SHARE)} of the time, of the "
-    "quota periods, or of the entries into idle states"
+    f"{LEAST_EVENTS_OF_CHANGE:g} events per run, or {percent(LEAST_SHARE)} of the time, quota "
+    "periods or idle-state entries"
 )
 CPU_TIME: tuple[Group, ...] = ("cpu",)
 

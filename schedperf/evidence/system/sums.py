@@ -368,7 +368,9 @@ def add_groups(
     parts: dict[SystemKey, list[_GroupPart]] = {}
     for key, group in last.items():
         if key not in first and not group.is_new:
-            sums.note(f"cgroup: {group.path} got its CPU quota during the run and has no counts")
+            sums.note(
+                f"cgroup: {group.path} has no counts, because its CPU quota was set during the run"
+            )
             continue
         seconds = None if key in at_end else _seconds_until(group, clock)
         for counter, value in _add_group(sums, first.get(key), group):

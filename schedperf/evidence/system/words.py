@@ -83,13 +83,15 @@ _FIELDS: Mapping[tuple[str, str], About] = {
     ("tasks", "wait_mean"): About(
         "mean time that a runnable task waited for its CPU", "update_stats_wait_end_fair()"
     ),
-    ("tasks", "slice_mean"): About("mean time that a task kept its CPU", "pick_next_task_fair()"),
+    ("tasks", "slice_mean"): About(
+        "mean time that a task ran before it was switched out", "pick_next_task_fair()"
+    ),
     ("tasks", "involuntary_share"): About(
         "share of context switches that were involuntary", "resched_curr()"
     ),
     ("tasks", "migrations_mean"): About("task migrations per context switch", "set_task_cpu()"),
     ("tasks", "remote_share"): About(
-        "share of wakeups that came from another CPU", "select_task_rq_fair()"
+        "share of wakeups onto a CPU other than the waker's", "select_task_rq_fair()"
     ),
     ("tasks", "iowait_mean"): About("mean duration of an I/O wait", "io_schedule()"),
 }

@@ -25,7 +25,7 @@
   const drawRow = (calls, { symbol, base, new: other }) => {
     const target = rowOf(calls, symbol);
     const name = make("th", { scope: "row", class: "code" });
-    name.append(target ? makeButton(symbol, () => goToRow(target), { title: "go to its row" }) : symbol);
+    name.append(target ? makeButton(symbol, () => goToRow(target), { title: "go to the row of this function" }) : symbol);
     const texts = [write(base), write(other), writeChange(other - base)];
     return make("tr", {}, name, ...texts.map((text) => make("td", { class: "number" }, text)));
   };
@@ -55,7 +55,7 @@
       make("div", { class: "calls-tables" },
         drawTable(calls, `Callers of ${found.symbol}, on all call paths`, found.callers, found.more_callers),
         drawTable(calls, `Callees of ${found.symbol}, on all call paths`, found.callees, found.more_callees)),
-      make("p", {}, makeButton("Find it in the flame graph", find, { class: "chip" }),
+      make("p", {}, makeButton("Find this function in the flame graph", find, { class: "chip" }),
         make("span", { class: "muted" }, " % of total time, including callees; changes were not tested")),
     );
   };

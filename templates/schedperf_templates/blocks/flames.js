@@ -260,7 +260,7 @@
       const wanted = wish.find.trim().replace(/^=/, "").toLowerCase();
       const names = [...figure.closest("section").querySelectorAll(".table tbody th")];
       if (matches.size === 0 && names.some((name) => name.textContent.toLowerCase().includes(wanted))) {
-        return ["0 frames: too small to be drawn, but listed in the tables of this section"];
+        return ["0 frames: the function is too small to be drawn, but is listed in the tables of this section"];
       }
       const sum = this.sums.find((one) => String(one.event) === wish.event && one.find === wish.find);
       const [frames, withCallees] = tree.saysFound(matches);
@@ -300,7 +300,7 @@
       if (this.fit) {
         const { chosen } = this.fit;
         const shown = chosen.size < this.matches.size ? `the ${chosen.size} largest of ${this.matches.size}` : `all ${chosen.size}`;
-        return page.make("p", { class: "flame-title" }, `Found paths: ${shown} found frames and their callers; widths make room for names and are not times${of}`);
+        return page.make("p", { class: "flame-title" }, `Found paths: ${shown} found frames and their callers; frames are as wide as their names, not proportional to time${of}`);
       }
       title.append(this.tree.sides > 1 ? `${FlameControls.VIEWS[view]}: widths are ${view === "diff" ? whose : `those of ${whose}`}${of}` : `${whose}${of}`);
       return title;
@@ -425,7 +425,7 @@
         parts.push(`self, on all call paths: ${this.tree.says(data.name[frame], "functions")}`);
       }
       if (this.tree.sides > 1 && this.tree.isOther(frame)) {
-        parts.push("not a command of the workload: its changes are not coloured");
+        parts.push("part of a command other than the workload: changes are not coloured");
       }
       const kind = data.names[data.name[frame]]?.class;
       const { make } = page;

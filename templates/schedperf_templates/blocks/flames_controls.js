@@ -34,7 +34,7 @@ const FlameControls = (() => {
         this.addViews();
       }
       this.addSelect("measure", "Measure", event.measures.map((one, place) => [
-        String(place), one.measure === "share" ? "share of all time" : `cost per ${one.operation}`,
+        String(place), one.measure === "share" ? "share of total time" : `cost per ${one.operation}`,
       ]));
       this.addParts(event.parts ?? []);
       this.addFlags();
@@ -137,7 +137,7 @@ const FlameControls = (() => {
     }
 
     addNoInterval() {
-      this.all = this.addLabelled("Colour differences without a CI", make("input", { type: "checkbox" }));
+      this.all = this.addLabelled("Colour differences that have no CI", make("input", { type: "checkbox" }));
       this.all.addEventListener("change", () => this.choose({ all: this.all.checked }));
     }
 
@@ -148,7 +148,7 @@ const FlameControls = (() => {
       for (const [format, title] of [["folded", "folded"], ["speedscope", "for speedscope"]]) {
         this.saves.append(makeButton(title, () => this.save(format)));
       }
-      this.saves.append(make("span", {}, `frames below ${least}% of all time are merged into one per caller (all frames: schedperf profile --export)`));
+      this.saves.append(make("span", {}, `frames below ${least}% of total time, except changed ones, are merged into one per caller (all frames: schedperf profile --export)`));
       this.saves.hidden = false;
     }
 

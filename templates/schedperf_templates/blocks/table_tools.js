@@ -107,7 +107,7 @@ const TableTools = (() => {
       this.quiet.setAttribute("aria-pressed", String(rows.showsQuiet));
       this.quiet.textContent = rows.showsQuiet ? `${say(quiet, "row")} shown (${this.quietWord}): hide` : `${say(quiet, "row")} hidden (${this.quietWord}): show`;
       this.hidden.hidden = rows.hidden.size === 0;
-      this.hidden.textContent = `${say(rows.hidden.size, "row")} hidden by you: show`;
+      this.hidden.textContent = `${say(rows.hidden.size, "row")} hidden manually: show`;
       this.limit.hidden = rows.limit === null;
       this.limit.textContent = `${say(rows.limit?.size ?? 0, "row")} selected in the chart: show all`;
       const all = rows.items.length;

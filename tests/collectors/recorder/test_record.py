@@ -213,7 +213,7 @@ def test_runs_of_another_kernel_or_without_the_setup_are_added_with_a_warning(
     recorder("ab", "-o", "s", *QUICK, "--new-setup", "true", "--", "true")
     done = recorder("record", "--append", "s-new.tar", *QUICK, "--", "true")
     [line] = [line for line in done.stderr.splitlines() if "warning" in line]
-    assert "s-new.tar was recorded with another setup; give --setup only as" in line
+    assert "s-new.tar was recorded with another setup; make --setup match that recording" in line
     path = recorder.folder / "s-base.tar"
     # The same length, so that the tar stays one.
     release = os.uname().release

@@ -161,8 +161,8 @@ def test_a_warning_at_the_start_is_shown_also_when_quiet(talk: Callable[..., Tal
     ("answer", "why"),
     [
         (LOST, "base.tar: is gone"),
-        ({"answer": "stop"}, "the comparison process has ended"),
-        ({"answer": "stop", "text": "x", "warnings": 3}, "the comparison process has ended"),
+        ({"answer": "stop"}, "the comparison process has exited"),
+        ({"answer": "stop", "text": "x", "warnings": 3}, "the comparison process has exited"),
     ],
 )
 def test_looks_that_fail_do_not_end_the_recording(
@@ -173,11 +173,11 @@ def test_looks_that_fail_do_not_end_the_recording(
         err = talking.end()
     assert talking.process.returncode == 0
     assert [one["runs"] for one in talking.asked[2:]] == [3, 4]
-    assert f"schedperf: warning: interim tests have ended: {why}; recording all 6 runs\n" in err
+    assert f"schedperf: warning: no further interim tests: {why}; recording all 6 runs\n" in err
     bundle = open_bundle(recorder.folder / "new.tar")
     assert bundle.sequential is not None
     assert bundle.sequential.looks == (3,)
-    assert bundle.sequential.stopped == f"interim tests have ended: {why}"
+    assert bundle.sequential.stopped == f"no further interim tests: {why}"
     assert bundle.complete
     assert bundle.planned_runs == 6
 
@@ -190,7 +190,7 @@ def test_it_records_on_when_nobody_answers_any_more(
         talking.leave()
         err = talking.end()
     assert (
-        "warning: interim tests have ended: the comparison process has ended; recording all 5 runs"
+        "warning: no further interim tests: the comparison process has exited; recording all 5 runs"
         in err
     )
     assert len(open_bundle(recorder.folder / "new.tar").runs) == 6

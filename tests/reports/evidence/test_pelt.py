@@ -166,7 +166,7 @@ def test_calls_open_to_their_chance_and_their_rate_a_second(
     [[chance, twins]] = table.details
     assert isinstance(chance, Text)
     assert chance.text == (
-        "q = 1e-05 (p = 1e-06; q is corrected over all call rows that are shares, means and rates "
+        "q = 1e-05 (p = 1e-06; q is corrected over all call rows with shares, means and rates "
         "per wakeup)"
     )
     assert isinstance(twins, Table)

@@ -106,8 +106,7 @@ def test_the_same_event_a_second_is_what_its_row_opens_to(describe: Describe) ->
     [[chance, twins]] = table.details
     assert isinstance(chance, Text)
     assert chance.text == (
-        "q = 0.002 (p = 0.001; q is corrected over all machine-wide rows that are rates per "
-        "operation)"
+        "q = 0.002 (p = 0.001; q is corrected over all machine-wide rows with rates per operation)"
     )
     assert isinstance(twins, Table)
     assert twins.anchors == ("s",)

@@ -108,7 +108,7 @@ def test_the_same_count_a_second_is_what_its_row_opens_to(describe: Describe) ->
     assert isinstance(about, Text)
     assert isinstance(chance, Text)
     assert chance.text == (
-        "q = 1e-05 (p = 1e-06; q is corrected over all rows of this section that are rates per "
+        "q = 1e-05 (p = 1e-06; q is corrected over all rows of this section with rates per "
         "operation)"
     )
     assert about.text == "newidle lb_gained: tasks pulled, counted in detach_tasks()"

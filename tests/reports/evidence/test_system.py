@@ -52,12 +52,11 @@ def test_the_mark_of_a_change_has_its_rule_and_what_misses_it_says_why(describe:
     blocks = describe(ROW, tlb)
     assert (
         "*: significant, q < 0.05 and a change of 1% or more, and at least "
-        "100 events per run, or 1% of the time, of the quota periods, or of the entries into idle "
-        "states in base or new"
+        "100 events per run, or 1% of the time, quota periods or idle-state entries in base or new"
     ) in texts(blocks)
     _, chance, why, *_ = table_of(blocks).details[1]
     assert isinstance(chance, Text)
-    assert "all rows of interrupts and softirqs that are rates over time" in chance.text
+    assert "all rows of interrupts and softirqs with rates over time" in chance.text
     assert isinstance(why, Text)
     assert why.text == "not marked as significant: fewer than 100 events per run on both sides"
     assert not any(text.startswith("* ") for text in texts(describe(tlb)))

@@ -103,7 +103,7 @@ def test_without_intervals_colour_is_what_the_reader_asks_for(
     opened = visit_flames(make_trees(runs=(1, 1)))
     assert opened.frames(".more") == opened.frames(".less") == []
     assert "no CI" in opened.detail()
-    opened.page.get_by_label("Colour differences without a CI").check()
+    opened.page.get_by_label("Colour differences that have no CI").check()
     assert "\u25b2 update_cfs_group" in opened.frames(".more")
 
 

@@ -363,7 +363,7 @@ def test_an_emulated_machine_is_called_so_and_next_is_another_one(
     assert screen.facts[1][0] == "Cortex-A57, 4 CPUs, 2 nodes, emulated (QEMU TCG)"
     assert screen.next is not None
     assert screen.next.what == "Record again on aarch64 hardware or under KVM"
-    assert screen.next.why == "timings from an emulator cannot give a verdict"
+    assert screen.next.why == "timings from an emulator are not used for a verdict"
     assert screen.next.command.startswith("schedperf rerun ")
 
 
@@ -376,7 +376,7 @@ def test_a_chapter_without_data_says_why(
     assert notes["Latency"] == ("not measured", "workload prints none")
     cells = draw(compared_example("cluster-percpu")).cells
     [memory] = [cell for cell in cells if cell.title == "Memory"]
-    assert memory.note == "2 alarms: hot variables changed lines"
+    assert memory.note == "2 alarms: cache lines of hot variables changed"
 
 
 def test_a_chapter_that_was_not_measured_at_all_is_one_name(make_comparison: Make) -> None:

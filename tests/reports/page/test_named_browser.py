@@ -127,7 +127,10 @@ def test_frames_of_other_commands_have_no_colour(open_example: Any) -> None:
     key = opened.page.locator(".flame-key").inner_text()
     assert "not coloured: commands other than the workload (python3, perf)" in key
     opened.page.locator(commands).first.hover()
-    assert "not a command of the workload" in opened.page.locator(".flame-detail").inner_text()
+    assert (
+        "part of a command other than the workload"
+        in opened.page.locator(".flame-detail").inner_text()
+    )
 
 
 def test_a_larger_change_has_a_stronger_colour(open_example: Any) -> None:
@@ -214,7 +217,9 @@ def test_an_opened_row_leads_to_its_function_in_the_flame_graph(open_example: An
     opened.page.locator("#found [role=status]").wait_for()
     opened.press("Enter", "Enter")
     row = opened.page.locator(row_of("cpuacct_charge")).first
-    row.locator("+ tr.opened").get_by_role("button", name="Find it in the flame graph").click()
+    row.locator("+ tr.opened").get_by_role(
+        "button", name="Find this function in the flame graph"
+    ).click()
     assert (
         opened.page.locator("figure.flames .flame-controls textarea").input_value()
         == "=cpuacct_charge"

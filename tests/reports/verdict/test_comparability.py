@@ -376,4 +376,4 @@ def test_configurations_that_differ_in_unknown_options_are_said_to(
 ) -> None:
     found = differing(make_difference("noted", "kernel.config_sha256", "c0", "d1"))
     text = item(make_comparison(comparability=found), "the kernel configurations differ").text
-    assert text == "the kernel configurations differ, but a bundle does not contain the options"
+    assert text == "the kernel configurations differ, but not all bundles contain the options"

@@ -46,7 +46,7 @@ def test_caveats_of_single_rows_stand_beside_the_rows(
         caveat("one-boot", side="base"),
         caveat("coarse", step=1, unit="s", percent=2),
     )
-    pointer = Text(text="caveats of single results: see Benchmarks")
+    pointer = Text(text="caveats of individual results: see Benchmarks")
     rows = (make_row(caveats=(general, special)),)
     items, *others = caveats(make_comparison(rows=rows, caveats=(general,)))
     assert isinstance(items, Items)

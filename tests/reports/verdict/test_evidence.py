@@ -160,7 +160,7 @@ def test_methods_are_named_once_with_what_confirmed_some_results(
 @pytest.mark.parametrize(
     ("boots", "workloads", "whole"),
     [
-        ((4, 4), 2, " of each workload (4 boots in all)"),
+        ((4, 4), 2, " of each workload (4 boots per side in all)"),
         ((4, 3), 1, " of this workload (4+3 boots in all)"),
         ((2, 2), 2, ""),
         ((4, None), 2, ""),

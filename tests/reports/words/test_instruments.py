@@ -186,7 +186,7 @@ def test_of_several_results_the_clearest_is_named_and_the_others_are_counted(
         " but show +0.0% [-10.0%, +10.0%], so "
     )
     assert say_agreement(pairs_of(comparison)) == (
-        "the instrumented runs also show 1 of 3 changes of the clean runs"
+        "the instrumented runs also show 1 of 3 changes found in the clean runs"
     )
 
 

@@ -121,7 +121,7 @@ class TestRecordings:
         for length in range(1, end):
             [found] = parse_text("schbench", "\n".join(lines[:length]))
             assert isinstance(found, BadLine)
-            assert "schbench ended too early" in found.problem
+            assert "schbench ended before the run time set with -r" in found.problem
 
     @pytest.mark.system
     def test_the_real_program(self, measured: Measured) -> None:

@@ -43,19 +43,19 @@ def read_all(path: Path, *, salvage: bool = False) -> dict[str, bytes]:
 
 
 REFUSED = {
-    "a parent folder": (header(member("boots/../../x")), "leaves the bundle"),
+    "a parent folder": (header(member("boots/../../x")), "points outside of the bundle"),
     "an absolute name": (header(member("/etc/passwd")), "is an absolute path"),
-    "a backslash": (header(member("boots\\..\\x")), "leaves the bundle"),
+    "a backslash": (header(member("boots\\..\\x")), "points outside of the bundle"),
     "an empty part": (header(member("boots//x")), "has an empty component"),
     "a dot inside": (header(member("boots/./x")), "has an empty component"),
     "an escape sequence": (header(member("boots/\x1b[2J")), "control characters"),
     "a newline": (header(member("boots/a\nb")), "control characters"),
     "a right-to-left override": (header(member("boots/\u202egnp.x")), "control characters"),
     "a NUL by pax": (pax({"path": "boots/0/x\0/y"}), "control characters"),
-    "a parent directory by pax": (pax({"path": "../x"}), "leaves the bundle"),
+    "a parent directory by pax": (pax({"path": "../x"}), "points outside of the bundle"),
     "a parent directory by GNU long name": (
         header(member("a/" * 60 + "../../x")),
-        "leaves the bundle",
+        "points outside of the bundle",
     ),
     "a name longer than PATH_MAX": (header(member("a/" * 3000 + "x")), "longer than 4096"),
     "a hard link": (header(member(type=tarfile.LNKTYPE, linkname="y")), "is a hard link"),

@@ -140,8 +140,8 @@ def test_q_is_that_of_the_comparison_of_whole_bundles(capsys: Capture) -> None:
         assert mine["changed"] == row["changed"]
     assert not data_of(capsys, *paths)["cautions"]
     assert (
-        "q is corrected for the number of rows of this table, but in schedperf compare for the "
-        "number of functions in all samples"
+        "q is corrected for the number of rows in this table; `schedperf compare` "
+        "corrects for the number of functions in all samples"
     ) in data_of(capsys, *paths, "--sort", "dso")["cautions"][0]
 
 

@@ -223,7 +223,7 @@ def test_a_base_that_cannot_be_used_is_refused_before_the_first_run(
     Path("base.tar").unlink()
     record_base(3)
     refused(
-        "its runs printed no primary metric; record both sides with --metric, e.g. --metric "
+        "the runs printed no primary metric; record both sides with --metric, e.g. --metric "
         "'rate[1/s,higher]=rate=([0-9.]+)'"
     )
 
@@ -279,7 +279,7 @@ def test_a_base_that_breaks_meanwhile_ends_the_looks_and_not_the_recording(
     assert until_decided("--max-runs", "6", script=script) == 0
     err = capfd.readouterr().err
     assert "interim test after 3 runs: open" in err
-    assert "schedperf: warning: interim tests have ended: base.tar: " in err
+    assert "schedperf: warning: no further interim tests: base.tar: " in err
     assert "recording all 6 runs\n" in err
     new = open_bundle(Path("new.tar"))
     assert len(new.runs) == 6

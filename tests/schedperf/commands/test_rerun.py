@@ -258,8 +258,8 @@ def test_scripts_and_programs_that_are_missing_are_named(
     assert status == 2
     assert err.splitlines()[-1] == (
         "schedperf: error: ./enter-cgroup: no such file (needed by base and new); copy it from the "
-        "machine of the recording to the current directory; /opt/none/x: no such file (needed by "
-        "new); copy it from the machine of the recording to the same path; no-such-benchmark: no "
+        "original machine to the current directory; /opt/none/x: no such file (needed by "
+        "new); copy it from the original machine to the same path; no-such-benchmark: no "
         "such program; install it or add it to PATH"
     )
     Path("enter-cgroup").touch()

@@ -347,7 +347,7 @@ def test_a_signal_keeps_finished_boots_and_leaves_no_guest_behind(
         _, err = process.communicate(timeout=30)
     assert process.returncode == 128 + signum
     assert err.splitlines()[-1] == (
-        "schedperf: interrupted; finished boots are in tip.tar, new.tar"
+        "schedperf: interrupted; bundles with finished boots: tip.tar, new.tar"
     )
     assert open_bundle(place / "new.tar").incomplete_reason == "interrupted after 1 of 2 boots"
     pid = (place / "guest.pid").read_text().strip()

@@ -173,7 +173,7 @@ def test_the_configuration_says_what_the_default_is(gate: Gate, base: str, sever
     assert difference.severity == severity
     assert difference.origin == ("kernel" if severity == "treatment" else "owner")
     if severity == "blocking":
-        assert "but voluntary in the configuration of its kernel" in difference.reason
+        assert "but voluntary in the kernel configuration" in difference.reason
 
 
 @pytest.mark.parametrize(

@@ -213,7 +213,7 @@ def test_a_gap_in_the_files_of_a_folder_is_said(tmp_path: Path) -> None:
     recording = read_perf_data(folder, "perf.data")
 
     assert (
-        "1 of 3 data files in the directory are missing; their samples are unknown"
+        "1 of 3 data files in the directory are missing, so their samples are not counted"
         in recording.notes
     )
 

@@ -81,7 +81,7 @@ def test_what_perf_did_not_note_is_none() -> None:
         (14, "NUMA_TOPOLOGY", struct.pack("<I", 1 << 31), f"{1 << 31} nodes"),
         (16, "PMU_MAPPINGS", struct.pack("<I", 1 << 31), f"{1 << 31} PMUs"),
         (20, "CACHE", struct.pack("<2I", 1, 1 << 31), f"{1 << 31} caches"),
-        (20, "CACHE", struct.pack("<2I", 2, 0), "unknown version 2 of the cache section"),
+        (20, "CACHE", struct.pack("<2I", 2, 0), "unknown version 2 of header section CACHE"),
     ],
 )
 def test_a_damaged_section_costs_a_note_and_nothing_else(

@@ -118,9 +118,9 @@ def test_what_does_not_fit_is_noted(
         (
             bytes(20),
             bytes(range(20)).hex(),
-            f"is {'00' * 20}, and that of the bundle's kernel is 000102030405",
+            f"is {'00' * 20}, but that of the bundle's kernel is 000102030405",
         ),
-        (bytes(20), None, f"is {'00' * 20}, and that of the bundle's kernel is unknown"),
+        (bytes(20), None, f"is {'00' * 20}, but that of the bundle's kernel is unknown"),
         (None, bytes(range(20)).hex(), "perf.data does not record the kernel's build id (perf rec"),
         (None, None, "perf.data does not record the kernel's build id (perf record -B or -z, or "),
     ],

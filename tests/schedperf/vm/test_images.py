@@ -123,7 +123,7 @@ def test_modules_of_an_unpacked_package_are_found_beside_its_image(
     assert "CONFIG_9P_FS are modules" in refusal(image)
     modules = tmp_path / "package" / lib / "modules"
     (modules / "6.12.0-8-amd64").mkdir(parents=True)
-    assert "has no modules of 6.12.0-9-amd64" in refusal(image)
+    assert "has no modules for 6.12.0-9-amd64" in refusal(image)
     (modules / release).mkdir()
     assert read_kernel("new", image, None, tmp_path).modules == modules / release
 

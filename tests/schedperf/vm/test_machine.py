@@ -126,7 +126,7 @@ def test_a_firmware_that_does_not_end_is_killed(
 ) -> None:
     monkeypatch.setattr("schedperf.vm.machine._PROBE_LIMIT_S", 0.5)
     found = try_kvm(make_qemu(tmp_path, behaviour), Path("/dev/null"))
-    assert found.reason == "the firmware cannot run with /dev/null (no end within 0 s)"
+    assert found.reason == "the firmware cannot run with /dev/null (QEMU did not exit within 0 s)"
 
 
 @pytest.mark.system

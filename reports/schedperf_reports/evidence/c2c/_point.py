@@ -44,7 +44,7 @@ MEANINGS: Mapping[Observable, str] = {
     ),
     "unknown": (
         "HITM: a load hit a modified line in another CPU's cache; Intel and AMD count "
-        "HITMs differently, and the input does not record the events"
+        "HITMs differently, and the input does not record which events were sampled"
     ),
 }
 
@@ -139,7 +139,7 @@ def _power(point: C2cPoint) -> str:
     if point.phi:
         varied += f" (CV {100.0 * point.phi**0.5:.0f}%)"
     return (
-        f"rates are extrapolated from the samples to all accesses {per_operation(point)}; "
+        f"rates {per_operation(point)} are extrapolated from the samples to all accesses; "
         f"{varied}; the smallest detectable ratio (80% power) for the line with the most samples "
         f"is {point.least_ratio:.3g}"
     )

@@ -114,7 +114,7 @@ def _lines_caption(point: C2cPoint, lines: Sequence[C2cLineRow]) -> str:
     word = word_of(point.observable)
     hidden = point.seen - sum(point.seen_unmatched) - len(lines)
     more = f"; {count_of(hidden, 'line')} with less contention omitted" if hidden > 0 else ""
-    power = "; detectable: smallest ratio that this number of runs detects (80% power)"
+    power = "; detectable: smallest detectable ratio with this number of runs (80% power)"
     return (
         f"{count_of(len(lines), 'contended line')}, {word} {_measured(point)}"
         f"{power if point.reason is None else ''}{more}"

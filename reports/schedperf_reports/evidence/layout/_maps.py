@@ -174,8 +174,8 @@ def _what_to_do(advice: LayoutAdvice, label: str) -> str:
         why = (
             "no order of the variables needs fewer lines"
             if before <= fewest
-            else f"each order tried that needs fewer lines (minimum by total size: {fewest}) "
-            "separates variables whose access is faster on one line, or adds false sharing"
+            else f"all tried orders that need fewer lines (minimum by total size: {fewest}) "
+            "separate variables that should share a line, or add false sharing"
         )
         return (
             f"advice for {label}: leave {names} as they are, on {count_of(before, 'line')}, "
@@ -198,7 +198,8 @@ def _conditions(advice: LayoutAdvice) -> Iterator[Block]:
     for member, readers in writers.items():
         joined = list_names(readers, len(readers))
         yield Text(
-            text=f"{member} is written by its own CPU and shares a line with read-mostly {joined}",
+            text=f"{member} may share a line with read-mostly {joined}, because only its own CPU "
+            "writes it",
             tone="muted",
         )
     for variable in advice.left_out:

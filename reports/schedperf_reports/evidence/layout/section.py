@@ -107,7 +107,7 @@ def _state(comparison: Comparison) -> State | None:
     total = sum(each.units for each in counts)
     unchanged = sum(each.unchanged_units for each in counts)
     alarms = sum(each.alarms for each in counts)
-    note = f"{count_of(alarms, 'alarm')}: hot variables changed lines" if alarms else ""
+    note = f"{count_of(alarms, 'alarm')}: cache lines of hot variables changed" if alarms else ""
     return State(changed=total - unchanged, total=total, noun="unit", note=note)
 
 
@@ -371,7 +371,8 @@ def _units_table(changed: Sequence[LayoutUnit], unchanged: int, side: str, limit
     """
     return Table(
         caption=(
-            f"{len(changed)} changed in {side}, {unchanged} unchanged; lost and gained: pairs of "
+            f"structs and sections: {len(changed)} changed in {side}, {unchanged} unchanged; lost "
+            "and gained: pairs of "
             "variables that stopped and started sharing a line; slid lines: lines that moved as a "
             "whole; use unknown: moved or added variables that are not in the table of hot "
             "variables"
@@ -419,7 +420,7 @@ def _causes_table(changed: Sequence[LayoutUnit], limit: int) -> Table:
             rows.append((heading, *[Cell(text="")] * (len(_CAUSE_COLUMNS) - 1)))
         rows += [_cause_row(cause) for cause in unit.causes]
     return Table(
-        caption="causes: edits, and how many lost and gained pairs each of them explains",
+        caption="causes: edits, with the number of lost and gained pairs that each edit explains",
         columns=_CAUSE_COLUMNS,
         rows=tuple(rows),
         limit=limit,

@@ -245,7 +245,7 @@ def _chart(event: str, series: Sequence[SeriesRow], where: str) -> Chart:
     most = " -> ".join(_rate(max(row.rates)) for row in series)
     caption = (
         f"{event}s between nodes over time, {_means(series)}, maximum {most} per second; "
-        "error bars: 95% CI of each time interval"
+        "error bars: 95% CI of the rate in each time interval"
     )
     lines = tuple(map(_line_of, series))
     panel = Panel(

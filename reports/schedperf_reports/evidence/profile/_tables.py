@@ -283,7 +283,7 @@ def _why_untested(row: AnyRow) -> str:
     if isinstance(row, ProfileRow) and share.base + share.new < SMALLEST_CHANGE_PP:
         return f"share below {SMALLEST_CHANGE_PP:g}% (sum of base and new)"
     if share.ci_low is None:
-        return "no CI, because all runs are equal"
+        return "no CI, because all runs have the same value"
     return "kernel code that the event may sample incompletely"
 
 
@@ -311,7 +311,7 @@ def _count_changes(names: Sequence[str], rows: int, untested: Counter[str]) -> s
     if len(untested) == 1:
         why = next(iter(untested))
     else:
-        why = ", ".join(f"{count} {reason}" for reason, count in untested.most_common())
+        why = ", ".join(f"{reason} ({count})" for reason, count in untested.most_common())
     if rows and left == rows:
         return f"none of {count_of(rows, 'row')} was tested for significance ({why})"
     count = count_of(rows - left, "tested row") if left else count_of(rows, "row")

@@ -77,7 +77,7 @@ def _describe_marks(data: ProfileDocument) -> Iterator[Block]:
     costs = [row.cost for row in rows if row.cost is not None]
     if any(row.changed for row in rows) or any(cost.changed for cost in costs):
         drift = "" if data.took_turns else " (drift not excluded)"
-        of_costs = f"; cost per {data.operation}: q < 0.05, any size of change" if costs else ""
+        of_costs = f"; cost per {data.operation}: q < 0.05, regardless of size" if costs else ""
         yield Text(
             text=f"{_CHANGED}significant{drift}: q < 0.05 and a change of 0.1 pp or more{of_costs}",
             tone="muted",

@@ -114,7 +114,7 @@ def test_a_run_collector_that_never_yields_fails(isolated: Isolate) -> None:
 
     assert (
         isolated(collect, "run").run().reason
-        == "RuntimeError: the collector ended without a `yield`"
+        == "RuntimeError: the collector returned without a `yield`"
     )
 
 
@@ -152,7 +152,7 @@ def test_a_collector_that_is_prepared_and_never_begins_fails(
     def collect(_capture: Capture) -> Iterator[str]:
         yield PREPARED
 
-    reason = "RuntimeError: the collector ended before it began to capture"
+    reason = "RuntimeError: the collector returned before it started to capture"
     assert isolated(collect, "run").run().reason == reason
 
 

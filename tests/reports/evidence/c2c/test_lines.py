@@ -125,7 +125,7 @@ def test_too_few_samples_to_see_a_change_are_said(describe: Describe) -> None:
 def test_what_could_have_been_seen_and_how_counts_scatter_is_said(describe: Describe) -> None:
     said = describe(DATA).texts()
     assert (
-        "rates are extrapolated from the samples to all accesses per 1000 messages; negative "
+        "rates per 1000 messages are extrapolated from the samples to all accesses; negative "
         "binomial model of sample counts per run (CV 20%); the smallest detectable ratio (80% "
         "power) for the line with the most samples is 1.45"
     ) in said

@@ -105,8 +105,8 @@ def test_a_row_without_q_says_why(describe: Describe) -> None:
     table = describe(with_point(rows=rows)).tables()[0]
     cold = "share below 0.1% (sum of base and new)"
     blind = "kernel code that the event may sample incompletely"
-    few = "no CI, because all runs are equal"
-    assert f"3 not tested: 1 {cold}, 1 {blind}, 1 {few}; " in table.caption
+    few = "no CI, because all runs have the same value"
+    assert f"3 not tested: {cold} (1), {blind} (1), {few} (1); " in table.caption
     said = [blocks[0].items[1].text for blocks in table.details[1:]]
     assert said == [f"not tested: {why}" for why in (cold, blind, few)]
     # A class has no least share: where one has no q, the event is blind.

@@ -55,7 +55,7 @@ def test_a_row_is_hidden_by_its_key_and_comes_back(visit_tables: Visit, results:
     assert opened.focused_row() == "groups=2"
     opened.press("x")
     opened.address("x1-4")
-    opened.button("2 rows hidden by you: show").click()
+    opened.button("2 rows hidden manually: show").click()
     assert opened.names() == CHANGED
     opened.address("")
 

@@ -46,8 +46,8 @@ def named(findings: Sequence[Finding]) -> list[str]:
 def test_a_reader_that_increased_on_two_nodes_names_the_field_and_the_capture() -> None:
     (finding,) = name_in(make_row(READER))
     assert finding.details.endswith(
-        "; update_cfs_group reads tg->load_avg: the time spent there increased on 2 NUMA nodes; "
-        f"{CONTENTION}"
+        "; update_cfs_group reads tg->load_avg: the time spent in this code increased on 2 "
+        f"NUMA nodes; {CONTENTION}"
     )
     assert finding.attribution == "correlated; causation not shown"
 
@@ -55,7 +55,7 @@ def test_a_reader_that_increased_on_two_nodes_names_the_field_and_the_capture() 
 def test_a_deeper_cgroup_is_named_on_a_single_node_as_well() -> None:
     (finding,) = name_in(make_row(READER, **ONE_NODE), differences=(DEEPER,))
     assert (
-        "tg->load_avg: the time spent there increased with the cgroup depth (0 -> 8); "
+        "tg->load_avg: the time spent in this code increased with the cgroup depth (0 -> 8); "
         in finding.details
     )
 
@@ -112,7 +112,7 @@ def test_a_class_names_the_reader_and_the_writer_among_its_functions() -> None:
     )
     assert (
         "; update_cfs_group reads, update_load_avg writes (inlined update_tg_load_avg) "
-        "tg->load_avg: the time spent there increased on 2 NUMA nodes; "
+        "tg->load_avg: the time spent in this code increased on 2 NUMA nodes; "
     ) in finding.details
 
 

@@ -151,7 +151,10 @@ def test_rows_that_do_not_fit_their_columns_are_counted(report: str) -> None:
     first = parse_c2c_text(report, "report").lines
     text = parse_c2c_text(changed, "report")
     assert text.damage == (
-        "1 row(s) of the table of lines are left out, because their values do not fit the columns",
+        (
+            "1 row(s) of the table of cache lines are left out, because their values do not fit "
+            "the columns"
+        ),
     )
     # The offsets of the other lines stay theirs.
     assert text.lines == first[1:]
@@ -186,7 +189,7 @@ def test_lines_that_are_cut_give_no_wrong_count(width: int, report: str) -> None
     assert cut.damage or cut.lines == whole.lines
     if not cut.lines:
         assert any(
-            f"{len(whole.lines)} row(s) of the table of lines are left out, because they lack"
+            f"{len(whole.lines)} row(s) of the table of cache lines are left out, because they lack"
             in each
             for each in cut.damage
         )
@@ -202,7 +205,8 @@ def test_wrapped_lines_are_left_out_with_their_number(width: int, report: str) -
     text = parse_c2c_text(wrapped, "mail")
     assert not text.lines
     assert re.search(
-        r"[0-9]+ row\(s\) of the table of lines are left out, because they lack ", str(text.damage)
+        r"[0-9]+ row\(s\) of the table of cache lines are left out, because they lack ",
+        str(text.damage),
     )
 
 
@@ -214,7 +218,7 @@ def test_a_report_that_ends_early_is_damaged_or_refused(report: str) -> None:
             text = parse_c2c_text("".join(lines[:end]), "report")
         except InputError:
             continue
-        # What ends in front of the table of lines is a complete report of --stats.
+        # What ends in front of the table of cache lines is a complete report of --stats.
         if not titles[0] - 3 < end <= titles[0] + 3:
             assert text.damage, f"cut behind line {end}: {lines[end - 1]!r}"
 

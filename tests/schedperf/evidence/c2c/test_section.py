@@ -371,7 +371,7 @@ def test_a_recording_of_another_kernel_gets_no_names_of_the_bundles(sides: Sides
     assert new <= {"[kernel] unresolved"}
     said = (
         f"the build id of the recorded kernel is {'77' * 20}, "
-        f"and that of the bundle's kernel is {1:040x}"
+        f"but that of the bundle's kernel is {1:040x}"
     )
     assert f"variables are not named ({said})" in "\n".join(point_of(data).notes)
 

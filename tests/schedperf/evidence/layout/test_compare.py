@@ -171,7 +171,7 @@ def test_a_given_line_size_comes_first_and_differing_ones_are_said() -> None:
     base = percpu("tip", BASE, line_bytes=hardware)
     data = analyse(base, percpu("cluster", NEW))
     assert data.line_bytes == LayoutLines(
-        used=64, from_="compile_time", differs=("base has hardware with 128",)
+        used=64, from_="compile_time", differs=("base has hardware with 128-byte lines",)
     )
     wide = analyse(base, percpu("cluster", NEW), line_bytes=128)
     assert (wide.line_bytes.used, wide.line_bytes.from_) == (128, "given")
@@ -345,5 +345,5 @@ def test_an_entry_without_bytes_has_no_line_of_a_section_either() -> None:
 def test_damaged_units_end_in_one_line() -> None:
     one = unit("percpu", BASE)
     beyond = replace(one, entries=(Entry(name="x", offset=1 << 50, size=8),))
-    with pytest.raises(InputError, match="percpu: x has the offset .*; copy the kernel's symbol"):
+    with pytest.raises(InputError, match="percpu: x has offset .*; copy the kernel's symbol"):
         analyse_kernels([kernel("a", one), kernel("b", beyond)])

@@ -310,7 +310,7 @@ def test_an_absurd_number_of_pairs_is_refused() -> None:
     ],
 )
 def test_bytes_that_no_section_has_are_refused(place: Place, wrong: str) -> None:
-    with pytest.raises(InputError, match=f"percpu: a has the {wrong} .expected 0 to"):
+    with pytest.raises(InputError, match=f"percpu: a has {wrong} .expected 0 to"):
         compare_units(made(place), made(), LINE)
 
 

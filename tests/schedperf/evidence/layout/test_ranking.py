@@ -91,7 +91,8 @@ def test_an_alarm_never_claims_what_a_layout_does_not_tell(make_unit: MakeUnit) 
     assert "no difference" in alarm.effect
     assert any("effect of the layout on this CPU is unknown" in limit for limit in alarm.limits)
     assert any(
-        limit.startswith("the effect was measured on the named machines") for limit in alarm.limits
+        limit.startswith("the published effect was measured on the machines it names")
+        for limit in alarm.limits
     )
 
 

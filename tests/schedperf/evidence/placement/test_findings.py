@@ -140,7 +140,8 @@ def test_forks_that_meet_an_imbalanced_group_are_told(find: Find) -> None:
     chosen: dict[str, Any] = {"nodes": (), "level": "NUMA", "cause": "fork"}
     [found] = find({**chosen, "part": "destination", "field": "imbalanced"})
     assert found.claim.startswith(
-        "searches for a destination at NUMA (fork) while sgc->imbalance was set: 1.1% -> 12.0%"
+        "searches for a destination group at NUMA (fork) while sgc->imbalance was set: 1.1% -> "
+        "12.0%"
     )
     assert found.claim.endswith("(find_idlest_group()): group_imbalanced")
 

@@ -174,7 +174,7 @@ def test_records_that_are_not_counted_by_event_are_a_bound() -> None:
 
 @pytest.mark.parametrize(("kind", "config"), [(0, 0), (1, 0), (1, 2)])
 def test_an_event_without_the_kernel_is_blind_to_it(kind: int, config: int) -> None:
-    # On x86 the PMU interrupts by NMI, which is of no use for code that is not counted.
+    # On x86 the PMU interrupt is an NMI, which is of no use for code that is not counted.
     left_out = frozenset({"kernel", "hv"})
     sight = judge_event(
         event("cycles:u", kind, config, excluded=left_out), machine="x86_64", emulated=False

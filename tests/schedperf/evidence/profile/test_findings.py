@@ -40,7 +40,7 @@ def test_a_function_of_the_scheduler_that_changed_is_a_finding_with_its_numbers(
     # All of these runs weigh the same, so the whole did not change and nothing is a part of it.
     (found,) = findings_of(data)
     assert found.claim == (
-        "PELT and group shares uses 12.00% of total CPU time at groups=4, "
+        "PELT and group shares: 12.00% of total CPU time at groups=4, "
         "10.00 pp more than in base (95% CI [+7.73, +12.27] pp): update_cfs_group +10.00 pp; "
         # Two runs of 20 and 120 in 4 groups of 20 senders, 20 receivers and 100 messages.
         "from 0.000125 to 0.00075 cycles per message (+0.000625 "

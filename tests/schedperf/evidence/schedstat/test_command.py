@@ -93,7 +93,7 @@ def test_text_and_recordings_of_perf_are_compared_across_versions(
     _, out, _ = run(capsys, old, new, "--sort", "name")
     text = " ".join(out.split())
     assert "idle lb_count tick 62.1 69.6 +12.0%" in text
-    assert "not compared: lb_imbalance of base: before schedstat" in text
+    assert "not compared: lb_imbalance of base: up to schedstat" in text
 
 
 def test_bundles_are_read_and_written_as_json(
@@ -198,8 +198,11 @@ def test_wrong_arguments_are_one_line(
         ([tmp_path / "nowhere"], "no such file"),
         ([tmp_path / "a,b"], "no such file"),
         ([tmp_path], "all counts are 0; set kernel.sched_schedstats to 1"),
-        ([f"{tmp_path / 'after'},{tmp_path / 'after'}"], "both snapshots have the same time"),
-        ([tmp_path, "--cpu", "7"], "--cpu: the input has no data of these CPUs; choose others"),
+        ([f"{tmp_path / 'after'},{tmp_path / 'after'}"], "both snapshots have the same timestamp"),
+        (
+            [tmp_path, "--cpu", "7"],
+            "--cpu: the input has no data for these CPUs; choose other CPUs",
+        ),
         (["/dev/null"], "not a regular file"),
     ):
         status, _, err = run(capsys, *arguments)

@@ -250,7 +250,7 @@ def test_groups_that_come_and_go_are_counted_as_far_as_they_were_seen(read: Read
             f"snapshot; {until}"
             for path in ("/gone", "/job")
         ),
-        "cgroup: /limited-now got its CPU quota during the run and has no counts",
+        "cgroup: /limited-now has no counts, because its CPU quota was set during the run",
         "cgroup: /never was removed before the second snapshot and has no counts",
     ]
 
