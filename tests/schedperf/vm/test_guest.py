@@ -172,8 +172,8 @@ def test_virtme_ng_finds_its_own_programs_when_they_are_not_on_the_path(
                 "[    2.2] Kernel panic - not syncing: VFS: Unable to mount root fs\r\n"
             ),
             (
-                "the kernel cannot mount the root file system, because 9p is neither built in nor a "
-                "module"
+                "the kernel cannot mount the root file system, because 9p is neither built in "
+                "nor a module"
             ),
         ),
         (
