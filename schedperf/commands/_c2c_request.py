@@ -36,6 +36,7 @@ from schedperf.evidence.c2c.sources import load_memory, store_period
 from schedperf.evidence.layout.compare import USUAL_LINE_BYTES
 from schedperf.model.errors import InputError
 from schedperf.model.run import Captured
+from schedperf.model.text import join_names
 from schedperf.perf_data import Keep, read_perf_data
 from schedperf.runs.side import Side, side_name
 from schedperf.symbols.local_symbols import symbols_for_file
@@ -95,7 +96,7 @@ def describe(paths: Sequence[Path], options: Wanted) -> C2cDocument:
     _refuse_unused(options, {source.kind for source in loaded})
     _refuse_for_two_kernels(options, loaded)
     if len({source.point for source in loaded if source.point}) > 1:
-        points = " and ".join(source.point for source in loaded)
+        points = join_names(source.point for source in loaded)
         raise InputError(
             f"{points}: different workloads or parameters (expected the same on both sides); "
             "choose the parameters with --point"
@@ -122,7 +123,7 @@ def _refuse_unused(given: Wanted, kinds: Collection[SourceKind]) -> None:
     }
     for option, (value, kind) in options.items():
         if value is not None and kind not in kinds:
-            given_kinds = " and ".join(sorted(kinds))
+            given_kinds = join_names(sorted(kinds))
             raise InputError(
                 f"{option}: requires {kind}, but the input is {given_kinds}; leave this option out"
             )

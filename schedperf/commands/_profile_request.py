@@ -46,7 +46,7 @@ from schedperf.evidence.profile.table import (
 )
 from schedperf.model.errors import InputError
 from schedperf.model.perf_event import PerfEvent
-from schedperf.model.text import clean_line
+from schedperf.model.text import clean_line, join_names
 from schedperf.perf_data import Keep
 from schedperf.perf_data.event import EventIdentity
 from schedperf.perf_data.recording import NO_CHAIN
@@ -315,7 +315,7 @@ def _check_samples(
         costly = [note for note in notes if "record" in note] or notes
         why = f"no readable samples: {costly[0]}" if costly else "no samples"
         advice = "" if why.endswith(_ADVICE) else _ADVICE
-        raise InputError(f"{' and '.join(map(str, paths))}: {why}{advice}")
+        raise InputError(f"{join_names(map(str, paths))}: {why}{advice}")
     if has_stacks and all(_has_no_chains(run) for run in runs):
         raise InputError(f"{paths[0]}: no call chains; record with perf record -g")
 
@@ -346,7 +346,7 @@ def _select(
 def _choose_events(
     sampled: Sequence[EventIdentity], requested: str | None, paths: Sequence[Path]
 ) -> tuple[EventIdentity, ...]:
-    where = " and ".join(map(str, paths))
+    where = join_names(map(str, paths))
     if not sampled:
         raise InputError(
             f"{where}: no samples match --comm, --cpu and --node; leave these options out to show "

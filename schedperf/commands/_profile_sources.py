@@ -26,7 +26,7 @@ from schedperf.evidence.profile.samples import (
     place_profile,
 )
 from schedperf.model.errors import InputError
-from schedperf.model.text import clean_line
+from schedperf.model.text import clean_line, join_names
 from schedperf.perf_data import Keep, read_perf_data
 from schedperf.runs.side import Side, side_name
 from schedperf.runs.timeline import place_in_time
@@ -207,7 +207,7 @@ def _why_none(
     points_of: Mapping[Bundle, Iterable[Point]], common: Sequence[Point], point: str | None
 ) -> str:
     if point is not None and common:
-        where = " and ".join(str(bundle.path) for bundle in points_of)
+        where = join_names(str(bundle.path) for bundle in points_of)
         return (
             f"{where}: no profile with parameters {point!r} (expected one of {_list(common)}); "
             "choose another --point"

@@ -27,7 +27,7 @@ from schedperf.compare.advice.rerun import (
 from schedperf.compare.comparability import blocking_fields, flatten_host
 from schedperf.model.errors import InputError
 from schedperf.model.host import has_other_kernel, read_host
-from schedperf.model.text import clean_line, list_some
+from schedperf.model.text import clean_line, join_names, list_some
 from schedperf.runs.side import Side, name_sides
 from schedperf_collectors.contract import PLACEHOLDER
 from schedperf_collectors.host import describe_host
@@ -242,10 +242,10 @@ def _say_steps(sides: Sequence[_Candidate]) -> str:
     names: dict[str, list[str]] = {}
     for side in sides:
         if side.steps:
-            names.setdefault(" and ".join(side.steps), []).append(side.recording.stem)
+            names.setdefault(join_names(side.steps), []).append(side.recording.stem)
     if len(names) == 1:
         return next(iter(names))
-    return ", or ".join(f"{steps} for {' and '.join(who)}" for steps, who in names.items())
+    return ", or ".join(f"{steps} for {join_names(who)}" for steps, who in names.items())
 
 
 def _indices(side: _Candidate) -> range:
@@ -355,7 +355,7 @@ def _notes(recorded: Sequence[_Candidate], here: Host, request: Request) -> Iter
         for text in _say_other_machine(side, here, request):
             texts.setdefault(text, []).append(side.recording.stem)
     for text, names in texts.items():
-        yield f"{' and '.join(names)}: {text}"
+        yield f"{join_names(names)}: {text}"
     if any(read_host(side.host).virtualisation.emulated for side in recorded):
         yield "the bundles were recorded under emulation, so runs may be too short on this machine"
 
@@ -388,7 +388,7 @@ def _missing(recordings: Sequence[Recording]) -> Iterator[str]:
                 users.setdefault(file, []).append(recording.stem)
     for file, names in users.items():
         place = "the current directory" if file.startswith(".") else "the same path"
-        needed = " and ".join(dict.fromkeys(names))
+        needed = join_names(dict.fromkeys(names))
         yield (
             f"{clean_line(file)}: no such file (needed by {clean_line(needed)}); copy it from the "
             f"original machine to {place}"

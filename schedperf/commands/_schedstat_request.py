@@ -41,6 +41,7 @@ from schedperf.evidence.schedstat.section import (
 from schedperf.model.errors import InputError
 from schedperf.model.host import Topology
 from schedperf.model.run import Captured, RunKey, SideOf
+from schedperf.model.text import join_names
 from schedperf.runs.captured import why_nothing
 from schedperf.runs.side import Side, side_name
 from schedperf.symbols.function_names import FunctionNames, KernelNames, read_kernel_names
@@ -78,7 +79,7 @@ def describe(sources: Sequence[str], options: Wanted) -> Schedstat:
     sides, kernels = _load(sources, options)
     data = analyse_sides(sides, options.cpus)
     if not data.rows:
-        raise InputError(f"{' and '.join(sources)}: {_why_nothing(data, sides, options)}")
+        raise InputError(f"{join_names(sources)}: {_why_nothing(data, sides, options)}")
     base = kernels[sides[0].name]
     return spell_functions(
         data, {name: FunctionNames(base, kernel) for name, kernel in kernels.items()}

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from schedperf.benchmarks import all_parsers
 from schedperf.bundle.open import Bundle
 from schedperf.compare.advice.next_steps import next_steps
 from schedperf.compare.advice.rerun import recordings_of
@@ -542,10 +541,9 @@ def _absence(
     for value_caveat in values.caveats:
         if value_caveat.code == "bad-lines":
             return verdict, reason_of(f"no result, because {value_caveat.text}")
-    parsers = ", ".join(all_parsers())
-    unread = "reads the output of this workload"
+    unread = "no parser reads the output of this workload"
     whole = reason_of(
-        f"no result, because no parser ({parsers}) {unread}",
+        f"no result, because {unread}",
         "record the workload again with --metric 'name[unit,higher]=REGEX'",
     )
-    return "inconclusive", replace(whole, short=f"no parser {unread}")
+    return "inconclusive", replace(whole, short=unread)

@@ -23,6 +23,7 @@ from schedperf.compare.kernel_config import default_settings
 from schedperf.compare.origin import CMDLINE, Decision, KernelDecides, Settings, decide
 from schedperf.model.comparison import Comparability, Difference, Severity
 from schedperf.model.host import REASONS_GROUP, fields_of, has_other_kernel
+from schedperf.model.text import join_names
 from schedperf.runs.settings import settings_of_runs
 from schedperf.runs.side import Side
 
@@ -380,7 +381,7 @@ def _shorten(value: object) -> object:
 
 
 def _no_host(side: str, base: Mapping[str, object], new: Mapping[str, object]) -> Difference:
-    missing = " and ".join(name for name, host in (("base", base), (side, new)) if not host)
+    missing = join_names(name for name, host in (("base", base), (side, new)) if not host)
     return Difference(
         path="host.json",
         side=side,

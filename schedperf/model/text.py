@@ -13,7 +13,7 @@ and a host name may hold U+202E, which turns the rest of the line around::
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -53,6 +53,16 @@ def list_some(names: Sequence[str], most: int) -> str:
     """
     left = len(names) - most
     return ", ".join(names[:most]) + (f" and {left} more" if left > 0 else "")
+
+
+def join_names(names: Iterable[str]) -> str:
+    """List all names.
+
+    >>> join_names(["a", "b", "c"])
+    'a, b and c'
+    """
+    *first, last = [*names] or [""]
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def cut_line(line: str) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from schedperf.model.errors import InputError
+from schedperf.model.text import join_names
 from schedperf.perf_data.recording import CONTEXT_KERNEL, MODE_KERNEL, Recording
 
 # What makes a perf.data without build ids.
@@ -43,7 +44,7 @@ def refuse_for_two_kernels(option: str, build_ids: Iterable[str | None]) -> None
     if len(kernels) > 1:
         raise InputError(
             f"{option}: one file cannot describe both kernels (their build ids are "
-            f"{' and '.join(kernels)}); show each side alone, or record bundles"
+            f"{join_names(kernels)}); show each side alone, or record bundles"
         )
 
 

@@ -17,6 +17,7 @@ from schedperf.evidence.pelt.record import (
     UnseenFunction,
 )
 from schedperf.model.comparison import Comparison, data_of
+from schedperf.model.text import join_names
 from schedperf_reports.blocks import Block, Cell, Column, Item, Items, Table, Text
 from schedperf_reports.rates.cells import (
     COMPARED,
@@ -116,11 +117,11 @@ def _describe_side(side: PeltSide) -> str:
     by_mechanism: dict[str, list[str]] = {}
     for function, mechanisms in side.mechanisms.items():
         if mechanisms:
-            by_mechanism.setdefault(" and ".join(mechanisms), []).append(function)
+            by_mechanism.setdefault(join_names(mechanisms), []).append(function)
     parts += [f"{name} on {', '.join(names)}" for name, names in by_mechanism.items()]
     sampling = [number for number in side.sampling if number > 1]
     if sampling:
-        parts.append(f"1 in {' and '.join(map(str, sampling))} calls timed")
+        parts.append(f"1 in {join_names(map(str, sampling))} calls timed")
     if side.probe is not None:
         parts.append(_describe_probe(side.probe))
     if side.missing and not side.markers:
@@ -219,7 +220,7 @@ def _unseen(entries: Sequence[UnseenFunction]) -> Iterator[Block]:
         yield Items(
             items=tuple(
                 Item(
-                    text=f"{function} not measured on {' and '.join(dict.fromkeys(sides))}: "
+                    text=f"{function} not measured on {join_names(dict.fromkeys(sides))}: "
                     f"{reasons}",
                     tone="warning",
                 )

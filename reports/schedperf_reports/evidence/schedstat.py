@@ -18,6 +18,7 @@ from schedperf.evidence.schedstat.record import (
     SchedstatSide,
 )
 from schedperf.model.comparison import Comparison, data_of
+from schedperf.model.text import join_names
 from schedperf.model.units import format_measure
 from schedperf_reports.blocks import (
     REFERENCE_PRIORITY,
@@ -167,7 +168,7 @@ def describe_counts(
 
 
 def _describe_side(side: SchedstatSide) -> str:
-    versions = " and ".join(map(str, side.versions))
+    versions = join_names(map(str, side.versions))
     return f"{side.side}: {count_of(side.runs, 'run')}, schedstat version {versions}"
 
 

@@ -13,6 +13,7 @@ from schedperf.evidence.system.record import (
     SystemSide,
 )
 from schedperf.model.comparison import Comparison, data_of
+from schedperf.model.text import join_names
 from schedperf_reports.blocks import (
     REFERENCE_PRIORITY,
     Block,
@@ -182,7 +183,7 @@ def _kind(row: SystemRow) -> str:
     if row.group in CPU_TIME:
         return "rows of CPU times"
     if row.group in BY_NAME:
-        return f"rows of {' and '.join(BY_NAME)}"
+        return f"rows of {join_names(BY_NAME)}"
     return f"rows of groups other than {', '.join((*CPU_TIME, *BY_NAME))}"
 
 

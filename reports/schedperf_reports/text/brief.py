@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from schedperf.model.text import join_names
 from schedperf_reports.blocks import (
     REFERENCE_PRIORITY,
     Block,
@@ -169,7 +170,7 @@ def _shorten_table(table: Table, see: str) -> Iterator[Block]:
         "more": len(candidates) - len(kept),
         f"{'more ' if kept else ''}{table.quiet_word}": quiet if are_hidden else 0,
     }
-    summary = " and ".join(f"{number} {word}" for word, number in hidden.items() if number)
+    summary = join_names(f"{number} {word}" for word, number in hidden.items() if number)
     if kept:
         yield _table_of(table, kept)
     else:

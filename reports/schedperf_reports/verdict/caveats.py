@@ -4,6 +4,7 @@
 from collections.abc import Iterator, Mapping
 
 from schedperf.model.comparison import Comparison, Replication, Verdict
+from schedperf.model.text import join_names
 from schedperf_reports.blocks import Block, Item, Items, Text
 from schedperf_reports.sections import report_section
 from schedperf_reports.words.rows import count_of, merge_caveats
@@ -47,7 +48,7 @@ def _methods(comparison: Comparison) -> str:
     runs = [side.runs_clean for side in comparison.sides if side.runs_clean is not None]
     number = f" ({count_of(sum(runs), 'clean run')} in all)" if runs else ""
     units = {row.replication for row in comparison.rows}
-    values = " and ".join(words for unit, words in VALUES.items() if unit in units)
+    values = join_names(words for unit, words in VALUES.items() if unit in units)
     return (
         f"the unit of replication is the {values}{number}; "
         f"no-change means that the 90% CI lies within the equivalence margin of {listed}"

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from schedperf.model.comparison import Comparison, Difference, OptionDifference, SideSummary
 from schedperf.model.host import fields_of, read_host
+from schedperf.model.text import join_names
 from schedperf_reports.blocks import Block, Cell, Column, Table, Text
 from schedperf_reports.graphics.panels import Fold
 from schedperf_reports.sections import report_section
@@ -58,7 +59,7 @@ def _taints(comparison: Comparison) -> Iterator[Text]:
         if taint is not None and taint > 0:
             reasons.setdefault(taint, []).append(name_side(side))
     for taint, names in reasons.items():
-        text = f"kernel.taint {taint} in {' and '.join(names)}: {explain_taint(taint)}"
+        text = f"kernel.taint {taint} in {join_names(names)}: {explain_taint(taint)}"
         yield Text(text=text, tone="warning")
 
 

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Reasons: findings that may explain the verdict, best supported first, each with its evidence."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from schedperf.model.comparison import Bearing, Comparison, Finding
 from schedperf_reports.blocks import Block, Item, Items, Text, shorten_detail
 from schedperf_reports.graphics.panels import Fold
 from schedperf_reports.sections import ReportSection, all_report_sections, report_section
-from schedperf_reports.words.rows import count_of, has_changed
+from schedperf_reports.words.rows import count_of, has_changed, name_side
 
 # Reasons on the first screen of a page, and of a text.
 MOST_REASONS = 5
@@ -33,8 +33,8 @@ def _title(comparison: Comparison) -> str:
 def findings(comparison: Comparison) -> Iterator[Block]:
     """Yield the reasons in the order of the record, opposite changes, and what was not measured."""
     by_bearing = _by_bearing(comparison.findings)
-    several = len(comparison.sides) > 2  # noqa: PLR2004 # base and one new
-    short, whole = partial(_item, with_side=several), partial(_whole, with_side=several)
+    prefixes = side_prefixes(comparison)
+    short, whole = partial(_item, prefixes=prefixes), partial(_whole, prefixes=prefixes)
     reasons = by_bearing["reason"]
     if reasons:
         yield Items(
@@ -69,6 +69,12 @@ def findings(comparison: Comparison) -> Iterator[Block]:
         )
 
 
+def side_prefixes(comparison: Comparison) -> Mapping[str, str]:
+    """Return what precedes a finding of each side: ``"cluster: "``; "" if only one is compared."""
+    several = len(comparison.sides) > 2  # noqa: PLR2004 # base and one new
+    return {side.name: f"{name_side(side)}: " if several else "" for side in comparison.sides}
+
+
 def in_short(finding: Finding) -> str:
     """Return the claim; without its details if it is too long."""
     if len(finding.claim) <= LONGEST_REASON:
@@ -81,11 +87,11 @@ def _by_bearing(entries: Sequence[Finding]) -> dict[Bearing, list[Finding]]:
     return {name: [finding for finding in entries if finding.bearing == name] for name in bearings}
 
 
-def _item(finding: Finding, *, with_side: bool) -> Item:
-    text = _with_side(in_short(finding), finding, with_side=with_side)
+def _item(finding: Finding, *, prefixes: Mapping[str, str]) -> Item:
+    text = prefixes[finding.side] + in_short(finding)
     evidence = finding.evidence[:1]
     if finding.bearing == "unseen":
-        clause = _with_side(finding.clause, finding, with_side=with_side)
+        clause = prefixes[finding.side] + finding.clause
         return Item(
             text=text,
             detail=finding.attribution,
@@ -97,14 +103,10 @@ def _item(finding: Finding, *, with_side: bool) -> Item:
     return shorten_detail(Item(text=text, detail=detail, evidence=evidence), finding.replication)
 
 
-def _whole(finding: Finding, *, with_side: bool) -> Item:
+def _whole(finding: Finding, *, prefixes: Mapping[str, str]) -> Item:
     detail = "; ".join(part for part in (finding.replication, finding.attribution) if part)
-    text = _with_side(finding.claim, finding, with_side=with_side)
+    text = prefixes[finding.side] + finding.claim
     return Item(text=text, detail=detail, evidence=finding.evidence)
-
-
-def _with_side(text: str, finding: Finding, *, with_side: bool) -> str:
-    return f"{finding.side}: {text}" if with_side else text
 
 
 def list_absent(comparison: Comparison) -> Iterator[Item]:

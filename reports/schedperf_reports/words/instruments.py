@@ -16,6 +16,7 @@ from schedperf.evidence.probe_effect.record import (
     ProbeEffect,
 )
 from schedperf.model.comparison import Comparison, Row, data_of
+from schedperf.model.text import join_names
 from schedperf.model.verdict import name_units
 from schedperf_reports.blocks import Item, Items
 from schedperf_reports.words.rows import count_of, name_rows
@@ -157,7 +158,7 @@ def list_costs(comparison: Comparison) -> Iterator[Item]:
     if not slow:
         return
     sides = dict.fromkeys(slowdown.row.side for slowdown in slow)
-    where = f" of {' and '.join(sides)}" if len(sides) < len(comparison.sides) else ""
+    where = f" of {join_names(sides)}" if len(sides) < len(comparison.sides) else ""
     slow.sort(key=lambda slowdown: slowdown.ratio)
     ends = " to ".join(dict.fromkeys(slowdown.text for slowdown in (slow[0], slow[-1])))
     doubt = "" if slow[0].is_shown else " (not significant)"

@@ -21,6 +21,7 @@ from schedperf.model.comparison import (
     Verdict,
 )
 from schedperf.model.counted import Rate
+from schedperf.model.text import join_names
 from schedperf_reports.blocks import Tone
 from schedperf_reports.words.units import (
     MISSING,
@@ -75,7 +76,7 @@ def merge_sides(notes: Sequence[str]) -> list[str]:
         sides = named.setdefault((note[:start], note[end:]), [])
         if note[start:end] not in sides:
             sides.append(note[start:end])
-    return [f"{before}{' and '.join(sides)}{after}" for (before, after), sides in named.items()]
+    return [f"{before}{join_names(sides)}{after}" for (before, after), sides in named.items()]
 
 
 # Numbers of a caveat that name a side.
@@ -94,7 +95,7 @@ def merge_caveats(caveats: Iterable[Caveat]) -> list[Caveat]:
 def _merge_alike(caveats: Sequence[Caveat]) -> Caveat:
     numbers = dict(caveats[0].numbers)
     for field in numbers.keys() & set(SIDE_FIELDS):
-        numbers[field] = " and ".join(dict.fromkeys(str(each.numbers[field]) for each in caveats))
+        numbers[field] = join_names(dict.fromkeys(str(each.numbers[field]) for each in caveats))
     return replace(caveats[0], numbers=numbers)
 
 
@@ -114,7 +115,7 @@ def group_by_reason(
         sides.setdefault((what, reason), []).append(side)
     whats: dict[tuple[str, str], list[str]] = {}
     for (what, reason), where in sides.items():
-        whats.setdefault((" and ".join(dict.fromkeys(where)), reason), []).append(what)
+        whats.setdefault((join_names(dict.fromkeys(where)), reason), []).append(what)
     for (where_in_words, reason), names in whats.items():
         yield where_in_words, reason, names
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from schedperf.model.comparison import BASE, Comparison, Overall, Row, Verdict
+from schedperf.model.text import join_names
 from schedperf.model.units import percent
 from schedperf.model.verdict import decide_overall, reason_of, say_smallest
 from schedperf_reports.words.remarks import advise
@@ -144,7 +145,7 @@ class _Sentence(Struct, frozen=True, kw_only=True):
 
     def _same_data(self) -> str:
         number = len([row for row in self.comparison.rows if row.side == self.side])
-        names = " and ".join(self._names())
+        names = join_names(self._names())
         who = "the sides" if has_same_data(self.comparison) else names
         results = count_of(number, "result")
         return f"{who} contain the same data (equal digests), so there is no change in {results}"

@@ -16,7 +16,7 @@ from schedperf.compare.advice.rerun import Recording, as_argument, join
 from schedperf.evidence.profile.record import Profile
 from schedperf.model.comparison import BASE, Comparison, NextStep, Row, data_of
 from schedperf.model.host import read_host
-from schedperf.model.text import list_some
+from schedperf.model.text import join_names, list_some
 from schedperf.model.verdict import CHANGED, FEWEST_RUNS, name_units
 from schedperf.stats.verdicts import FEWEST_IN_BLOCKS
 
@@ -140,7 +140,7 @@ def _incomplete(contrast: Contrast) -> NextStep | None:
     ]
     if not cut or not contrast.rows():
         return None
-    names = " and ".join(bundle.name for bundle in cut)
+    names = join_names(bundle.name for bundle in cut)
     return NextStep(
         id="look-at-runs",
         what=f"find out why runs of {names} failed or are missing",

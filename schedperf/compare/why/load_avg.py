@@ -18,7 +18,7 @@ from schedperf.evidence.layout.record import Layout
 from schedperf.evidence.pelt.record import Pelt, PeltRow
 from schedperf.evidence.profile.record import Profile, ProfileClassRow, ProfilePoint, ProfileRow
 from schedperf.model.comparison import BaseNew, Difference, Finding, Section, data_of
-from schedperf.model.text import list_some
+from schedperf.model.text import join_names, list_some
 from schedperf.symbols.functions import function_name
 from schedperf.symbols.place import KERNEL
 
@@ -85,7 +85,7 @@ def _name_field(
         return finding
     accesses = list_some([f"{each.function} {_ACCESS[each.function]}" for each in found], 3)
     text = (
-        f"; {accesses} {FIELD}: the time spent in this code increased {' and '.join(support)}; "
+        f"; {accesses} {FIELD}: the time spent in this code increased {join_names(support)}; "
         f"contention for the field's cache line was not measured (record --with {COLLECTOR})"
     )
     if finding.side in paths and _has_struct(sections, finding.side):

@@ -26,6 +26,7 @@ from schedperf.evidence.c2c.merge import MemorySamples, Pair, SeenLine, pair_lin
 from schedperf.evidence.c2c.record import C2cChange, C2cTotals, CountModel, Observable
 from schedperf.model.comparison import BaseNew, Replication
 from schedperf.model.run import Captured
+from schedperf.model.text import join_names
 from schedperf.model.verdict import FALSE_DISCOVERY_RATE, FEWEST_RUNS
 from schedperf.stats import ComparedCounts, compare_counts
 
@@ -163,7 +164,7 @@ def _settings(runs: Runs) -> dict[str, set[object]]:
     profiles = [run.content.profile for run in runs]
     return {
         "kinds of contended loads": {profile.observable for profile in profiles},
-        "events": {" and ".join(sorted(profile.event)) for profile in profiles},
+        "events": {join_names(sorted(profile.event)) for profile in profiles},
         "sampling periods": {profile.period for profile in profiles},
         "minimum load latencies": {profile.ldlat for profile in profiles},
         "cache line sizes": {profile.line_bytes for profile in profiles},

@@ -14,6 +14,7 @@ from schedperf.evidence.pelt.capture import FunctionCalls, PeltCapture
 from schedperf.evidence.pelt.measure import Traced, cpus_by_node, mean_ns
 from schedperf.evidence.pelt.record import TriedMechanism, UnseenFunction
 from schedperf.model.run import Captured, SideOf
+from schedperf.model.text import join_names
 
 # Share of the calls from which exits without an entry, and too deep nesting, are reported.
 MOST_UNPAIRED = 0.001
@@ -99,7 +100,7 @@ def _differences(
     if len({text for texts in descriptions.values() for text in texts}) == 1:
         return None
     return ", ".join(
-        f"{name}: {' and '.join(texts[:MOST_TOLD])}" for name, texts in descriptions.items()
+        f"{name}: {join_names(texts[:MOST_TOLD])}" for name, texts in descriptions.items()
     )
 
 

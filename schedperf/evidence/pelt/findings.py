@@ -7,6 +7,7 @@ from operator import itemgetter
 from schedperf.evidence import finding
 from schedperf.evidence.pelt.record import Pelt, PeltRow, UnseenFunction, What
 from schedperf.model.comparison import FIRST_NEW, Finding
+from schedperf.model.text import join_names
 from schedperf.model.units import format_number, scale_for
 from schedperf.stats.counted.findings import CO_OCCURS, rate_finding, write_change
 from schedperf.stats.counted.rates import distance_of
@@ -177,7 +178,7 @@ def _not_compared(
     for function, row in reversed(invalid.items()):
         where = [name for name in ("base", side) if (name, function) in blind]
         why = "; ".join(dict.fromkeys(_why(blind[name, function]) for name in where))
-        fact = NOT_MEASURED.format(where=" and ".join(where)) if where else NOT_COMPARED
+        fact = NOT_MEASURED.format(where=join_names(where)) if where else NOT_COMPARED
         by_reason.setdefault((fact, why or str(row.reason)), []).append(row)
     for number, ((fact, why), functions) in enumerate(by_reason.items()):
         clause = f"{', '.join(row.function for row in functions)} {fact}"

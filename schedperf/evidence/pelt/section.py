@@ -32,6 +32,7 @@ from schedperf.evidence.pelt.record import (
 )
 from schedperf.model.comparison import MissingSide
 from schedperf.model.run import SideOf
+from schedperf.model.text import join_names
 from schedperf.runs.captured import load_captured, why_nothing
 from schedperf.runs.side import Side
 
@@ -148,8 +149,8 @@ def _probe(probes: Sequence[EmptyProbe]) -> PeltProbe | None:
     if not probes:
         return None
     return PeltProbe(
-        mechanism=" and ".join(sorted({probe.mechanism for probe in probes if probe.mechanism})),
-        on=" and ".join(sorted({probe.on for probe in probes if probe.on})),
+        mechanism=join_names(sorted({probe.mechanism for probe in probes if probe.mechanism})),
+        on=join_names(sorted({probe.on for probe in probes if probe.on})),
         empty_ns=_mean([probe.empty_ns for probe in probes]),
         empty_ci=_hull([probe.empty_ci for probe in probes]),
         pair_ns=_mean([probe.pair_ns for probe in probes]),
@@ -230,7 +231,7 @@ def _notes(sides: Sequence[SideOf[Traced]]) -> Iterator[str]:
             yield f"{side.name}: CPUs that went online or offline during a run: {cpus}"
     missing = [side.name for side in sides if not all(run.content.wakeups for run in side.runs)]
     if missing:
-        yield NO_WAKEUPS.format(sides=" and ".join(missing))
+        yield NO_WAKEUPS.format(sides=join_names(missing))
     yield from _loaders(sides)
     for new in sides[1:]:
         yield from context_notes((sides[0], new))
@@ -246,7 +247,7 @@ def _notes_of_run(capture: PeltCapture) -> Iterator[str]:
 
 def _loaders(sides: Sequence[SideOf[Traced]]) -> Iterator[str]:
     by_side = {
-        side.name: " and ".join(sorted({_loader(run.content.capture) for run in side.runs}))
+        side.name: join_names(sorted({_loader(run.content.capture) for run in side.runs}))
         for side in sides
     }
     if len(set(by_side.values())) > 1:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from schedperf.evidence.placement.measure import Key
 from schedperf.model.counted import Basis
+from schedperf.model.text import join_names
 
 
 class Field(NamedTuple):
@@ -186,7 +187,7 @@ def name_of(key: Key) -> str:
 def _subject(key: Key) -> str:
     subject = _SUBJECTS[key.part]
     if key.groups:
-        return f"{subject} of {' and '.join(key.groups)}"
+        return f"{subject} of {join_names(key.groups)}"
     if not key.cause:
         return subject
     word = _WORDS.get(key.cause, key.cause)

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from schedperf.evidence.profile.record import Clock, Level
 from schedperf.model.perf_event import PerfEvent
+from schedperf.model.text import join_names
 from schedperf.model.units import format_number
 from schedperf.perf_data.event import EventIdentity, identify_event, identify_events
 from schedperf.perf_data.recording import Losses
@@ -232,7 +233,7 @@ def _remedy(clock: str | None, machine: Machine) -> str:
 def _caveats(sight: EventSight) -> Iterator[str]:
     if left_out := [_LEVELS[level] for level in sight.excluded if level in _LEVELS]:
         yield (
-            f"{sight.event} does not count {' and '.join(left_out)}, so shares refer to the "
+            f"{sight.event} does not count {join_names(left_out)}, so shares refer to the "
             "remaining code"
         )
     if sight.emulated and sight.clock == "pmu":

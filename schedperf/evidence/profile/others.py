@@ -24,6 +24,7 @@ from schedperf.evidence.profile.record import OtherCommand, OtherCommands, Profi
 from schedperf.evidence.profile.stacks import command_of
 from schedperf.model.caveats import Caveat, caveat
 from schedperf.model.comparison import BASE, BaseNew, Section, data_of
+from schedperf.model.text import join_names
 from schedperf.perf_data.recording import MODE_USER, NO_TASK, Recording, Task
 from schedperf.symbols.places import KERNEL, Placed
 
@@ -163,7 +164,7 @@ def caution_of(others: BaseNew[OtherCommands | None]) -> str | None:
         + (f" ({names})" if (names := _names(commands)) else "")
         for number, (side, commands) in enumerate(said.items())
     ]
-    return f"commands other than the workload account for {' and '.join(parts)}"
+    return f"commands other than the workload account for {join_names(parts)}"
 
 
 def others_caveats(sections: Mapping[str, Section]) -> Iterator[Caveat]:

@@ -249,7 +249,7 @@ def test_the_sentence_tells_each_kernel_the_worst_first(
     verdicts: dict[str, list[Verdict]],
     sentence: str,
 ) -> None:
-    names = ["base", *(f"new{index}" for index in range(len(verdicts)))]
+    names = ["base", "new", *(f"new{index}" for index in range(2, len(verdicts) + 1))]
     sides = tuple(
         make_side(name, label=label) for name, label in zip(names, ("tip", *verdicts), strict=True)
     )

@@ -11,6 +11,7 @@ from schedperf.evidence.c2c.record import (
     Sharing,
     say_name,
 )
+from schedperf.model.text import join_names
 from schedperf_reports.evidence.c2c._bytes import (
     rate_of,
     say_bytes,
@@ -77,7 +78,7 @@ def _caption(lines: Sequence[C2cLineRow], left: int, word: str) -> str:
         ]
         for line in lines
     }
-    changed = [f"{name}: {' and '.join(said)}" for name, said in changes.items() if said]
+    changed = [f"{name}: {join_names(said)}" for name, said in changes.items() if said]
     more = f"; {count_of(left, 'more line')} in the tables" if left else ""
     said = "; ".join(changed) or f"no significant change in {word} on the drawn lines"
     return f"reads and writes of each byte range; {said}{more}"

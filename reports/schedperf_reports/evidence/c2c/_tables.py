@@ -15,6 +15,7 @@ from schedperf.evidence.c2c.record import (
     C2cSource,
     Observable,
 )
+from schedperf.model.text import join_names
 from schedperf_reports.blocks import REFERENCE_PRIORITY, Cell, Column, Table, Tone
 from schedperf_reports.words.rows import count_of
 from schedperf_reports.words.units import MISSING, format_number, format_p, format_share
@@ -165,7 +166,7 @@ def unmatched_table(
     word = word_of(point.observable)
     hidden = sum(point.seen_unmatched) - len(lines)
     more = f"; {count_of(hidden, 'line')} with less contention omitted" if hidden > 0 else ""
-    why = " and ".join(dict.fromkeys(line.unmatched for line in lines if line.unmatched))
+    why = join_names(dict.fromkeys(line.unmatched for line in lines if line.unmatched))
     table = Table(
         caption=(
             f"{count_of(len(lines), 'contended line')} without a match on the other side ({why}); "

@@ -4,6 +4,7 @@
 from collections.abc import Iterator, Mapping
 
 from schedperf.evidence.c2c.record import C2cDocument, C2cSampledLine, C2cSource, Observable
+from schedperf.model.text import join_names
 from schedperf_reports.blocks import Block, Headline, Text
 from schedperf_reports.evidence.c2c._bytes import GRADES, seen_bytes_table
 from schedperf_reports.evidence.c2c._point import MEANINGS, describe_point
@@ -106,7 +107,7 @@ def _name(side: C2cSource) -> str:
 
 
 def _events(side: C2cSource) -> str:
-    return " and ".join(side.events) or "unknown event"
+    return join_names(side.events) or "unknown event"
 
 
 def _describe_samples(side: C2cSource) -> str:

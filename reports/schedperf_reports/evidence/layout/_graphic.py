@@ -16,6 +16,7 @@ from schedperf.evidence.layout.record import (
     LayoutWindow,
     Pair,
 )
+from schedperf.model.text import join_names
 from schedperf_reports.blocks import Tone
 from schedperf_reports.evidence.layout._text_drawing import (
     call_unit,
@@ -243,7 +244,7 @@ def _is_told(rows: Rows) -> bool:
 
 def _title(rows: Sequence[LineRow], key: int, line_bytes: int, *, is_first: bool) -> str:
     places = dict.fromkeys(row.offset for row in rows if row.offset)
-    where = " and ".join(places) or f"0x{key:x}"
+    where = join_names(places) or f"0x{key:x}"
     if is_first:
         return f"{line_bytes} B line at {where}"
     return f"{line_bytes} B boundary at {where}"

@@ -203,11 +203,7 @@ def _describe_verdict(
     if is_alone:
         yield Text(text=verdict, tone=tone)
     else:
-        yield Headline(word=_name(compared.side, compared.label), text=verdict, tone=tone)
-
-
-def _name(side: str, label: str) -> str:
-    return side if label == side else f"{side}, {label}"
+        yield Headline(word=compared.label, text=verdict, tone=tone)
 
 
 def _where(alarm: LayoutAlarm) -> str:

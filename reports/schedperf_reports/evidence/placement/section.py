@@ -13,6 +13,7 @@ from schedperf.evidence.placement.record import (
     TimersRow,
 )
 from schedperf.model.comparison import Comparison, data_of
+from schedperf.model.text import join_names
 from schedperf.model.units import scale_for
 from schedperf_reports.blocks import (
     REFERENCE_PRIORITY,
@@ -144,7 +145,7 @@ def placement(comparison: Comparison) -> Iterator[Block]:
 
 
 def _describe_side(side: PlacementSide) -> str:
-    mechanisms = " and ".join(side.mechanisms)
+    mechanisms = join_names(side.mechanisms)
     return (
         f"{side.side}: {count_of(side.runs, 'run')} recorded with {mechanisms} on "
         f"{count_of(side.nodes, 'NUMA node')}"
@@ -231,7 +232,7 @@ def _refusals(data: Placement) -> Iterator[Block]:
             sides.setdefault((what, program.reason), []).append(program.side)
     parts: dict[tuple[str, str], list[str]] = {}
     for (what, reason), where in sides.items():
-        parts.setdefault((f"not measured on {' and '.join(where)}", reason), []).append(what)
+        parts.setdefault((f"not measured on {join_names(where)}", reason), []).append(what)
     for refused in data.not_compared:
         how = f"not compared with {refused.side}"
         parts.setdefault((how, refused.reason), []).append(refused.what)
@@ -450,7 +451,7 @@ def _timer(row: TimersRow) -> tuple[Cell, ...]:
     scale = scale_for("s", row.period_s)
     texts = (
         row.side,
-        " and ".join(row.groups),
+        join_names(row.groups),
         "together in some runs" if row.word == "mixed" else row.word,
         *(
             f"{scale.format(seconds)} {scale.unit}"

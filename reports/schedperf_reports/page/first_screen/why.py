@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from schedperf.evidence.system.record import CPU_TIME, SystemCounters
 from schedperf.model.comparison import Comparison, Finding, data_of
+from schedperf_reports.verdict.findings import side_prefixes
 from schedperf_reports.words.rows import has_changed
 from schedperf_reports.words.states import Noted, State
 from schedperf_reports.words.units import format_change, format_interval, write_size
@@ -74,10 +75,10 @@ def explain(comparison: Comparison, states: Mapping[str, State]) -> Why:
     :param states: of the sections, by name
     """
     findings = [each for each in comparison.findings if each.bearing == "reason"]
-    several = len(comparison.sides) > 2  # noqa: PLR2004 # base and one new
+    prefixes = side_prefixes(comparison)
     changed = has_changed(comparison)
     most = MOST_REASONS if changed else MOST_OTHERS
-    sized = [_from_finding(each, with_side=several) for each in findings[:most]]
+    sized = [_from_finding(each, prefixes[each.side]) for each in findings[:most]]
     repeats = [_repeats_result(comparison, each) for each in findings[:most]]
     is_unknown = changed and all(repeats)
     if is_unknown:
@@ -107,14 +108,14 @@ def _repeats_result(comparison: Comparison, finding: Finding) -> bool:
     return section == SystemCounters.section and groups.get(row) in CPU_TIME
 
 
-def _from_finding(finding: Finding, *, with_side: bool) -> _Sized:
+def _from_finding(finding: Finding, prefix: str) -> _Sized:
     text = finding.clause.replace(" -> ", " → ")
     detail = finding.replication
     if finding.ci is not None:
         low, high = (write_size(end, finding.unit) for end in finding.ci)
         detail = f"95% CI [{low}, {high}], {finding.replication}"
     reason = Reason(
-        text=f"{finding.side}: {text}" if with_side else text,
+        text=prefix + text,
         detail=detail,
         number="" if finding.value is None else write_size(finding.value, finding.unit),
         evidence=finding.evidence[0] if finding.evidence else "findings",
