@@ -35,7 +35,7 @@ def limit_option(usual: int, what: str) -> Option:
         type=click.IntRange(min=1),
         default=usual,
         show_default=True,
-        help=f"Show at most N {what} in the text.",
+        help=f"Show at most N {what} in the text output.",
     )
 
 

@@ -67,7 +67,7 @@ USUAL_LIMIT = 10
     type=click.IntRange(min=1),
     help="Set the cache line size.  [default: as recorded, or 64]",
 )
-@limit_option(USUAL_LIMIT, "lines")
+@limit_option(USUAL_LIMIT, "cache lines")
 @json_option("the whole result")
 @lean()
 def command(

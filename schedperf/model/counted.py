@@ -40,8 +40,9 @@ class Rate(Struct, frozen=True, kw_only=True):
     ]
     changed: Annotated[
         bool | None,
-        "true if the change is significant and not negligible; null if unknown: one run "
-        "per side, few runs without any variance, or drift may be the cause",
+        "true if the change is significant and not negligible; null if unknown, because there is "
+        "one run per side, because all values of the few runs are equal, or because drift may "
+        "explain the change",
     ]
     values_base: Annotated[
         tuple[float, ...],

@@ -140,7 +140,7 @@ class _LocalFiles:
             self._note_once(
                 "unknown",
                 f"{mapped.path}: perf.data does not record its build id{self._hint}; addresses in "
-                "this and similar files stay unresolved",
+                "this file stay unresolved (only the first such file is reported)",
             )
             return None
         try:
@@ -171,7 +171,8 @@ class _LocalFiles:
     def _refuse(self, mapped: MappedFile, reason: str) -> None:
         self._note_once(
             "refused",
-            f"{mapped.path}: {reason}; addresses in this and similar files stay unresolved",
+            f"{mapped.path}: {reason}; addresses in this file stay unresolved (only the first "
+            "such file is reported)",
         )
 
     def _note_once(self, kind: str, text: str) -> None:

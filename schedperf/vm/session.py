@@ -278,8 +278,8 @@ def _plain(folder: Path) -> Path:
     """Return a directory whose name is safe in virtme-ng's shell command and QEMU's options."""
     if shlex.quote(str(folder)) != str(folder) or "," in str(folder) or "=" in str(folder):
         raise InputError(
-            f"{folder.parent}: virtme-ng cannot share this directory; set TMPDIR to a path of "
-            "letters, digits and /"
+            f"{folder.parent}: invalid directory name for virtme-ng (expected letters, digits "
+            "and /, e.g. /tmp); set TMPDIR to another directory"
         )
     return folder
 

@@ -412,7 +412,7 @@ def _words(text: str) -> list[str]:
 def _host_path(text: str) -> str:
     if not _HOST_PATH.match(text):
         raise argparse.ArgumentTypeError(
-            f"invalid path {text!r} (expected a field of host.json, e.g. sched.autogroup)"
+            f"invalid field {text!r} (expected a field of host.json, e.g. sched.autogroup)"
         )
     return text
 

@@ -91,7 +91,7 @@ def system_counters(comparison: Comparison) -> Iterator[Block]:
     text = f"sums over CPUs; {MEANS}; neither direction is better"
     yield Text(text=text, tone="muted")
     if any(row.changed for row in rows):
-        text = f"{CHANGED}: significant, {RULE}, and at least {LEAST} in base or new"
+        text = f"{CHANGED}: significant, {RULE}; base or new has at least {LEAST}"
         yield Text(text=text, tone="muted")
     for _, subject, of_point in by_subject(rows):
         ordered = _order(of_point)

@@ -74,7 +74,7 @@ def _notes_of_samples(
         yield "samples of stores do not record which cache the store hit (Arm SPE)"
     if counts["no_parse"] > MANY * len(memory):
         ordinary = (
-            ", which is usual with IBS, because IBS samples all operations"
+            ", which is usual with IBS, because IBS samples micro-ops of every type"
             if observable == "ibs"
             else ""
         )

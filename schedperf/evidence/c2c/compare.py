@@ -280,7 +280,7 @@ class _Sight(Struct, frozen=True, kw_only=True):
             is_same = not line.kernels.isdisjoint(self.kernels)
             return None if is_same else "offsets of unnamed lines differ between builds"
         if self.hidden and _kind(line) not in self.kinds:
-            return f"in {self.name}, the line may be one of {self.hidden} line(s) without a name"
+            return f"the line may be one of the {self.hidden} unnamed line(s) of {self.name}"
         return None
 
 

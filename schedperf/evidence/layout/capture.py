@@ -469,8 +469,8 @@ def _read(path: Path, limit: int, *, is_whole: bool = True) -> bytes:
         content = stream.read(limit + is_whole)
     if len(content) > limit:
         raise InputError(
-            f"{path}: larger than {limit >> 20} MiB, the limit for this file type; pass another "
-            "file"
+            f"{path}: too large (expected at most {limit >> 20} MiB for this file type); check "
+            "that it is the right file"
         )
     return content
 

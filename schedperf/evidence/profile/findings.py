@@ -154,9 +154,9 @@ def _explained(side: str, event: ProfileEvent, point: ProfilePoint) -> Iterator[
     at = f" at {point.point}" if point.point else ""
     anchor = explained_anchor(side, event, point)
     wall = (
-        "the fraction also applies to the wall time"
+        "this percentage also applies to the wall time"
         if explained.busy_equal
-        else "the fraction may not apply to the wall time"
+        else "this percentage may not apply to the wall time"
     )
     yield Finding(
         id=f"hotter_symbols#{anchor}",

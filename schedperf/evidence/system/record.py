@@ -31,8 +31,8 @@ LEAST_SHARE = 0.01
 LEAST_EVENTS_OF_CHANGE = 100.0
 # The same in words.
 LEAST = (
-    f"{LEAST_EVENTS_OF_CHANGE:g} events per run, or {percent(LEAST_SHARE)} of the time, quota "
-    "periods or idle-state entries"
+    f"{LEAST_EVENTS_OF_CHANGE:g} events per run (counts) or {percent(LEAST_SHARE)} (shares of "
+    "time, of quota periods or of idle-state entries)"
 )
 CPU_TIME: tuple[Group, ...] = ("cpu",)
 

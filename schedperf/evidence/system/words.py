@@ -163,4 +163,4 @@ def _about_pressure(subject: str) -> About:
     resource, _, kind = subject.partition(" ")
     who = "all non-idle tasks" if kind == "full" else "at least one task"
     awaited = _RESOURCES.get(resource, resource)
-    return About(f"share of time in which {who} stalled on {awaited}", "psi_group_change()")
+    return About(f"share of time in which {who} waited for {awaited}", "psi_group_change()")

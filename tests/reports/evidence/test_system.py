@@ -51,8 +51,8 @@ def test_the_mark_of_a_change_has_its_rule_and_what_misses_it_says_why(describe:
     tlb = replace(ROW, **few, row="new-1", group="interrupts", subject="TLB", changed=False)
     blocks = describe(ROW, tlb)
     assert (
-        "*: significant, q < 0.05 and a change of 1% or more, and at least "
-        "100 events per run, or 1% of the time, quota periods or idle-state entries in base or new"
+        "*: significant, q < 0.05 and a change of 1% or more; base or new has at least 100 events "
+        "per run (counts) or 1% (shares of time, of quota periods or of idle-state entries)"
     ) in texts(blocks)
     _, chance, why, *_ = table_of(blocks).details[1]
     assert isinstance(chance, Text)

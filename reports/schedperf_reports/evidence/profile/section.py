@@ -221,7 +221,7 @@ def describe_explained(explained: ExplainedChange, point: ProfilePoint) -> str:
 
     ::
 
-        3 symbols account for 71% of the change in cycles per message (95% CI [60%, 83%]): …
+        3 symbols (…) account for 71% of the change in cycles per message (95% CI [60%, 83%])
     """
     # A changed cost has a unit, and a part has an interval.
     assert point.cost_unit is not None
@@ -237,14 +237,11 @@ def describe_explained(explained: ExplainedChange, point: ProfilePoint) -> str:
         )
     low, high = (f"{100.0 * end:.0f}" for end in (explained.ci_low, explained.ci_high))
     verb = "accounts for" if len(symbols) == 1 else "account for"
-    also = (
-        " and of the change in wall time"
-        if explained.busy_equal
-        else "; the change in wall time is not explained"
-    )
+    wall = "also applies" if explained.busy_equal else "may not apply"
     return (
-        f"{subject} {verb} {100.0 * explained.part:.0f}% of the change in {whole} per "
-        f"{operation} (95% CI [{low}%, {high}%]){also} ({explained.busy_reason}): {listed}"
+        f"{subject} ({listed}) {verb} {100.0 * explained.part:.0f}% of the change in {whole} per "
+        f"{operation} (95% CI [{low}%, {high}%]); this percentage {wall} to the wall time "
+        f"({explained.busy_reason})"
     )
 
 

@@ -29,17 +29,17 @@ Describe = Callable[[Profile], Any]
         (
             {},
             (
-                "3 symbols account for 71% of the change in CPU time per message (95% CI "
-                "[60%, 83%]); the change in wall time is not explained (the event stops): "
-                "update_cfs_group, update_load_avg, reweight_entity: 1.2 us per message"
+                "3 symbols (update_cfs_group, update_load_avg, reweight_entity: 1.2 us per "
+                "message) account for 71% of the change in CPU time per message (95% CI [60%, "
+                "83%]); this percentage may not apply to the wall time (the event stops)"
             ),
         ),
         (
             {"symbols": ("update_cfs_group",), "busy_equal": True, "busy_reason": "it stayed"},
             (
-                "1 symbol accounts for 71% of the change in CPU time per message (95% CI "
-                "[60%, 83%]) and of the change in wall time (it stayed): update_cfs_group: 1.2 "
-                "us per message"
+                "1 symbol (update_cfs_group: 1.2 us per message) accounts for 71% of the change "
+                "in CPU time per message (95% CI [60%, 83%]); this percentage also applies to "
+                "the wall time (it stayed)"
             ),
         ),
         (

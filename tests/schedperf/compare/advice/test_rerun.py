@@ -108,7 +108,7 @@ def test_options_of_files_in_a_bundle_are_left_out(read: Read) -> None:
     ("facts", "problem"),
     [
         ({"rerun": {"program": "record", "options": ["--exec", "reboot"]}}, "unrecognized"),
-        ({"treatment": ["--output=/etc/passwd"]}, "invalid path"),
+        ({"treatment": ["--output=/etc/passwd"]}, "invalid field"),
         ({"metric": [{"name": "a b", "unit": "s", "better": "lower", "regex": "("}]}, "metric"),
         ({"setup": "echo \0"}, "NUL"),
     ],

@@ -222,7 +222,7 @@ def test_a_name_that_may_be_hidden_behind_an_address_is_not_counted_as_zero() ->
     new = runs({"0xffffffff82a00000": (9, 9)}, boot="n")
     found = compare_memory(base, new)
     named = next(one for one in found.lines if one.base is not None)
-    assert named.unmatched == "in new, the line may be one of 1 line(s) without a name"
+    assert named.unmatched == "the line may be one of the 1 unnamed line(s) of new"
     assert named.remote.q is None
 
 

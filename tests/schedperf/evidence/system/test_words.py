@@ -10,7 +10,7 @@ def test_each_group_has_words_for_what_it_counts() -> None:
         assert group in GROUPS
         assert about(group, "cpu full", field).function
     assert about("pressure", "io full", "total").meaning == (
-        "share of time in which all non-idle tasks stalled on I/O"
+        "share of time in which all non-idle tasks waited for I/O"
     )
     assert about("interrupts", "nvme0q1", "count").function == ""
     assert about("idle", "C1", "new_field").meaning == "counted by the kernel"
