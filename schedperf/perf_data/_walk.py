@@ -32,7 +32,7 @@ from schedperf_collectors.perf_header import (
 RECORD_COMPRESSED, RECORD_COMPRESSED2 = 81, 83
 
 # Samples are counted a window at a time, so that memory stays bounded.
-WINDOW_BYTES = 16 << 20
+WINDOW_BYTES = 8 << 20
 # Bytes to walk before checking for records whose size is not in the header. Doubled after each
 # span without them.
 _LEAST_SPAN = 4 << 10
