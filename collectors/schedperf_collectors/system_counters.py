@@ -7,9 +7,9 @@ readings of a file equals the time between the two readings of the clock::
     before/ after/  pressure_cpu pressure_memory pressure_io pressure_irq   /proc/pressure/*
                     interrupts softirqs stat    /proc/*
                     cpuidle cpufreq power       tables
-                    cgroups                     cpu.stat of control groups
+                    cgroups                     cpu.stat of cgroups
                     clock                       monotonic_ns, realtime_ns
-    during/cgroups  control groups created during the run or possibly removed, as last read
+    during/cgroups  cgroups created during the run or possibly removed, as last read
     facts.json      {"missing": {"power": "why"}, "notes": [], "seconds": 1.2,
                      "clock_stepped_ns": 0, "cpus_before": "0-3", "cpus_after": "0-3",
                      "ticks_per_second": 100, "look_s": {"before": 0.002, "after": 0.002},
@@ -43,7 +43,7 @@ from schedperf_collectors.plugin import BEGUN, PREPARED, Capture, collector
 PRESSURES = ("cpu", "memory", "io", "irq")
 # 4096 CPUs with 1000 interrupts have 45 MB.
 COPY_LIMIT_BYTES = 64 << 20
-# Fraction of one CPU spent reading control groups during a run, clean runs included, and as much
+# Fraction of one CPU spent reading cgroups during a run, clean runs included, and as much
 # again on groups that the kernel reports as changed.
 LARGEST_SHARE = 0.001
 
@@ -129,7 +129,7 @@ def capture_system_counters(system: System, capture: Capture) -> Iterator[str]:
 def take_look(system: System, groups: Reader | None = None) -> Look:
     """Read everything, the slowest last; write nothing meanwhile.
 
-    :param groups: reads the control groups
+    :param groups: reads the cgroups
     """
     cpus = or_none(lambda: system.text(f"{CPUS}/online"))
     began_ns, realtime_ns = time.monotonic_ns(), time.time_ns()

@@ -109,7 +109,8 @@ def _complete_formats(_ctx: click.Context, _param: click.Parameter, incomplete: 
 @click.option(
     "--base",
     metavar="NAME",
-    help="Use this side of a single table as base.  [default: the first side]",
+    help="If the input is one table with several sides, use this side as base.  "
+    "[default: the first side]",
 )
 @lean()
 def command(

@@ -210,7 +210,7 @@ class RowNumbers(Struct, frozen=True, kw_only=True):
     :param n_base: number of independent values; None if a published mean does not record it
     :param base: geometric mean of the runs (arithmetic if a value is not positive), in ``unit``
     :param ratio: new / base; None if undefined
-    :param ci_low: lower end of the 95% CI of ``ratio``
+    :param ci_low: lower bound of the 95% CI of ``ratio``
     :param q: p, corrected for all rows of the family in this comparison
     :param mde: the smallest detectable change, as a fraction (80% power)
     :param more_runs: how many more independent units per side would decide the row; None if it is

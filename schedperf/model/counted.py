@@ -32,7 +32,7 @@ class Rate(Struct, frozen=True, kw_only=True):
         float | None,
         "ratio new / base; null if a run has the value 0 (`p` and `changed` may still be set)",
     ]
-    ci_low: Annotated[float | None, "lower end of the 95% CI of `ratio`; null if not available"]
+    ci_low: Annotated[float | None, "lower bound of the 95% CI of `ratio`; null if not available"]
     ci_high: float | None
     p: float | None
     q: Annotated[
@@ -98,8 +98,8 @@ class Places(Struct, frozen=True, kw_only=True):
     new: tuple[float | None, ...]
     ci_low: Annotated[
         tuple[float | None, ...],
-        "lower end of the 95% CI of `new` - `base` per CPU or bin, in the unit of `base`; null if "
-        "not available",
+        "lower bound of the 95% CI of `new` - `base` per CPU or bin, in the unit of `base`; null "
+        "if not available",
     ]
     ci_high: tuple[float | None, ...]
     changed: Annotated[

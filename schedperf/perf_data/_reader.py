@@ -76,8 +76,9 @@ class Keep(Enum):
 _MOST_WAITING = 1 << 20
 # More workers need more memory than perf and wait for the scan of the records.
 _MOST_WORKERS = 4
-# Chains whose words are copied at once.
-_CHUNK_CHAINS = 16 << 10
+# Chains whose words are copied before their pages are released. They are scattered over the file,
+# and the kernel maps 64 KiB around each of them.
+_CHUNK_CHAINS = 1 << 10
 # For less data, two threads cost more than they save.
 _LEAST_PARALLEL_BYTES = 32 << 20
 
@@ -377,6 +378,8 @@ def _gather(
         raw = b"".join([views[number][low:high] for number, low, high in spans])
         last = min(first + _CHUNK_CHAINS, len(lengths))
         words[starts[first] : starts[last]] = np.frombuffer(raw, f"{streams[0].order}u8")
+        for stream in streams:
+            release(stream.data, 0, len(stream.data))
     return words
 
 

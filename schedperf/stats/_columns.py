@@ -38,7 +38,7 @@ class Columns(Struct, frozen=True, kw_only=True):
 
     :param base: mean of the runs that have a value
     :param difference: in the unit of the values
-    :param ci_low: lower end of the 95% CI of the difference; NaN with fewer than two values
+    :param ci_low: lower bound of the 95% CI of the difference; NaN with fewer than two values
         on a side, and where no value varies: equal samples of a few runs prove no exact difference
     :param p: two-sided, of no difference; NaN also where no value varies
     :param q: p after the correction of Benjamini and Hochberg, in its adaptive form, over all

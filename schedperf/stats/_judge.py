@@ -300,7 +300,9 @@ def _caveats(case: _Case, index: int, question: _Question) -> list[Caveat]:
         caveats.append(caveat("coarse", step=step, unit=unit, percent=100.0 * coarse))
     if index in analysis.modes:
         caveats.append(_say_modes(case, index, question))
-    if analysis.p_spread[index] < SPREAD_LEVEL:
+    # With a coarse resolution, a side whose runs all print the same number has some variance.
+    is_flat = coarse >= SMALLEST_EFFECT and _spread_factor(case, index) >= MOST_NOISIER
+    if analysis.p_spread[index] < SPREAD_LEVEL and not is_flat:
         caveats.append(_say_spread(case, index, side))
     if analysis.correlation[index] >= LEAST_CORRELATION:
         caveats.append(caveat("serial", correlation=float(analysis.correlation[index])))
@@ -312,12 +314,15 @@ def _caveats(case: _Case, index: int, question: _Question) -> list[Caveat]:
 
 
 def _say_spread(case: _Case, index: int, side: str) -> Caveat:
-    ratio = float(case.analysis.spread_ratio[index])
-    word = "noisier" if ratio > 1.0 else "steadier"
-    # JSON has no infinity; a side without any variance gets the largest factor.
-    factor = min(max(ratio, 1.0 / ratio if ratio > 0.0 else math.inf), MOST_NOISIER)
+    word = "noisier" if case.analysis.spread_ratio[index] > 1.0 else "steadier"
     p = float(case.analysis.p_spread[index])
-    return caveat("spread", side=side, word=word, factor=factor, p=p)
+    return caveat("spread", side=side, word=word, factor=_spread_factor(case, index), p=p)
+
+
+def _spread_factor(case: _Case, index: int) -> float:
+    # How much noisier one side is; JSON has no infinity.
+    ratio = float(case.analysis.spread_ratio[index])
+    return min(max(ratio, 1.0 / ratio if ratio > 0.0 else math.inf), MOST_NOISIER)
 
 
 def _say_modes(case: _Case, index: int, question: _Question) -> Caveat:

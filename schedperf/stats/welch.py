@@ -20,7 +20,7 @@ from schedperf.model.verdict import CONFIDENCE, FEWEST_RUNS
 class Difference(Struct, frozen=True, kw_only=True):
     """new - base of two means, with its interval; None where there is none.
 
-    :param ci_low: lower end of the interval at the confidence that was asked for
+    :param ci_low: lower bound of the interval at the confidence that was asked for
     :param p: two-sided; None without variance
     """
 

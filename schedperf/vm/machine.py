@@ -143,7 +143,8 @@ def try_kvm(qemu: str, device: Path = Path("/dev/kvm")) -> Acceleration:
     kvm_error = find_kvm_error(output)
     if kvm_error is not None or status is None:
         cause = kvm_error or f"QEMU did not exit within {_PROBE_LIMIT_S:.0f} s"
-        return Acceleration(is_kvm=False, reason=f"the firmware cannot run with {device} ({cause})")
+        problem = f"the guest firmware does not run under KVM ({cause})"
+        return Acceleration(is_kvm=False, reason=f"{device}: {problem}")
     if status == 0:
         return Acceleration(is_kvm=True, reason=None)
     messages = [line for line in output.decode("utf-8", "replace").splitlines() if line.strip()]

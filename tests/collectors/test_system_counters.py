@@ -365,16 +365,16 @@ def test_the_sampling_thread_sees_a_group_come_and_go(
 
 @pytest.fixture
 def throttled_folder() -> Iterator[tuple[Hierarchy, Path]]:
-    """A real control group of this machine that may use a tenth of a CPU."""
+    """A real cgroup of this machine that may use a tenth of a CPU."""
     try:
         hierarchy = find_hierarchy(System(), os.getpid())
     except Unavailable as error:
-        pytest.skip(f"no control groups here: {error.reason}")
+        pytest.skip(f"no cgroups here: {error.reason}")
     folder = Path(hierarchy.folder, f"schedperf-test-{os.getpid()}")
     try:
         folder.mkdir()
     except OSError as error:
-        pytest.skip(f"no control group can be made here: {error}")
+        pytest.skip(f"no cgroup can be made here: {error}")
     try:
         if hierarchy.version == 1:
             (folder / "cpu.cfs_quota_us").write_text("10000")

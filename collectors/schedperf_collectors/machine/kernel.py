@@ -148,9 +148,9 @@ def _preempt(system: System, options: Mapping[str, str]) -> str:
 
 
 def cgroup_finders(system: System, pid: int) -> Finders:
-    """Return finders of the workload's control group.
+    """Return finders of the workload's cgroup.
 
-    :param pid: a process of the workload's own control group
+    :param pid: a process of the workload's own cgroup
     """
     return {
         "version": lambda: cpu_cgroup(system, pid)[0],
@@ -190,7 +190,7 @@ def _cpu_max(system: System, version: int, path: str) -> str:
 
 
 def cgroup_folder(system: System, version: int, path: str) -> str:
-    """Return the directory of a control group.
+    """Return the directory of a cgroup.
 
     :param path: in its hierarchy, as :func:`cpu_cgroup` returns it
     :raises Unavailable: the hierarchy is not mounted

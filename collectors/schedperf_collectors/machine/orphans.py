@@ -2,7 +2,7 @@
 """Find and kill processes that a command leaves running in sessions of their own.
 
 The recorder is their *subreaper*: what a command leaves behind becomes the recorder's child, where
-it can be found. No control group is made, because one with the controller ``cpu`` is a task group:
+it can be found. No cgroup is made, because one with the controller ``cpu`` is a task group:
 its tasks would be scheduled differently.
 """
 

@@ -28,7 +28,7 @@ from schedperf_collectors.machine.system import last_line
 SETUP_LIMIT_S = 60.0
 
 # The shell finally executes the command. Its standard input is a socket: the shell reports on it
-# that the setup is complete, and waits for permission to continue, so that its control group can be
+# that the setup is complete, and waits for permission to continue, so that its cgroup can be
 # read and collectors can begin before the command runs. If the recorder has ended, the shell reads
 # end of file and exits. The setup's output goes to stderr, because it is not part of the command's.
 _SCRIPT = """\

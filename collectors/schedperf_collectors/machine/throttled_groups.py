@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Record cpu.stat of the workload's control group and of all groups with a bandwidth limit.
+"""Record cpu.stat of the workload's cgroup and of all groups with a bandwidth limit.
 
 A workload may create groups and remove them before it ends. Groups are therefore also searched
 while it runs, and the last counters of each are kept. The kernel reports new groups, and version 2
@@ -57,7 +57,7 @@ TOO_MANY = f"cgroups with a CPU quota beyond the first {MOST_GROUPS} are not rec
 
 @dataclass(frozen=True)
 class Hierarchy:
-    """The control group hierarchy with the cpu controller.
+    """The cgroup hierarchy with the cpu controller.
 
     :param folder: directory of its root group
     :param own: path of the workload's group below ``folder``; "" for the root
@@ -71,7 +71,7 @@ class Hierarchy:
 def find_hierarchy(system: System, pid: int) -> Hierarchy:
     """Return the hierarchy and group of a process.
 
-    :raises Unavailable: there are no control groups, or they are not mounted
+    :raises Unavailable: there are no cgroups, or they are not mounted
     """
     version, path = cpu_cgroup(system, pid)
     folder = cgroup_folder(system, version, "/")
@@ -81,7 +81,7 @@ def find_hierarchy(system: System, pid: int) -> Hierarchy:
 
 
 class ThrottledGroups:
-    """The counters of control groups, read before, during and after a run.
+    """The counters of cgroups, read before, during and after a run.
 
     :ivar notes: groups that were not recorded and why, one line each
     """

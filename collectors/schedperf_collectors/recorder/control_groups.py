@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Find the control groups that setups create, and remove them at the end."""
+"""Find the cgroups that setups create, and remove them at the end."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _LOOK_AGAIN_S = 0.02
 
 @dataclass(frozen=True)
 class CgroupMount:
-    """Where a hierarchy of control groups is mounted.
+    """Where a hierarchy of cgroups is mounted.
 
     :param controllers: of a version 1 hierarchy; None for version 2
-    :param root: the control group that lies at the mount point
+    :param root: the cgroup that lies at the mount point
     """
 
     controllers: frozenset[str] | None
@@ -45,12 +45,12 @@ def cgroup_mounts() -> list[CgroupMount]:
 
 
 def all_cgroups() -> set[Path]:
-    """Return the directories of all control groups."""
+    """Return the directories of all cgroups."""
     return {Path(folder) for mount in cgroup_mounts() for folder, _, _ in os.walk(mount.point)}
 
 
 def is_empty(folder: Path) -> bool:
-    """Return whether no process is in a control group or those below it."""
+    """Return whether no process is in a cgroup or those below it."""
     try:
         return not any(path.read_text().strip() for path in folder.rglob("cgroup.procs"))
     except OSError:
@@ -58,7 +58,7 @@ def is_empty(folder: Path) -> bool:
 
 
 def cgroup_folders(lines: Collection[str]) -> set[Path]:
-    """Return the directories of the control groups in /proc/PID/cgroup.
+    """Return the directories of the cgroups in /proc/PID/cgroup.
 
     ``4:cpu,cpuacct:/a/b`` is a directory of a version 1 hierarchy, ``0::/a/b`` one of version 2.
     """
@@ -68,7 +68,7 @@ def cgroup_folders(lines: Collection[str]) -> set[Path]:
 
 
 def folder_on(mount: CgroupMount, controllers: str, path: str) -> Path | None:
-    """Return the directory of a control group on a mount; None if it is not visible there."""
+    """Return the directory of a cgroup on a mount; None if it is not visible there."""
     if mount.controllers is None:
         fits = not controllers
     else:
@@ -81,7 +81,7 @@ def folder_on(mount: CgroupMount, controllers: str, path: str) -> Path | None:
 
 
 def new_cgroups(lines: Collection[str], before: Collection[Path]) -> list[Path]:
-    """Return the control groups of a process that did not exist before, the deepest first.
+    """Return the cgroups of a process that did not exist before, the deepest first.
 
     :param lines: of its /proc/PID/cgroup
     """
@@ -95,7 +95,7 @@ def new_cgroups(lines: Collection[str], before: Collection[Path]) -> list[Path]:
 
 
 def remove_cgroups(folders: Iterable[Path]) -> list[str]:
-    """Remove control groups, the deepest first.
+    """Remove cgroups, the deepest first.
 
     :return: one line for each that could not be removed
     """
@@ -103,7 +103,7 @@ def remove_cgroups(folders: Iterable[Path]) -> list[str]:
     for folder in sorted(folders, key=lambda path: len(path.parts), reverse=True):
         problem = _remove(folder)
         if problem:
-            problems.append(f"{folder}: {problem}; remove this control group with rmdir")
+            problems.append(f"{folder}: {problem}; remove this cgroup with rmdir")
     return problems
 
 

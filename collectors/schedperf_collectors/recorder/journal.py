@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Record what ``ab`` has to restore, so that the next command can list it after a kill.
 
-While ``ab`` runs, a file in /run has the tunables and control groups before the first setup, the
-control groups that setups created and the teardown that is due, one JSON object per line. The file
+While ``ab`` runs, a file in /run has the tunables and cgroups before the first setup, the
+cgroups that setups created and the teardown that is due, one JSON object per line. The file
 is locked. The kernel drops the lock of a killed process; the next command finds the file and
 compares it with the machine. A reboot removes the file together with what it describes.
 """
@@ -64,7 +64,7 @@ class Journal:
             self._file.close()
 
     def note_group(self, folder: Path) -> None:
-        """Remember a control group that a setup created."""
+        """Remember a cgroup that a setup created."""
         self._write({"cgroup": str(folder)})
 
     def begin_setting(self, side: str, teardown: str) -> None:
@@ -146,7 +146,7 @@ def _commands(content: bytes, journal: Path) -> Iterator[tuple[str, str]]:
         groups |= {path for path in all_cgroups() if str(path) not in before and is_empty(path)}
     for group in sorted(groups, key=lambda group: (-len(group.parts), group)):
         if group.is_dir():
-            yield f"the control group {group}", _say_removal(group)
+            yield f"the cgroup {group}", _say_removal(group)
     if side and teardown:
         # A longer script does not fit into a line. No look at the machine tells whether it ran.
         undo = (

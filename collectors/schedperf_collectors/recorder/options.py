@@ -50,10 +50,10 @@ Examples:
      -n 3 -- hackbench -l 200 -g 1
 
 A setup is a shell command. It runs in the process that later executes the
-workload. The control group, CPU mask, limits and environment that a setup
+workload. The cgroup, CPU mask, limits and environment that a setup
 sets therefore apply to the workload only. After each run, changed sysctls and
 values of debugfs (sched), transparent huge pages, cpufreq and cpuidle are
-restored. Control groups that a setup creates are removed at the end.
+restored. Cgroups that a setup creates are removed at the end.
 """
 
 DOCTOR_EXAMPLES = """\

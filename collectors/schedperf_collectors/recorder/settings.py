@@ -47,7 +47,7 @@ class Setting:
 
 @contextlib.contextmanager
 def restoring(progress: Progress) -> Iterator[tuple[Machine, Groups]]:
-    """Remember the machine's tunables; at the end remove the control groups of setups."""
+    """Remember the machine's tunables; at the end remove the cgroups of setups."""
     tunables = read_tunables()
     with Journal(tunables, journal_folder()) as journal:
         groups = Groups(journal)
@@ -59,7 +59,7 @@ def restoring(progress: Progress) -> Iterator[tuple[Machine, Groups]]:
 
 
 class Groups:
-    """The control groups that setups create."""
+    """The cgroups that setups create."""
 
     def __init__(self, journal: Journal) -> None:
         self.created: set[Path] = set()

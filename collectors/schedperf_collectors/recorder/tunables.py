@@ -3,7 +3,7 @@
 
 These are the writable files below ``kernel`` and ``vm`` of /proc/sys, ``sched`` of debugfs, the
 settings of transparent huge pages, KSM, CPU frequencies, idle states, work queues, I/O schedulers
-and of CPUs that are online, and the CPU settings of control groups.
+and of CPUs that are online, and the CPU settings of cgroups.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _PATTERNS = (
     "sys/kernel/mm/lru_gen/enabled",
     "sys/kernel/mm/numa/demotion_enabled",
 )
-# Of each control group, version 2 and version 1.
+# Of each cgroup, version 2 and version 1.
 _OF_CGROUPS = (
     "cpu.weight",
     "cpu.max",

@@ -23,7 +23,7 @@ LEVELS = (50.0, 32.0, 68.0, 41.0, 59.0)
 class Point(Struct, frozen=True, kw_only=True):
     """One value.
 
-    :param low: lower end of its interval; None without one
+    :param low: lower bound of its interval; None without one
     :param title: what the pointer shows; "" for nothing
     """
 

@@ -90,7 +90,7 @@ RUNS_COLUMN = Column(
     priority=REFERENCE_PRIORITY,
     explains="sample size, base+new: runs, boots or interleaved pairs",
 )
-ZERO = "the ratio is undefined, because at least one run or boot has the value 0"
+ZERO = "the ratio is undefined, because the value is 0 in at least one run or boot"
 WIDE = f"the ends differ by more than a factor of {WIDEST_INTERVAL:g} (record more runs or boots)"
 
 

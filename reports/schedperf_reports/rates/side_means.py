@@ -18,7 +18,7 @@ class SideMean(Struct, frozen=True, kw_only=True):
     """A side of one row, in the row's unit.
 
     :param mean: geometric where all values are positive, as the row's is
-    :param low: lower end of its 95% CI; None with fewer than two independent values
+    :param low: lower bound of its 95% CI; None with fewer than two independent values
     """
 
     mean: float

@@ -23,6 +23,7 @@ from schedperf_reports.words.rows import (
     count_of,
     count_verdicts,
     name_rows,
+    side_prefixes,
 )
 from schedperf_reports.words.sentences import describe_verdict
 from schedperf_reports.words.units import format_change, scale_for
@@ -73,12 +74,13 @@ def _remarks_of_all(
     comparison: Comparison, lines: Sequence[Line], *, is_brief: bool
 ) -> Iterator[Items]:
     items: list[Item] = []
+    prefixes = side_prefixes(comparison)
     for side in dict.fromkeys(row.side for _, row in lines):
         remarks = _remarks(comparison, [line for line in lines if line[1].side == side])
         single = [(text, name) for name, texts in remarks.notes.items() for text in texts]
         shared = [(text, count_of(len(names), "result")) for text, names in remarks.shared.items()]
         items += [
-            Item(text=f"{side}: {text} ({where})", tone="warning")
+            Item(text=f"{prefixes[side]}{text} ({where})", tone="warning")
             for text, where in (*single, *shared)
         ]
     if items:
@@ -91,9 +93,8 @@ def _remarks(comparison: Comparison, lines: Sequence[Line]) -> Remarks:
 
 def _family(comparison: Comparison, lines: Sequence[Line], *, is_brief: bool) -> Iterator[Block]:
     side, family = lines[0][1].side, lines[0][1].family
-    several = len(comparison.sides) > 2  # noqa: PLR2004 # base and one new
     is_first = side == comparison.rows[0].side
-    prefix = f"{side}: " if several else ""
+    prefix = side_prefixes(comparison)[side]
     rows = [row for _, row in lines]
     headline = describe_verdict(comparison)
     # The table of all sides has them.

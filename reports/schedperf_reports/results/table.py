@@ -50,7 +50,7 @@ class Geomean(Struct, frozen=True, kw_only=True):
     """A mean of ratios.
 
     :param count: of the results in it
-    :param ci_low: lower end of an interval that holds the mean in at least 95% of cases
+    :param ci_low: lower bound of an interval that holds the mean in at least 95% of cases
     """
 
     count: int

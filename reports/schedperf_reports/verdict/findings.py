@@ -8,7 +8,7 @@ from schedperf.model.comparison import Bearing, Comparison, Finding
 from schedperf_reports.blocks import Block, Item, Items, Text, shorten_detail
 from schedperf_reports.graphics.panels import Fold
 from schedperf_reports.sections import ReportSection, all_report_sections, report_section
-from schedperf_reports.words.rows import count_of, has_changed, name_side
+from schedperf_reports.words.rows import count_of, has_changed, side_prefixes
 
 # Reasons on the first screen of a page, and of a text.
 MOST_REASONS = 5
@@ -67,12 +67,6 @@ def findings(comparison: Comparison) -> Iterator[Block]:
             blocks=(Items(items=items, ordered=True),),
             repeats=True,
         )
-
-
-def side_prefixes(comparison: Comparison) -> Mapping[str, str]:
-    """Return what precedes a finding of each side: ``"cluster: "``; "" if only one is compared."""
-    several = len(comparison.sides) > 2  # noqa: PLR2004 # base and one new
-    return {side.name: f"{name_side(side)}: " if several else "" for side in comparison.sides}
 
 
 def in_short(finding: Finding) -> str:

@@ -175,6 +175,12 @@ def label_of(name: str, label: str) -> str:
     return name if is_third and SIDE_NAME.fullmatch(label) else label
 
 
+def side_prefixes(comparison: Comparison) -> Mapping[str, str]:
+    """Return what precedes a text about each side: ``"cluster: "``; "" if only one is compared."""
+    several = len(comparison.sides) > 2  # noqa: PLR2004 # base and one new
+    return {side.name: f"{name_side(side)}: " if several else "" for side in comparison.sides}
+
+
 def name_with_role(side: SideSummary) -> str:
     """Return what a side is called, with its name in the tables: ``cluster (new2)``; ``new2``."""
     called = name_side(side)

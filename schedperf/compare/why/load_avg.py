@@ -90,7 +90,7 @@ def _name_field(
     )
     if finding.side in paths and _has_struct(sections, finding.side):
         path = as_argument(paths[finding.side])
-        text += f"; fields: schedperf layout {path} --struct {STRUCT}"
+        text += f"; to list the fields on its cache line: schedperf layout {path} --struct {STRUCT}"
     return replace(finding, details=f"{finding.details}{text}")
 
 

@@ -109,7 +109,7 @@ class MeanRow(Struct, frozen=True, kw_only=True):
     point: str
     replication: Annotated[Literal["runs", "boots"], "unit of n"]
     n: int
-    ci_low: Annotated[float | None, "lower end of the 95% CI of the mean; null with one run"]
+    ci_low: Annotated[float | None, "lower bound of the 95% CI of the mean; null with one run"]
     ci_high: float | None
 
 
@@ -123,7 +123,7 @@ class SeriesRow(MeanRow, frozen=True, kw_only=True):
         "task moves between NUMA nodes per second, in consecutive periods of equal length",
     ]
     rates_low: Annotated[
-        tuple[float | None, ...], "lower end of the 95% CI of each rate; null with one run"
+        tuple[float | None, ...], "lower bound of the 95% CI of each rate; null with one run"
     ]
     rates_high: tuple[float | None, ...]
 

@@ -175,7 +175,7 @@ class _Reading:
         text = self._bundle.read_text(path, LARGEST_BYTES)
         if text and not text.endswith("\n"):
             raise InputError(f"{path}: truncated last line; record again")
-        # Not splitlines(): names of control groups may hold other ends of lines.
+        # Not splitlines(): names of cgroups may hold other ends of lines.
         return parse(text.split("\n")[:-1], path)
 
     def _add_groups(self, before: tuple[CpuGroup, ...], after: tuple[CpuGroup, ...]) -> None:

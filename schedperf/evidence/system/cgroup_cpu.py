@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Parse cpu.stat of control groups, with their bandwidth limit, as the collector writes it.
+"""Parse cpu.stat of cgroups, with their bandwidth limit, as the collector writes it.
 
 ::
 

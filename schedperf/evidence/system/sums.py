@@ -352,7 +352,7 @@ def add_groups(
     during: Iterable[CpuGroup],
     clock: Clock | None,
 ) -> None:
-    """Add the counters of control groups, and their limits.
+    """Add the counters of cgroups, and their limits.
 
     :param during: last snapshot of groups that may be removed before the end of the run
     :param clock: None: unknown, and groups that were removed have no counts

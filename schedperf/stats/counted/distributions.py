@@ -100,7 +100,7 @@ def compare_places(
 def _test(
     base: PlacedRuns[Place], new: PlacedRuns[Place], places: Sequence[Place]
 ) -> tuple[Replication, list[Floats], tuple[Floats, Floats, Floats]]:
-    # What is independent, its values of both sides, and lower end, upper end and p.
+    # What is independent, its values of both sides, and lower bound, upper bound and p.
     sides = (base, new)
     runs = [_rows(side, places) for side in sides]
     rounds = _rounds(base, new)
@@ -323,7 +323,7 @@ class _Means(Struct, frozen=True, kw_only=True):
 
     :param replication: what n counts
     :param mean: shape (numbers,), as all that follow
-    :param ci_low: lower end of the 95% CI of the mean; None with fewer than two values
+    :param ci_low: lower bound of the 95% CI of the mean; None with fewer than two values
     """
 
     replication: Literal["runs", "boots"]

@@ -39,7 +39,7 @@ def sysctl() -> Iterator[int]:
 
 @pytest.fixture
 def cgroup() -> Iterator[Path]:
-    """A control group that does not exist yet."""
+    """A cgroup that does not exist yet."""
     for point in ("/sys/fs/cgroup/cpu", "/sys/fs/cgroup"):
         folder = Path(point, f"schedperf-test-{os.getpid()}")
         try:
@@ -53,7 +53,7 @@ def cgroup() -> Iterator[Path]:
         except OSError:
             continue
     else:
-        pytest.skip("no control groups that this user can make")
+        pytest.skip("no cgroups that this user can make")
 
 
 def test_both_bundles_hold_interleaved_runs_of_one_session(recorder: Any, read_bundle: Any) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Control groups that setups create are found and removed, and no others."""
+"""Cgroups that setups create are found and removed, and no others."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def test_empty_control_groups_of_a_setup_that_was_killed_are_told(
         (group / "cgroup.procs").write_text(processes)
         groups.add(group)
     [line] = say_left_over(folder)
-    assert f"left the control group {empty}; undo this with: rmdir {empty} (or" in line
+    assert f"left the cgroup {empty}; undo this with: rmdir {empty} (or" in line
 
 
 def test_a_recording_that_runs_is_not_told_and_leaves_no_journal(

@@ -118,7 +118,7 @@ def test_settings_of_control_groups_that_exist_are_read() -> None:
     names = {path.name for path in read_tunables()}
     weights = [path for path in all_cgroups() if (path / "cpu.shares").exists()]
     if not weights or os.geteuid() != 0:
-        pytest.skip("needs root and control groups with the controller cpu (version 1)")
+        pytest.skip("needs root and cgroups with the controller cpu (version 1)")
     assert "cpu.shares" in names
 
 

@@ -2,7 +2,7 @@
 """A bundle in which every text is an attack: nothing of it is alive in the page.
 
 The bundles are those of an example, with each text that somebody could have chosen replaced: all
-texts of its JSON members, names of functions, of tasks, of interrupts and of control groups, and
+texts of its JSON members, names of functions, of tasks, of interrupts and of cgroups, and
 what the workload printed. What a reader must find to read a member at all stays.
 """
 

@@ -138,8 +138,8 @@ def test_a_change_from_nothing_says_why_it_has_no_number() -> None:
     assert change_of(none) == interval_of(none) == "-"
     [text] = explain_gaps([none])
     assert text.text.startswith(
-        "change not available: the ratio is undefined, because at least one run or boot has "
-        "the value 0"
+        "change not available: the ratio is undefined, because the value is 0 in at least one "
+        "run or boot"
     )
 
 

@@ -64,8 +64,8 @@ def test_sides_without_room_are_below_with_base_again(three: Comparison) -> None
 
 def test_one_screen_has_the_table_of_all_sides_alone(three: Comparison) -> None:
     brief = text(three, Options(width=78, colour=False))
-    assert "new2: 2 primary results" not in brief
-    assert "new2: 2 primary results" in text(
+    assert "repair: 2 primary results" not in brief
+    assert "repair: 2 primary results" in text(
         three, Options(width=78, colour=False, everything=True)
     )
 

@@ -117,7 +117,7 @@ def test_a_kvm_that_cannot_run_an_instruction_is_not_used_and_not_waited_for(
     found = try_kvm(make_qemu(tmp_path, behaviour), Path("/dev/null"))
     assert time.monotonic() - began_s < 30
     assert not found.is_kvm
-    assert found.reason == f"the firmware cannot run with /dev/null ({cause})"
+    assert found.reason == f"/dev/null: the guest firmware does not run under KVM ({cause})"
 
 
 @pytest.mark.parametrize("behaviour", ["exec sleep 60", "exec 2>&-; exec sleep 60"])
@@ -126,7 +126,10 @@ def test_a_firmware_that_does_not_end_is_killed(
 ) -> None:
     monkeypatch.setattr("schedperf.vm.machine._PROBE_LIMIT_S", 0.5)
     found = try_kvm(make_qemu(tmp_path, behaviour), Path("/dev/null"))
-    assert found.reason == "the firmware cannot run with /dev/null (QEMU did not exit within 0 s)"
+    assert (
+        found.reason
+        == "/dev/null: the guest firmware does not run under KVM (QEMU did not exit within 0 s)"
+    )
 
 
 @pytest.mark.system

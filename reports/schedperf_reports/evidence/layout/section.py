@@ -277,7 +277,7 @@ def _evidence(alarm: LayoutAlarm) -> str:
 def _describe_rest(compared: LayoutComparison, limit: int) -> Iterator[Block]:
     changed = [unit for unit in compared.units if not unit.is_unchanged]
     if changed:
-        yield _units_table(changed, len(compared.units) - len(changed), compared.side, limit)
+        yield _units_table(changed, len(compared.units) - len(changed), compared.label, limit)
     if any(unit.causes for unit in changed):
         yield _causes_table(changed, limit)
     if compared.alarms:

@@ -11,8 +11,7 @@ from msgspec.structs import replace
 
 from schedperf.evidence.system.record import CPU_TIME, SystemCounters
 from schedperf.model.comparison import Comparison, Finding, data_of
-from schedperf_reports.verdict.findings import side_prefixes
-from schedperf_reports.words.rows import has_changed
+from schedperf_reports.words.rows import has_changed, side_prefixes
 from schedperf_reports.words.states import Noted, State
 from schedperf_reports.words.units import format_change, format_interval, write_size
 
