@@ -153,8 +153,7 @@ def _split(data: bytes, label: str) -> _Header:
     order = next((o for o in "<>" if struct.unpack_from(o + "H", data)[0] == _MAGIC), None)
     if order is None:
         raise InputError(
-            f"{label}: invalid BTF, starts with {data[:2].hex()} (expected eb9f); "
-            "use the raw .BTF section"
+            f"{label}: invalid BTF magic {data[:2].hex()} (expected eb9f); use the raw .BTF section"
         )
     header = struct.unpack_from(order + _HEADER, data)
     _, version, _, header_bytes, type_at, type_bytes, string_at, string_bytes = header

@@ -41,8 +41,8 @@ PAIR_RULES: tuple[Rule, ...] = ("separated", "joined")
 MOST_IN_ROW = 2
 
 NO_CLAIM = (
-    "the effect of the layout on this CPU is unknown: caches and prefetchers differ, and the "
-    "same change affected some CPU models but not others"
+    "the effect of the layout on this CPU is unknown: caches and prefetchers differ between "
+    "CPU models, and a layout change can affect some models but not others"
 )
 
 

@@ -141,8 +141,8 @@ def _spend(leaves: _Leaves, fields: int) -> None:
     leaves.budget.left -= fields
     if leaves.budget.left < 0:
         raise InputError(
-            f"{leaves.btf.label}: the structs up to {leaves.name} contain more than {MOST_FIELDS} "
-            "fields; copy the file again"
+            f"{leaves.btf.label}: too many struct fields, at {leaves.name} (expected at "
+            f"most {MOST_FIELDS} in total); copy the file again"
         )
 
 

@@ -59,7 +59,7 @@ def patched(data: bytes, offset: int, value: int) -> bytes:
     [
         (lambda _: b"", "truncated BTF header .0 bytes, expected 24."),
         (lambda data: data[:23], "truncated BTF header .23 bytes"),
-        (lambda _: b"\x7fELF" * 10, "invalid BTF, starts with 7f45 .expected eb9f."),
+        (lambda _: b"\x7fELF" * 10, "invalid BTF magic 7f45 .expected eb9f."),
         (lambda data: data[:2] + b"\x02" + data[3:], "unknown BTF version 2 "),
         (lambda data: data[:-1], "strings end at byte"),
         (lambda data: patched(data, 4, 0), "invalid BTF header"),
