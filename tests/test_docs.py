@@ -39,6 +39,7 @@ LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 # Documents that record for about a minute or longer.
 SLOW = ("recording.md", "troubleshooting.md")
+SLOW_HELP = ("ab", "doctor", "record")
 # Stands for any text inside a line, and alone on a line for any lines.
 ELLIPSIS = "…"
 
@@ -246,7 +247,7 @@ def bring_memory_samples(folder: Path) -> None:
         # The examples of ab set sched_autogroup_enabled, those of record take 40 runs.
         pytest.param(
             name,
-            marks=[pytest.mark.alone] * (name == "ab") + [pytest.mark.slow] * (name == "record"),
+            marks=[pytest.mark.alone] * (name == "ab") + [pytest.mark.slow] * (name in SLOW_HELP),
         )
         for name in all_commands()
     ],

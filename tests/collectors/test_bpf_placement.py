@@ -271,6 +271,7 @@ def test_root_without_rights_is_told_what_refused_bpf(tmp_path: Path) -> None:
     assert "CAP_PERFMON" in remedy
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("needs_bpf")
 def test_the_window_is_the_run(tmp_path: Path) -> None:
     arguments = ["-q", "-o", "b.tar", "-n", "1", "--instrumented", "3", "--warmup", "0"]

@@ -208,7 +208,7 @@ def test_arm64_shows_pelt_as_the_class_that_grew_on_each_node_and_per_operation(
     ]
     assert len(claims) == 1
     for said in (
-        "PELT and group shares uses ",
+        "PELT and group shares: ",
         "update_cfs_group +",
         "95% CI [+",
         "idle excluded, node 0 ",

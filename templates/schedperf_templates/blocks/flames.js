@@ -132,10 +132,12 @@
       this.land();
     }
 
-    // Shows the largest frame that was searched for, in the window and in the box above the graph.
+    // Shows the largest changed frame that was searched for, else the largest one, in the window and
+    // in the box above the graph.
     land() {
-      const isDrawn = (frame) => this.elementOf(frame) !== null;
-      const [largest] = this.tree.largestFirst([...this.matches ?? []].filter(isDrawn));
+      const drawn = [...this.matches ?? []].filter((frame) => this.elementOf(frame) !== null);
+      const changed = drawn.filter((frame) => this.tree.changed.has(frame));
+      const [largest] = this.tree.largestFirst(changed.length ? changed : drawn);
       if (largest === undefined || this.focus !== 0) {
         return;
       }

@@ -81,7 +81,7 @@ def test_the_sample_in_the_docstring_is_true() -> None:
     assert found.failed == 0
 
 
-@pytest.mark.system
+@pytest.mark.slow
 class TestRealPrograms:
     def test_dbench_recorded_twice_is_compared(self, compare_two_recordings: Compare) -> None:
         need("dbench")

@@ -60,7 +60,7 @@ def test_the_sample_in_the_docstring_is_true() -> None:
     assert found.failed == 0
 
 
-@pytest.mark.system
+@pytest.mark.slow
 def test_a_server_recorded_twice_is_compared(
     server: Server, compare_two_recordings: Callable[[Sequence[str]], dict[str, Any]]
 ) -> None:

@@ -124,6 +124,7 @@ class TestRealProgram:
         found = measured(run(tmp_path, "cpu", "--time=1", "--percentile=0", "run"))
         assert list(found) == ["cpu events", "cpu latency average", "cpu latency max"]
 
+    @pytest.mark.slow
     def test_a_database_recorded_twice_is_compared(
         self,
         server: Server,
