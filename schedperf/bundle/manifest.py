@@ -287,8 +287,8 @@ def parse_host(content: bytes, where: str) -> Mapping[str, object]:
     count = _count_values(groups)
     if count > MOST_HOST_VALUES:
         raise BundleError(
-            f"{where}: {count} values (expected at most {MOST_HOST_VALUES}); record the bundle "
-            "again"
+            f"{where}: too many values: {count} (expected at most {MOST_HOST_VALUES}); record the "
+            "bundle again"
         )
     return groups
 

@@ -175,9 +175,11 @@
     }
 
     // Goes to the next or the previous frame that changed or was found; beyond the last one is the
-    // first. It zooms if the frame is too narrow for its name.
+    // first. It zooms if the frame is too narrow for its name. Where only found paths are drawn, it
+    // goes to those.
     step(what, step) {
-      const frames = what === "match" ? this.tree.inOrder(this.matches ?? []) : this.changes;
+      const isShown = (frame) => !this.wish.fit || this.elementOf(frame) !== null;
+      const frames = what === "match" ? this.tree.inOrder(this.matches ?? []).filter(isShown) : this.changes;
       if (!frames.length) {
         return;
       }

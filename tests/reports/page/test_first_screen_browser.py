@@ -135,7 +135,7 @@ def test_each_of_four_kernels_has_its_value_interval_and_line(open_report: Open)
         " ".join(line.split()) for line in opened.page.locator(".first .one").all_inner_texts()
     ]
     assert lines == [
-        "tip 0.8005 s n = 8+8 runs",
+        "tip 0.8005 s [95% CI], n = 8+8 runs",
         "cluster 1.000 s +25.0% [+24.4%, +25.5%], 2 of 3 worse",
         "repair 0.8317 s +3.9% [+3.5%, +4.3%], 1 of 3 worse",
         "v2 0.8325 s +4.0% [+3.6%, +4.4%], 1 of 3 worse, 2 better, most -7.0% at groups=1",

@@ -256,7 +256,7 @@ def _side_lines(comparison: Comparison, rows: Sequence[Row]) -> Iterator[SideLin
         value=_padded(scale, rows[0].base),
         change="",
         tone="plain",
-        details=_say_n(rows[0]) if len(counts) == 1 else "",
+        details=", ".join(["[95% CI]", *([_say_n(rows[0])] if len(counts) == 1 else [])]),
     )
     for row in rows[:MOST_LINES]:
         is_open = row.verdict == "inconclusive"
