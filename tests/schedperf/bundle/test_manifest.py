@@ -184,7 +184,8 @@ def test_a_host_json_of_more_values_than_any_machine_has_is_refused(
     members = make_members(manifest=None)
     members[HOST] = json.dumps({"cpu": {str(key): key for key in range(10_001)}}).encode()
     with pytest.raises(
-        BundleError, match="10001 values .expected at most 10000.; record the bundle again"
+        BundleError,
+        match="too many values: 10001 .expected at most 10000.; record the bundle again",
     ):
         open_bundle(make_tar(tmp_path / "b.tar", members.items()))
 
