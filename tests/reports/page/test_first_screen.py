@@ -163,7 +163,7 @@ def test_several_kernels_have_a_line_each_with_value_change_interval_and_n(
     assert screen.caption == "cluster regresses, repair improves"
     tip, cluster, repair = screen.sides
     assert (tip.label, tip.value, tip.change) == ("tip", "500.0 ms", "")
-    assert tip.details.startswith("n\N{NO-BREAK SPACE}=")
+    assert tip.details.startswith("[95% CI], n\N{NO-BREAK SPACE}=")
     assert (cluster.label, cluster.value, cluster.change) == ("cluster", "625.0 ms", "+25.0%")
     assert re.fullmatch(r"\[.*%\], 2 of 2 worse", cluster.details)
     assert (repair.value, repair.change, repair.place) == ("520.0 ms", "+4.0%", 2)
