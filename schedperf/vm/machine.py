@@ -137,7 +137,7 @@ def try_kvm(qemu: str, device: Path = Path("/dev/kvm")) -> Acceleration:
         os.close(os.open(device, os.O_RDWR))
     except OSError as error:
         problem = (error.strerror or str(error)).lower()
-        remedy = " (expected a member of the group kvm)" if isinstance(error, PermissionError) else ""
+        remedy = " (user not in group kvm)" if isinstance(error, PermissionError) else ""
         return Acceleration(is_kvm=False, reason=f"{device}: {problem}{remedy}")
     status, output = _probe(probe_command(qemu))
     kvm_error = find_kvm_error(output)
