@@ -121,7 +121,7 @@ def _family(comparison: Comparison, lines: Sequence[Line], *, is_brief: bool) ->
     items = (*list_reasons(lines, headline), *list_shared(remarks, len(lines)))
     if items:
         yield Items(items=items, limit=MOST_REASONS)
-    yield from _sweeps(comparison, lines)
+    yield from _sweeps(comparison, lines, prefix)
 
 
 def _plot(prefix: str, rows: Sequence[Row], lines: Sequence[IntervalLine]) -> Iterator[Intervals]:
@@ -152,9 +152,10 @@ def _describe_family(family: FamilySummary) -> str:
     )
 
 
-def _sweeps(comparison: Comparison, lines: Sequence[Line]) -> Iterator[Block]:
+def _sweeps(comparison: Comparison, lines: Sequence[Line], prefix: str) -> Iterator[Block]:
     for sweep in comparison.sweeps:
-        yield from describe_sweep(sweep, [row for _, row in lines if is_point_of(row, sweep)])
+        rows = [row for _, row in lines if is_point_of(row, sweep)]
+        yield from describe_sweep(sweep, rows, prefix)
 
 
 def _missing(comparison: Comparison, lines: Sequence[Line]) -> Iterator[Table]:

@@ -59,17 +59,20 @@ def is_point_of(row: Row, sweep: Sweep) -> bool:
     return (row.side, row.workload, row.metric) == (sweep.side, sweep.workload, sweep.metric)
 
 
-def describe_sweep(sweep: Sweep, rows: Sequence[Row]) -> Iterator[Block]:
+def describe_sweep(sweep: Sweep, rows: Sequence[Row], prefix: str = "") -> Iterator[Block]:
     """Yield a chart and a table of the points of a sweep; nothing of fewer than three.
 
     :param rows: those of the sweep
+    :param prefix: what the captions begin with: ``"cluster: "``
     """
     drawable = [row for row in rows if row.base is not None and row.new is not None]
     if len(drawable) < FEWEST_POINTS:
         return
     swept = _place(drawable)
-    yield _chart(_caption(sweep, swept), swept)
-    yield _table(sweep, swept)
+    yield _chart(f"{prefix}{_caption(sweep, swept)}", swept)
+    yield _table(
+        f"{prefix}{sweep.metric} over {swept.parameter} with the 95% CI of each side", swept
+    )
 
 
 def _place(rows: Sequence[Row]) -> _Swept:
@@ -206,10 +209,10 @@ def _value_axis(swept: _Swept, series: Sequence[Series]) -> Axis:
     return log_axis(ends, value_marks(ends), swept.scale.unit)
 
 
-def _table(sweep: Sweep, swept: _Swept) -> Table:
+def _table(caption: str, swept: _Swept) -> Table:
     unit = f", {swept.scale.unit}" if swept.scale.unit else ""
     return Table(
-        caption=f"{sweep.metric} over {swept.parameter} with the 95% CI of each side",
+        caption=caption,
         columns=(
             Column(title=swept.parameter),
             Column(title=f"base{unit}", align="right"),

@@ -17,7 +17,7 @@ from schedperf.model.text import list_some
 from schedperf_reports.blocks import Cell, Column, Item, Items, Table
 from schedperf_reports.graphics.panels import Fold, Panel
 from schedperf_reports.verdict.host_fields import format_pair, format_value, name_model
-from schedperf_reports.words.rows import SEVERITY_TONES, count_of, name_side
+from schedperf_reports.words.rows import SEVERITY_TONES, count_of, name_side, side_prefixes
 
 # What a reader acts on comes first.
 SEVERITY_ORDER = ("blocking", "treatment", "noted")
@@ -178,6 +178,7 @@ def _origin_items(shown: Sequence[Difference]) -> Iterator[Item]:
 
 
 def _options_items(comparison: Comparison) -> Iterator[Item]:
+    prefixes = side_prefixes(comparison)
     for side in comparison.sides[1:]:
         options = options_of(comparison, side.name)
         if options:
@@ -186,10 +187,13 @@ def _options_items(comparison: Comparison) -> Iterator[Item]:
             ]
             differ = "differs" if len(options) == 1 else "differ"
             count = count_of(len(options), "kernel config option")
-            text = f"{count} {differ}: {list_some(named, MOST_NAMED)}"
+            text = f"{prefixes[side.name]}{count} {differ}: {list_some(named, MOST_NAMED)}"
             yield Item(text=text, evidence=("environment",))
         elif _have_other_configs(comparison, side.name):
-            text = "the kernel configurations differ, but not all bundles contain the options"
+            text = (
+                f"{prefixes[side.name]}the kernel configurations differ, but not all bundles "
+                "contain the options"
+            )
             yield Item(text=text, evidence=("environment",))
 
 

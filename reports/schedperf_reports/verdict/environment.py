@@ -11,7 +11,7 @@ from schedperf_reports.graphics.panels import Fold
 from schedperf_reports.sections import report_section
 from schedperf_reports.verdict.comparable import options_of
 from schedperf_reports.verdict.host_fields import explain_taint, format_value, missing_reason
-from schedperf_reports.words.rows import SEVERITY_TONES, count_of, name_side
+from schedperf_reports.words.rows import SEVERITY_TONES, count_of, name_side, side_prefixes
 
 # Options that a caption names; the table has all.
 MOST_OPTIONS_NAMED = 10
@@ -83,8 +83,9 @@ def _options_fold(
     more = ", …" if len(options) > MOST_OPTIONS_NAMED else ""
     noun, _, rest = kind.partition(" of ")
     count = f"{count_of(len(options), noun)}{f' of {rest}' if rest else ''}"
+    prefix = side_prefixes(comparison)[side.name]
     return Fold(
-        caption=f"{count} {'differs' if len(options) == 1 else 'differ'}: {first}{more}",
+        caption=f"{prefix}{count} {'differs' if len(options) == 1 else 'differ'}: {first}{more}",
         blocks=(_options_table(comparison, side, options, count),),
     )
 
