@@ -276,7 +276,10 @@ class TestRecipes:
 @pytest.mark.timeout(1200)
 class TestChecks:
     def test_make_lint_passes(self, tree: Copy) -> None:
-        # It makes an environment of its own, as in a new clone.
+        # It makes an environment of its own, as in a new clone. What mypy found in the same files,
+        # if anything, saves a minute.
+        if (REPOSITORY / ".mypy_cache").is_dir():
+            shutil.copytree(REPOSITORY / ".mypy_cache", tree.folder / ".mypy_cache")
         tree.run("make", "lint")
 
     def test_tests_of_all_plugins_pass(self, tree: Copy) -> None:

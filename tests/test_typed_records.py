@@ -14,6 +14,8 @@ from schedperf.evidence import all_sections
 from schedperf.model.comparison import SectionData
 
 ROOT = Path(__file__).parents[1]
+# Where mypy has checked the tree before, it need not read all of it again.
+CACHE = ".mypy_cache"
 PACKAGES = ("schedperf", "reports", "collectors", "templates")
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800), pytest.mark.xdist_group("mypy")]
@@ -26,6 +28,8 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     for package in PACKAGES:
         shutil.copytree(ROOT / package, folder / package)
     shutil.copy(ROOT / "pyproject.toml", folder)
+    if (ROOT / CACHE).is_dir():
+        shutil.copytree(ROOT / CACHE, folder / CACHE)
     assert check(folder) == ""
     yield folder
     shutil.rmtree(folder)
