@@ -279,7 +279,9 @@ def _parts_table(rows: Sequence[PeltRow], subject: str) -> Table | None:
     """
     split = [row for row in rows if row.what == "calls" and _where(row)]
     best = next((per for per in _PER if any(row.per == per for row in split)), None)
-    chosen = [row for row in split if row.per == best]
+    by_work = {row.context for row in split if row.per == best}
+    # Calls that a clock drives are per second only.
+    chosen = [row for row in split if row.per == best or row.context not in by_work]
     if not chosen:
         return None
     table = _table(
@@ -288,7 +290,7 @@ def _parts_table(rows: Sequence[PeltRow], subject: str) -> Table | None:
         [Shown(row) for row in sorted(chosen, key=lambda row: not row.changed)],
         lambda shown: (
             shown.row.function,
-            _where(shown.row),
+            f"{_where(shown.row)}{'' if shown.row.per == best else f', per {shown.row.per}'}",
             *_changes(shown),
             runs_cell(shown.row),
         ),

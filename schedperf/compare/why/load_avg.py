@@ -166,12 +166,13 @@ def _count_nodes(shares: BaseNew[Mapping[int, float]]) -> int:
 
 def _of_updates(rows: Sequence[PeltRow]) -> Iterator[tuple[str, tuple[_Increase, ...]]]:
     for row in rows:
-        is_slower = row.changed and row.ratio is not None and row.ratio > 1.0
+        is_slower = row.changed and not row.few_calls and (row.ratio or 0.0) > 1.0
         if is_slower and row.what != "calls" and row.function in (READER, WRITER):
             nodes = sum(
                 part.node is not None and (part.new or 0.0) > (part.base or 0.0)
                 for part in rows
                 if part.what == "share"
+                and not part.few_calls
                 and (part.side, part.workload, part.point, part.function)
                 == (row.side, row.workload, row.point, row.function)
             )

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 
 from schedperf.evidence import finding
+from schedperf.evidence.pelt.measure import CLOCKED
 from schedperf.evidence.pelt.record import Pelt, PeltRow, UnseenFunction, What
 from schedperf.model.comparison import FIRST_NEW, Finding
 from schedperf.model.text import join_names
@@ -59,7 +60,30 @@ def _whole(rows: Sequence[PeltRow], what: What) -> list[PeltRow]:
 def _changed_calls(rows: Sequence[PeltRow]) -> PeltRow | None:
     calls = _whole(rows, "calls")
     preferred = [row for per in PER for row in calls if row.per == per] or calls
-    return next((row for row in preferred if row.changed and _is_frequent(row)), None)
+    return next(
+        (row for row in preferred if row.changed and _is_frequent(row) and _is_of_work(row, rows)),
+        None,
+    )
+
+
+def _is_of_work(row: PeltRow, rows: Sequence[PeltRow]) -> bool:
+    # The total per wakeup or operation includes calls that a clock drives: if the other calls
+    # changed less than half as much, the run mostly took longer.
+    worked = [
+        part
+        for part in rows
+        if part.what == "calls" and part.per == row.per and part.context not in ("", *CLOCKED)
+    ]
+    is_clocked = any(part.context in CLOCKED and part.new for part in rows)
+    if row.per not in PER or not worked or not is_clocked:
+        return True
+    base, new = (sum(part.base or 0.0 for part in worked), sum(part.new or 0.0 for part in worked))
+    if not base or not new:
+        return True
+    assert row.base is not None
+    assert row.new is not None
+    is_alike = (new > base) == (row.new > row.base)
+    return is_alike and distance_of(new / base) > distance_of(row.ratio) / 2.0
 
 
 def _changed_duration(rows: Sequence[PeltRow]) -> PeltRow | None:
@@ -152,12 +176,12 @@ def _duration_clause(row: PeltRow) -> str:
 
 
 def _duration_details(others: Sequence[PeltRow]) -> str:
-    shares = [part for part in others if part.what == "share"]
+    shares = [part for part in others if part.what == "share" and not part.few_calls]
     whole = next((part for part in shares if part.node is None), None)
-    share = ""
-    if whole is not None and whole.new is not None and whole.base is not None:
-        share = f"; {_write_share(whole.base)} -> {_write_share(whole.new)} of CPU time"
-    return f"{share}{_by_node(shares, _write_share)}"
+    if whole is None or whole.new is None or whole.base is None:
+        return ""
+    share = f"{_write_share(whole.base)} -> {_write_share(whole.new)} of CPU time"
+    return f"; {share}{_by_node(shares, _write_share)}"
 
 
 def _write_share(value: float) -> str:

@@ -25,6 +25,8 @@ NS_PER_S = 1e9
 # Share of the calls in a trimmed mean: the slowest are left out. A call that is interrupted or
 # whose virtual CPU is stalled takes milliseconds, and a few of them carry the mean.
 TRIMMED = 0.99
+# Contexts whose calls a clock drives: more per wakeup only says that a run took longer.
+CLOCKED = frozenset({"tick"})
 # Statistics of which probe overhead may be subtracted.
 NET: frozenset[What] = frozenset({"mean", "trimmed", "share"})
 QUANTILES: Mapping[What, float] = {"p50": 0.5, "p99": 0.99}
@@ -199,7 +201,10 @@ def call_counts(run: Captured[Traced]) -> dict[Key, int]:
 
 
 def call_measures(run: Captured[Traced]) -> Found:
-    """Return calls a second (basis "time"), an operation, and a wakeup (basis "share")."""
+    """Return calls a second (basis "time"), an operation, and a wakeup (basis "share").
+
+    Calls of :data:`CLOCKED` contexts are only divided by time.
+    """
     amounts = {key: Measure(float(count), "1") for key, count in call_counts(run).items()}
     measures = dict(
         divide(
@@ -211,7 +216,11 @@ def call_measures(run: Captured[Traced]) -> Found:
     if run.content.wakeups:
         for key, (value, _) in amounts.items():
             measures[key, "share"] = Measure(value / run.content.wakeups, "1/wakeup")
-    return measures
+    return {
+        (key, basis): measure
+        for (key, basis), measure in measures.items()
+        if basis == "time" or key.context not in CLOCKED
+    }
 
 
 def duration_measures(run: Captured[Traced], net: Collection[str]) -> Found:

@@ -93,6 +93,23 @@ def make_run(
     return {"kind": "instrumented", "files": files}
 
 
+def stalled(runs: list[Json], calls: int) -> list[Json]:
+    """Let so many timed calls of each CPU take 4 ms, as those of a stalled virtual CPU do."""
+    for run in runs:
+        capture = json.loads(run["files"]["bpf_pelt/pelt.json"])
+        durations = capture["functions"]["update_cfs_group"]["durations"]
+        for cpu, log2 in durations["log2_ns"].items():
+            linear = durations["linear_ns"][cpu]
+            at = max(range(len(log2)), key=log2.__getitem__)
+            log2[at] -= calls
+            log2[21] += calls
+            linear[max(range(len(linear)), key=linear.__getitem__)] -= calls
+            linear[-1] += calls
+            durations["sum_ns"][cpu] += calls * (4_000_000 - 200)
+        run["files"]["bpf_pelt/pelt.json"] = json.dumps(capture)
+    return runs
+
+
 @pytest.fixture(scope="session")
 def function() -> Callable[..., Json]:
     """Make what is written of one function: ``function({0: 120, 2: 80}, 200)``."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What the finding rule says of changed calls, of changed durations, of what nothing saw."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ from schedperf.evidence.pelt.compare import EMULATED
 from schedperf.evidence.pelt.findings import MOST_FINDINGS, pelt_updates
 from schedperf.evidence.pelt.record import Pelt
 from schedperf.model.comparison import Difference, Finding, Section
+from tests.schedperf.evidence.pelt.conftest import stalled
 
 Json = dict[str, Any]
 Make = Callable[..., Json]
@@ -68,6 +70,48 @@ def test_without_wakeups_calls_are_told_per_operation_and_point(
 def test_a_slower_machine_alone_is_no_finding(find: Find, traced_runs: Runs) -> None:
     # Half as many calls a second, and as many a wakeup and a message.
     assert find(traced_runs(BASE), traced_runs(BASE, seconds=4.0)) == []
+
+
+def with_ticks(runs: list[Json], ticks: int) -> list[Json]:
+    """Add calls of ticks on each CPU to all runs; none is timed."""
+    for run in runs:
+        capture = json.loads(run["files"]["bpf_pelt/pelt.json"])
+        function = capture["functions"]["update_cfs_group"]
+        function["durations"] = None
+        for cpu in function["calls"]:
+            function["calls"][cpu] += ticks
+            function["contexts"]["tick"][cpu] = ticks
+        run["files"]["bpf_pelt/pelt.json"] = json.dumps(capture)
+    return runs
+
+
+def test_a_clock_that_ticks_longer_is_no_finding(
+    analyse: Callable[..., Pelt], find: Find, traced_runs: Runs
+) -> None:
+    # Twice as long, with as many ticks a second and as many other calls a wakeup.
+    base = with_ticks(traced_runs(BASE), 1000)
+    longer = with_ticks(traced_runs(BASE, seconds=4.0), 2000)
+    assert find(base, longer) == []
+    ticks = [row for row in analyse(base, longer).rows if row.context == "tick"]
+    assert {row.per for row in ticks} == {"second"}
+    assert not any(row.changed for row in ticks)
+    # More calls of the scheduler's own are a finding, whatever the clock does.
+    more = with_ticks(traced_runs(NEW, seconds=4.0), 2000)
+    (found,) = find(base, more)
+    assert found.claim.startswith("update_cfs_group: ")
+    assert "tick" not in found.claim
+
+
+def test_a_share_that_few_calls_carry_is_not_told(
+    analyse: Callable[..., Pelt], find: Find, traced_runs: Runs
+) -> None:
+    base = traced_runs((10_000,) * 4, (200, 201, 199, 200))
+    new = stalled(traced_runs((10_000,) * 4, (280, 281, 279, 280)), 20)
+    (found,) = [one for one in find(base, new) if "trimmed" in one.claim]
+    assert "of CPU time" not in found.claim
+    # Nor does it show on how many nodes the time increased.
+    sections = {"pelt": Section.of(analyse(base, new))}
+    assert name_load_avg([found], sections, (), {}) == (found,)
 
 
 def test_longer_calls_are_told_with_their_share_of_cpu_time(find: Find, traced_runs: Runs) -> None:

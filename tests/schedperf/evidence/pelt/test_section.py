@@ -16,6 +16,7 @@ from schedperf.evidence.pelt.compare import EMULATED
 from schedperf.evidence.pelt.record import Pelt
 from schedperf.model.comparison import MissingSide
 from schedperf.model.schema import to_plain
+from tests.schedperf.evidence.pelt.conftest import stalled
 
 Json = dict[str, Any]
 Make = Callable[..., Json]
@@ -131,23 +132,6 @@ def test_a_reading_longer_than_all_that_the_probe_adds_is_not_taken_off(
     for kind in ({"reads_ns": 90.0}, {"pair_ns": None}):
         data = analyse(*[traced_runs(BASE, empty_probe={**probe, **kind})] * 2)
         assert row_of(data, what="mean").remarks == ()
-
-
-def stalled(runs: list[Json], calls: int) -> list[Json]:
-    """Let so many timed calls of each CPU take 4 ms, as those of a stalled virtual CPU do."""
-    for run in runs:
-        capture = json.loads(run["files"]["bpf_pelt/pelt.json"])
-        durations = capture["functions"]["update_cfs_group"]["durations"]
-        for cpu, log2 in durations["log2_ns"].items():
-            linear = durations["linear_ns"][cpu]
-            at = max(range(len(log2)), key=log2.__getitem__)
-            log2[at] -= calls
-            log2[21] += calls
-            linear[max(range(len(linear)), key=linear.__getitem__)] -= calls
-            linear[-1] += calls
-            durations["sum_ns"][cpu] += calls * (4_000_000 - 200)
-        run["files"]["bpf_pelt/pelt.json"] = json.dumps(capture)
-    return runs
 
 
 def test_a_mean_that_few_calls_carry_says_so_and_has_a_trimmed_one_beside_it(
