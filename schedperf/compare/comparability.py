@@ -29,6 +29,11 @@ from schedperf.runs.side import Side
 
 TABLE = "comparability.toml"
 FEATURES = "sched.features"
+# Beside the features in debugfs, so a kernel whose features were read lacks what was not found.
+TUNABLES = tuple(
+    f"sched.{name}_ns"
+    for name in ("base_slice", "min_granularity", "latency", "wakeup_granularity", "migration_cost")
+)
 IDLE_STATES = "cpuidle.states"
 OWNERS_LISTS = ("settings.sysctl", "settings.tmpfiles", "settings.written")
 # Levels of the topology, by which topology.cpus groups CPUs.
@@ -276,9 +281,12 @@ class _Gate(Struct, frozen=True, kw_only=True):
         return None
 
     def _is_listed(self, path: str, host: Mapping[str, object]) -> bool:
-        # A kernel parameter that is missing has its default, and another kernel may lack a feature.
+        # A kernel parameter that is missing has its default, and another kernel may lack a feature
+        # or a tunable.
         lists = [CMDLINE, *OWNERS_LISTS, *([FEATURES] if self.has_other_kernel else ())]
         above = next((each for each in lists if path.startswith(f"{each}.")), None)
+        if self.has_other_kernel and path in TUNABLES:
+            above = FEATURES
         if above is None:
             return False
         group, _, name = above.partition(".")

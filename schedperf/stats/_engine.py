@@ -89,7 +89,9 @@ def analyse(rows: Rows, *, looks: Mapping[str, int], history: Sequence[Frame]) -
         for at, row in enumerate(block_modes.rows)
     }
     p, deciding = _judged_by(whole, ranks, modes)
-    p = np.minimum(p * _by_side(rows, looks, _price_of_looks, 1.0), 1.0)
+    price = _by_side(rows, looks, _price_of_looks, 1.0)
+    p, p_mean = (np.minimum(each * price, 1.0) for each in (p, whole.p))
+    ranks |= {name: np.minimum(ranks[name] * price, 1.0) for name in ("p", "floor")}
     p_spread, spread_ratio = compare_spread(len(rows), blocks)
     icc, design_effect = boot_shares(rows)
     twins = find_twins(rows, blocks)
@@ -97,7 +99,7 @@ def analyse(rows: Rows, *, looks: Mapping[str, int], history: Sequence[Frame]) -
         numbers=count_units(rows),
         whole=whole,
         deciding=deciding,
-        p_mean=whole.p,
+        p_mean=p_mean,
         p=p,
         equality_level=_by_side(rows, looks, equality_level, EQUALITY_LEVEL),
         q=_correct(p, rows, twins),

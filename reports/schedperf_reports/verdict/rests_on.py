@@ -220,6 +220,9 @@ def _two_tests(rows: Sequence[Row]) -> Iterator[Item]:
             f"p = {format_p(row.p_rank)}{floor}; the larger p is used",
             evidence=("benchmarks",),
         )
+    if len(confirmed) > MOST_TESTS:
+        more = count_of(len(confirmed) - MOST_TESTS, "more result")
+        yield Item(text=f"{more} with two p values, see the details", evidence=("benchmarks",))
 
 
 def _join_methods(methods: Iterable[str]) -> str:

@@ -206,9 +206,10 @@ def _change(row: Row, name: str) -> str:
 def describe_informational(comparison: Comparison) -> str | None:
     """Describe a measured result if none is used for a verdict; None if one is.
 
-    Of several results the one with the narrowest CI is named.
+    Of several results the one with the narrowest CI is named. A result that repeats the measurement
+    of another one does not count.
     """
-    rows = _named(comparison.rows)
+    rows = [line for line in _named(comparison.rows) if line[0].same_as is None]
     widths = [
         (row.ci_high / row.ci_low, row, name)
         for row, name in rows

@@ -97,6 +97,10 @@ class Facts:
         uses = (self.use(name) for name in names)
         return any(use and not use.is_read_mostly for use in uses) or self.are_sampled(names)
 
+    def may_have_writer(self, names: tuple[str, ...]) -> bool:
+        """Return whether someone writes one of these entries, or the use of one is unknown."""
+        return self.has_writer(names) or any(self.use(name) is None for name in names)
+
     def boundary(self, pair: Pair) -> int:
         """Return where the line of the later one of a pair begins in new."""
         return max(min(self.lines[1][name]) for name in pair) * self.line_bytes
@@ -183,7 +187,10 @@ class Found(Struct, frozen=True, kw_only=True):
 
 
 def find_all(facts: Facts) -> list[Found]:
-    """Apply every rule; of what parted, only entries that someone writes are an alarm."""
+    """Apply every rule; of what parted, only entries that someone writes are an alarm.
+
+    The kernel's own groups also have entries whose use is unknown.
+    """
     sets = [spread for spread in _spread(facts) if facts.has_writer(spread.entries)]
     reported = {frozenset(pair) for alarm in sets for pair in alarm.pairs}
     separated = [pair for pair in _measured_pairs(facts) if facts.has_writer(pair.entries)]
@@ -196,7 +203,7 @@ def find_all(facts: Facts) -> list[Found]:
         *_inferred_pairs(facts, reported),
         *joined,
         *sets,
-        *_broken_groups(facts),
+        *(broken for broken in _broken_groups(facts) if facts.may_have_writer(broken.entries)),
     ]
 
 

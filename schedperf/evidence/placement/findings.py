@@ -14,7 +14,7 @@ from schedperf.evidence.placement.record import Part, Placement, PlacementRow, T
 from schedperf.model.comparison import Finding
 from schedperf.model.units import format_number, scale_for
 from schedperf.model.verdict import count_units
-from schedperf.stats.counted.findings import rate_finding, write_change
+from schedperf.stats.counted.findings import Paces, rate_finding, write_change
 from schedperf.stats.counted.rates import BASES, LEAST_EVENTS_OF_FINDING, distance_of
 
 # Per point and side; the section's tables have all of them.
@@ -110,12 +110,17 @@ def _cause(row: PlacementRow) -> str:
 
 @finding("task_placement", Placement)
 def task_placement(placement: Placement) -> Iterator[Finding]:
-    """Yield the significant changes of each side and point, in the order of the rules."""
+    """Yield the significant changes of each side and point, in the order of the rules.
+
+    Balancing that a clock drives happens more often per operation if operations take longer.
+    Changes that only follow from that are left out.
+    """
+    paces = Paces(row for row in placement.rows if row.basis == "time")
     points: dict[tuple[str, ...], list[PlacementRow]] = {}
     for row in placement.rows:
         points.setdefault((row.side, row.workload, row.point), []).append(row)
     for rows in points.values():
-        changes = [(rule, row) for rule in _RULES for row in _changed(rule, rows)]
+        changes = [(rule, row) for rule in _RULES for row in _changed(rule, rows, paces)]
         if any(rule.part == "cause" for rule, _ in changes):
             # Changes by cause include the change of the sum.
             changes = [(rule, row) for rule, row in changes if rule.part != "migration"]
@@ -123,14 +128,16 @@ def task_placement(placement: Placement) -> Iterator[Finding]:
             yield _describe(rule, row, placement.timers)
 
 
-def _changed(rule: _Rule, rows: Sequence[PlacementRow]) -> list[PlacementRow]:
+def _changed(rule: _Rule, rows: Sequence[PlacementRow], paces: Paces) -> list[PlacementRow]:
     # One row per subject: the first basis that has a row.
     by_name: dict[str, PlacementRow] = {}
     mine = [row for row in rows if _is_of(rule, row)]
     for row in sorted(mine, key=lambda row: BASES.index(row.basis)):
         by_name.setdefault(row.name, row)
     changed = [
-        row for row in by_name.values() if row.changed and _events(row) >= LEAST_EVENTS_OF_FINDING
+        row
+        for row in by_name.values()
+        if row.changed and _events(row) >= LEAST_EVENTS_OF_FINDING and paces.is_reason(row)
     ]
     return sorted(changed, key=lambda row: -distance_of(row.ratio))
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Compute the rates, shares and means of the counters of one run."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -19,7 +20,7 @@ CPU_TIMES = ("idle", "cpu")
 TASKS = "tasks"
 GUESTS = ("guest", "guest_nice")
 # Counters that a clock drives: ticks, the softirqs that a tick raises, polls of machine checks, and
-# quota periods. Names of interrupts: x86, powerpc and s390; arm64 and RISC-V.
+# quota periods. Names of interrupts: x86, powerpc and s390; arm64 and RISC-V; guests of Hyper-V.
 _CLOCKED = (
     ("softirqs", "TIMER"),
     ("softirqs", "SCHED"),
@@ -27,12 +28,16 @@ _CLOCKED = (
     ("interrupts", "LOC"),
     ("interrupts", "CLK"),
     ("interrupts", "MCP"),
-    ("interrupts", "timer"),
-    ("interrupts", "hpet0"),
+    ("interrupts", "HVS"),
+    ("interrupts", "TMR"),
+    ("interrupts", "BCT"),
     ("interrupts", "arch_timer"),
+    ("interrupts", "arch_mem_timer"),
     ("interrupts", "riscv-timer"),
     ("interrupts", "Timer broadcast interrupts"),
 )
+# With the number of the timer or of the CPU: HPETs of x86, timers of a Xen guest.
+_CLOCKED_INTERRUPT = re.compile(r"(?:hpet|timer)\d*")
 _CLOCKED_FIELDS = (("cgroup", "nr_periods"),)
 
 Cpus = Mapping[int | None, int]
@@ -117,7 +122,9 @@ def is_clocked(key: SystemKey) -> bool:
     >>> is_clocked(SystemKey("softirqs", "TIMER", "count", None))
     True
     """
-    return (key.group, key.subject) in _CLOCKED or (key.group, key.field) in _CLOCKED_FIELDS
+    if (key.group, key.subject) in _CLOCKED or (key.group, key.field) in _CLOCKED_FIELDS:
+        return True
+    return key.group == "interrupts" and bool(_CLOCKED_INTERRUPT.fullmatch(key.subject))
 
 
 def accounted_share(run: Captured[SystemCounts], cpus: Cpus) -> float | None:

@@ -49,6 +49,27 @@ def test_a_drift_is_met_by_turns_of_settings_or_of_booted_kernels(
     assert item(kernels, begin).text == f"{begin}{boots}"
 
 
+def test_two_tests_of_one_result_have_both_p_values(
+    make_comparison: Make, make_row: MakeRow, items: ItemsOf, item: ItemOf
+) -> None:
+    rows = tuple(
+        make_row(
+            method="Welch t on logs, and ranks", p_t=0.002, p=0.0079, p_rank_min=0.0079,
+            point=f"groups={groups}",
+        )
+        for groups in range(5)
+    )  # fmt: skip
+    comparison = make_comparison(rows=rows)
+    assert item(comparison, "hackbench time at groups=0: ").text == (
+        "hackbench time at groups=0: t test p = 0.002, rank test p = 0.0079 (smallest possible "
+        "with 5+5 runs: 0.0079); the larger p is used"
+    )
+    assert sum("the larger p is used" in one.text for one in items(comparison)) == 3
+    assert item(comparison, "2 more results").text == (
+        "2 more results with two p values, see the details"
+    )
+
+
 def test_of_a_build_id_that_is_not_text_nothing_is_said(
     make_comparison: Make, make_side: MakeSide, items: ItemsOf
 ) -> None:

@@ -95,7 +95,10 @@ def test_what_decides_nothing_is_told_as_such(
     reason = undecided(why)
     without = replace(overall("inconclusive", reason.sentence), reason_short=why)
     wide = make_row(family="informational", ci_low=0.5, ci_high=3.0, point="wide")
-    rows = (wide, make_row(family="informational", ratio=1.1, ci_low=1.0, ci_high=1.2))
+    row = make_row(family="informational", ratio=1.1, ci_low=1.0, ci_high=1.2)
+    # The narrowest, but it repeats a measurement.
+    repeated = replace(row, metric="rate", same_as=row.metric, ci_low=1.09, ci_high=1.11)
+    rows = (wide, row, repeated)
     comparison = make_comparison(rows=rows, overall=without, caveats=())
     assert headline(comparison).text == ("measured under emulation (TCG), so no verdict is given")
     told = (

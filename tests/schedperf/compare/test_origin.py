@@ -65,6 +65,9 @@ DEFAULTS: list[tuple[Host, Host, str]] = [
      "sched.features.DELAY_DEQUEUE"),
     ({"sched": {"base_slice_ns": 3000000}}, {"sched": {"base_slice_ns": 2800000}},
      "sched.base_slice_ns"),
+    ({"sched": {"base_slice_ns": None}}, {"sched": {"base_slice_ns": 2800000}},
+     "sched.base_slice_ns"),
+    ({"sched": {"latency_ns": 18000000}}, {"sched": {"latency_ns": None}}, "sched.latency_ns"),
     ({"sched": {"hz": 250}}, {"sched": {"hz": 1000}}, "sched.hz"),
     ({"sched": {"numa_balancing": 0}}, {"sched": {"numa_balancing": 1}}, "sched.numa_balancing"),
     ({"cpu": {"mitigations": {"spectre_v2": "Mitigation: Retpolines"}}},
@@ -83,6 +86,15 @@ DEFAULTS: list[tuple[Host, Host, str]] = [
 ]  # fmt: skip
 
 
+# One kernel has all of its features and tunables on both sides.
+ON_BOTH = [
+    (base, new, path)
+    for base, new, path in DEFAULTS
+    if "DELAY_DEQUEUE" not in path
+    and all(None not in group.values() for host in (base, new) for group in host.values())
+]
+
+
 @pytest.mark.parametrize(("base", "new", "path"), DEFAULTS, ids=[path for _, _, path in DEFAULTS])
 def test_a_default_that_the_kernels_changed_is_part_of_the_change(
     gate: Gate, base: Host, new: Host, path: str
@@ -99,8 +111,8 @@ def test_a_default_that_the_kernels_changed_is_part_of_the_change(
 
 @pytest.mark.parametrize(
     ("base", "new", "path"),
-    [each for each in DEFAULTS if "DELAY_DEQUEUE" not in each[2]],
-    ids=[path for _, _, path in DEFAULTS if "DELAY_DEQUEUE" not in path],
+    ON_BOTH,
+    ids=[path for _, _, path in ON_BOTH],
 )
 def test_on_one_kernel_the_owner_set_what_differs(
     gate: Gate, base: Host, new: Host, path: str
@@ -202,6 +214,13 @@ def test_a_scheduler_that_was_loaded_is_no_default(gate: Gate) -> None:
     states = ({"sched": {"sched_ext": state}} for state in ("disabled", "enabled"))
     found = gate(*map(with_settings, states))
     assert (only(found, "sched.sched_ext").severity, found.part_of_change) == ("blocking", ())
+
+
+def test_a_tunable_that_debugfs_did_not_show_is_unknown(gate: Gate) -> None:
+    hidden = {"sched": {"features": None, "base_slice_ns": None}}
+    found = only(gate(hidden, {}), "sched.base_slice_ns")
+    assert (found.severity, found.origin) == ("noted", None)
+    assert found.reason.startswith("unknown in base: ")
 
 
 def test_a_disabled_idle_state_is_no_default(gate: Gate) -> None:

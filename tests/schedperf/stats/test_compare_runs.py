@@ -183,6 +183,16 @@ class TestCorrections:
         assert looked[1]["p"] == plain[1]["p"]
         assert looked[0]["ratio"] == plain[0]["ratio"]
 
+    def test_looks_multiply_both_p_values_and_the_smallest_possible(
+        self, make_runs: MakeRuns
+    ) -> None:
+        table = make_runs({"base": [*QUIET, 0.9, 1.2], "new": [*LOUD, 1.6, 1.3]})
+        [plain] = rows_of(compare_runs(table, base="base"))
+        [looked] = rows_of(compare_runs(table, base="base", looks={"new": 10}))
+        for name in ("p", "p_t", "p_rank", "p_rank_min"):
+            expected = min(plain[name] * 0.05 / nominal_level(10), 1.0)
+            assert looked[name] == pytest.approx(expected), name
+
     def test_more_looks_cost_more_and_never_more_than_1(self, make_runs: MakeRuns) -> None:
         table = make_runs({"base": QUIET, "new": LOUD})
         p = [

@@ -85,8 +85,24 @@ class TestTwoSides:
     ) -> None:
         assert rank(make_block(np.arange(n), np.arange(m) + 0.5)) is None
 
+    @pytest.mark.parametrize(("n", "m"), [(5, 5), (6, 9), (8, 8)])
+    def test_the_floor_is_p_of_sides_apart(self, make_block: MakeBlock, n: int, m: int) -> None:
+        found = rank(make_block(np.arange(n), 100.5 + np.arange(m)))
+        assert found is not None
+        assert found.floor[0] == found.p[0] == pytest.approx(2.0 / comb(n + m, n))
+        # Of any values as many.
+        same = rank(make_block(np.arange(n), 0.25 + np.arange(m)))
+        assert same is not None
+        assert same.floor[0] == found.floor[0] < same.p[0]
+
 
 class TestPairs:
+    @pytest.mark.parametrize("n", [6, 8])
+    def test_the_floor_is_p_of_pairs_that_all_rise(self, make_block: MakeBlock, n: int) -> None:
+        found = rank(make_block(np.arange(n), np.arange(n) ** 2 + 1.5, is_paired=True))
+        assert found is not None
+        assert found.floor[0] == found.p[0] == pytest.approx(2.0 / 2**n)
+
     def test_p_is_scipy_s_exact_wilcoxon(
         self, make_block: MakeBlock, random: np.random.Generator
     ) -> None:

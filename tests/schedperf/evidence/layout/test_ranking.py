@@ -327,6 +327,16 @@ def test_a_group_whose_fields_part_is_broken(make_group: MakeUnit) -> None:
     assert "on 2 lines (1 in base)" in alarm.claim
 
 
+def test_a_group_that_is_only_read_is_no_alarm(make_unit: MakeUnit) -> None:
+    def make(*starts: int) -> Unit:
+        names = ("sysctl_sched_min_granularity", "sysctl_sched_latency")
+        places = [(name, start, 8) for name, start in zip(names, starts, strict=True)]
+        unit = make_unit("globals", *places)
+        return replace(unit, groups={"hot": (starts[0], starts[1] + 7)})
+
+    assert rank(make(0, 8), make(56, 64)).alarms == ()
+
+
 def test_a_group_that_a_field_leaves_and_another_joins_is_broken(make_group: MakeUnit) -> None:
     base = make_group((0, 15), ("one", 0, 8), ("two", 8, 8), ("cold", 64, 8))
     new = make_group((0, 7), ("one", 0, 8), ("cold", 8, 8), ("two", 64, 8))

@@ -88,6 +88,20 @@ def test_an_operation_decides_before_a_second(find: Find) -> None:
     assert " per second " in found.claim
 
 
+def test_more_balancing_in_longer_operations_is_not_found(find: Find) -> None:
+    pulled: dict[str, Any] = {
+        "part": "attempts", "field": "pulled", "nodes": (), "idle": "idle", "level": "MC",
+        "name": "tasks pulled",
+    }  # fmt: skip
+    longer = {**pulled, "basis": "operation", "unit": "1/message", "base": 1.0, "new": 2.0,
+              "ratio": 2.0, "ci_low": 1.9, "ci_high": 2.1}  # fmt: skip
+    steady = {**pulled, "basis": "time", "unit": "1/s", "base": 50.0, "new": 50.0, "ratio": 1.0,
+              "ci_low": 0.99, "ci_high": 1.01, "changed": False}  # fmt: skip
+    assert find(longer, steady) == []
+    [found] = find(longer, {**steady, "new": 80.0, "ratio": 1.6, "changed": True})
+    assert "1 -> 2 per message" in found.claim
+
+
 def test_waits_are_told_in_units_that_fit(find: Find) -> None:
     wait: dict[str, Any] = {
         "part": "latency", "field": "p99", "nodes": (1,), "unit": "s", "base": 1e-4, "new": 4e-4,

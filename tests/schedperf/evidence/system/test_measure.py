@@ -30,6 +30,9 @@ def bases(group: Group, subject: str, field: str, value: SystemValue) -> dict[st
         ("softirqs", "SCHED", "count"),
         ("interrupts", "LOC", "count"),
         ("interrupts", "arch_timer", "count"),
+        ("interrupts", "HVS", "count"),
+        ("interrupts", "hpet2", "count"),
+        ("interrupts", "timer3", "count"),
         ("cgroup", "/job", "nr_periods"),
     ],
 )
