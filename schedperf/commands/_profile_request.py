@@ -115,8 +115,20 @@ class Request(Struct, frozen=True, kw_only=True):
         )
 
     def export(self, name: str) -> Iterable[str]:
-        """Yield the text of a file for another viewer, piece by piece."""
-        return EXPORTS[name]([source.stacks for source in self._collect_stacks()])
+        """Yield the text of a file for another viewer, piece by piece.
+
+        :raises InputError: a side has no samples of an event that the format has two columns of
+        """
+        stacks = [source.stacks for source in self._collect_stacks()]
+        for of_event in stacks if name == "folded" else ():
+            for side, weights in enumerate(of_event.mean_weights()):
+                if not weights.any():
+                    raise InputError(
+                        f"{self.sides[side].label}: no samples of {of_event.runs.event} (expected "
+                        "samples on both sides for folded stacks); export each side alone, or "
+                        "choose another event with --event"
+                    )
+        return EXPORTS[name](stacks)
 
     def head(self, data: ProfileDocument) -> "Head":
         """Return the head of the page."""

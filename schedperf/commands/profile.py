@@ -133,7 +133,16 @@ def command(
     shown = _render(request, printed, export) if printed else [_draw_text(request, limit)]
     for piece in shown:
         click.echo(piece, nl=False)
+    if printed == "export":
+        _print_limits(request)
     return 0
+
+
+def _print_limits(request: "Request") -> None:
+    from schedperf_reports.evidence.profile.samples import list_limits  # noqa: PLC0415 # as above
+
+    for text in list_limits(request.describe()):
+        click.echo(f"schedperf: {text}", err=True)
 
 
 def _render(request: "Request", name: str, export: str | None) -> Iterable[str]:

@@ -90,7 +90,13 @@ def _speedscope_text(events: Sequence[Stacks]) -> Iterator[str]:
         "shared": {"frames": frames},
     }
     yield json.dumps(head)[:-1] + ', "profiles": [\n'
-    profiles = [(stacks, side) for stacks in events for side in range(len(stacks.runs.labels))]
+    # An event that a side did not sample has no profile of that side.
+    profiles = [
+        (stacks, side)
+        for stacks in events
+        for side, weights in enumerate(stacks.mean_weights())
+        if weights.any()
+    ]
     for number, (stacks, side) in enumerate(profiles):
         yield ",\n" if number else ""
         yield from _profile(stacks, side, numbers)

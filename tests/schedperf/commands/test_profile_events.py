@@ -82,6 +82,43 @@ def test_means_of_stacks_are_of_runs_with_samples(
         assert base == new
 
 
+def test_stacks_of_an_event_that_one_side_did_not_sample_are_not_0(
+    profiled: Any, make_pair: Any, capsys: Capture
+) -> None:
+    cycles, clock = (
+        [
+            profiled.run(
+                write_perf_data(profile(profiled_kernel(), {("schedule", 0): 40}, event=one))
+            )
+        ]
+        for one in (None, CLOCK)
+    )
+    paths = make_pair(cycles, clock)
+    assert main(["profile", *paths, "--export", "folded"]) == 2
+    assert "no samples of cycles (expected samples on both sides for folded stacks)" in (
+        capsys.readouterr().err
+    )
+    assert main(["profile", *paths, "--export", "speedscope"]) == 0
+    profiles = json.loads(capsys.readouterr().out)["profiles"]
+    assert [one["name"].partition(": ")[2] for one in profiles] == ["cycles", "cpu-clock"]
+
+
+def test_an_export_to_stdout_prints_on_stderr_what_it_cannot_hold(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    event = Event(
+        name="cpu-clock:u", type=1, excluded=frozenset({"kernel", "hv"}),
+        sample_type=PLAIN | SampleType.CALLCHAIN,
+    )  # fmt: skip
+    data = profile(profiled_kernel(), {("schedule", 0): 40}, event=event)
+    path = tmp_path / "perf.data"
+    path.write_bytes(write_perf_data(data))
+    assert main(["profile", str(path), "--export", "folded"]) == 0
+    printed = capsys.readouterr()
+    assert "schedperf: recorded with cpu-clock:u, which does not count the kernel" in printed.err
+    assert "schedperf: " not in printed.out
+
+
 def test_samples_that_weigh_nothing_have_a_graph_and_no_shares(
     tmp_path: Path, capsys: Capture
 ) -> None:

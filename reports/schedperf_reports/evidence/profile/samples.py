@@ -56,6 +56,19 @@ def describe_basis(data: ProfileDocument) -> Iterator[Block]:
         yield Text(text=note, tone="muted")
 
 
+def list_limits(data: ProfileDocument) -> Iterator[str]:
+    """Yield what stacks in the format of another viewer cannot say: losses, warnings and notes."""
+    for side in data.sides:
+        if side.loss:
+            yield _describe_side(side)
+    yield from data.cautions
+    for event in data.events:
+        for block in _describe_event(event):
+            if isinstance(block, Text) and block.tone == "warning":
+                yield block.text
+    yield from _notes(data)
+
+
 def _describe_sources(data: ProfileDocument) -> Iterator[Block]:
     for side in data.sides:
         yield Text(text=_describe_side(side))
