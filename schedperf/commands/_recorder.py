@@ -21,6 +21,7 @@ from types import FrameType
 import click
 from msgspec import Struct
 
+from schedperf.commands._left_over import warn_of_left_over
 from schedperf.commands._zipapp import write_zipapp
 from schedperf.model.errors import InputError
 from schedperf_collectors.machine.errors import LARGER_TMPDIR, OUT_OF_SPACE, explain
@@ -33,7 +34,6 @@ from schedperf_collectors.machine.orphans import (
 from schedperf_collectors.machine.process import signal_name
 from schedperf_collectors.recorder.bundle import Names
 from schedperf_collectors.recorder.cli import side_path
-from schedperf_collectors.recorder.journal import journal_folder, say_left_over
 from schedperf_collectors.recorder.options import COMMANDS, make_parser
 
 _SYSTEM_PYTHON = "/usr/bin/python3"
@@ -222,8 +222,7 @@ def _exit_status(ended: _Ended, arguments: Sequence[str]) -> int:
             names = ", ".join(dict.fromkeys(ended.left))
             said += f"; processes that the recorder left running were killed: {names}"
         click.echo(f"schedperf: error: {said}", err=True)
-        for line in say_left_over(journal_folder()):
-            click.echo(f"schedperf: warning: {line}", err=True)
+        warn_of_left_over()
     return 128 + signum
 
 

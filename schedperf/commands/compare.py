@@ -134,8 +134,10 @@ def command(
     """
     # Imported here so that --help of all commands stays fast.
     from schedperf.commands._compare_request import CompareRequest  # noqa: PLC0415
+    from schedperf.commands._left_over import warn_of_left_over  # noqa: PLC0415
     from schedperf.model.verdict import STRICT_INCONCLUSIVE_STATUS  # noqa: PLC0415
 
+    warn_of_left_over()
     are_tables = _are_tables((*paths, *history))
     _refuse_misuse(paths, are_tables=are_tables, allowed=allowed, base=base)
     asked = {"html": html, "json": json}

@@ -34,9 +34,11 @@ def command(
     """
     # Imported here so that --help of all commands stays fast.
     from schedperf.bundle.open import open_bundle  # noqa: PLC0415
+    from schedperf.commands._left_over import warn_of_left_over  # noqa: PLC0415
     from schedperf.commands._summary import summarise  # noqa: PLC0415
     from schedperf.model.schema import to_plain  # noqa: PLC0415
 
+    warn_of_left_over()
     bundle = open_bundle(path, salvage=True)
     if member is not None:
         _write_member(bundle, member)

@@ -20,7 +20,8 @@ from schedperf_collectors.machine.orphans import adopt_orphans
 from schedperf_collectors.recorder.ab import ab
 from schedperf_collectors.recorder.captures import check_options, choose
 from schedperf_collectors.recorder.doctor import Paper, examine_all, format_text, to_json
-from schedperf_collectors.recorder.journal import journal_folder, say_left_over
+from schedperf_collectors.recorder.journal import say_left_over
+from schedperf_collectors.recorder.journal_folder import journal_folder
 from schedperf_collectors.recorder.looks import Looks
 from schedperf_collectors.recorder.options import COMMANDS, RUNS, Parser, make_parser
 from schedperf_collectors.recorder.plan import (

@@ -20,18 +20,11 @@ from types import TracebackType
 from typing import IO
 
 from schedperf_collectors.recorder.control_groups import all_cgroups, is_empty
+from schedperf_collectors.recorder.journal_folder import JOURNALS
 from schedperf_collectors.recorder.tunables import Tunables, changed_tunables, say_undo
 
 # Longer files are not ours: 100,000 tunables have some 10 MB.
 _LONGEST_BYTES = 64 << 20
-
-
-def journal_folder() -> Path | None:
-    """Return the directory of this user's journals; None if the user has none."""
-    if os.geteuid() == 0:
-        return Path("/run/schedperf")
-    runtime = os.environ.get("XDG_RUNTIME_DIR")
-    return Path(runtime, "schedperf") if runtime else None
 
 
 class Journal:
@@ -99,7 +92,7 @@ def say_left_over(folder: Path | None) -> list[str]:
     """
     lines: list[str] = []
     if folder is not None and folder.is_dir() and folder.stat().st_uid == os.geteuid():
-        for path in sorted(folder.glob("ab-*.jsonl")):
+        for path in sorted(folder.glob(JOURNALS)):
             with contextlib.suppress(OSError):
                 lines += _examine(path)
     return lines

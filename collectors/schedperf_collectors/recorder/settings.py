@@ -13,7 +13,8 @@ from schedperf_collectors.machine.orphans import Moment, end_orphans
 from schedperf_collectors.machine.process import SetupFailed, reap, run_shell, start
 from schedperf_collectors.recorder.captures import HOST, Captured
 from schedperf_collectors.recorder.control_groups import all_cgroups, new_cgroups, remove_cgroups
-from schedperf_collectors.recorder.journal import Journal, journal_folder
+from schedperf_collectors.recorder.journal import Journal
+from schedperf_collectors.recorder.journal_folder import journal_folder
 from schedperf_collectors.recorder.progress import Progress
 from schedperf_collectors.recorder.session import Session, Side, capture_boots, of_side
 from schedperf_collectors.recorder.tunables import (
