@@ -85,6 +85,7 @@ const page = (() => {
     if (target && root.dataset.ready) {
       focus(target);
     }
+    return target;
   };
 
   // What the state of an opened address is about: the graph or table that was changed last, or the
@@ -176,13 +177,18 @@ const page = (() => {
       write(isNamed ? anchor : scrollY === 0 ? "" : section?.id ?? "", values);
       return location.href;
     },
+    // Names an element in the address and changes nothing else.
+    name: (anchor) => write(anchor, read().values),
     // Registers pending work to be done before the address is read.
     settle: (act) => settling.push(act),
     start() {
       const main = document.querySelector("main");
       shared.later.hold(main);
       shared.draw(main);
-      reveal();
+      const target = reveal();
+      // In the first frame after loading, browsers scroll to the anchor themselves.
+      const later = (act) => requestAnimationFrame(() => requestAnimationFrame(act));
+      addEventListener("load", () => later(() => show(target)), { once: true });
       root.dataset.ready = "true";
       performance.mark("ready");
     },

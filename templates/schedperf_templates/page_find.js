@@ -36,6 +36,9 @@
     page.markTarget(row);
     row.scrollIntoView({ block: "center", behavior: "instant" });
     page.focus(row);
+    if (row.id) {
+      page.name(row.id);
+    }
   };
 
   const close = () => { list.hidden = true; };

@@ -234,6 +234,30 @@ def test_share_links_show_in_the_window_what_they_are_about(
         assert visited.complaints == []
 
 
+# The distance in pixels of an element's middle from that of the window.
+OFF_CENTRE = """(selector) => {
+  const box = document.querySelector(selector).getBoundingClientRect();
+  return Math.abs((box.top + box.bottom) / 2 - innerHeight / 2);
+}"""
+
+
+def test_a_row_that_search_finds_is_in_the_address_and_in_the_middle_of_another_tab(
+    open_example: Any, open_tab: Callable[..., Any]
+) -> None:
+    opened = open_example("deep-cgroup", is_folded=True)
+    opened.page.locator("#find").fill("cpu-migrations")
+    opened.page.locator("#find").press("Enter")
+    opened.wait_for("location.hash.startsWith('#counters-')")
+    row = opened.ask("location.hash")
+    visited = Visit(open_tab())
+    visited.go_to(opened.ask("location.href"))
+    visited.wait_for("document.readyState === 'complete'")
+    visited.page.wait_for_function(f"({OFF_CENTRE})('{row}') < 40")
+    # It stays there: browsers scroll to an anchor by themselves after loading.
+    visited.ask("new Promise((done) => setTimeout(done, 300))")
+    assert visited.ask(OFF_CENTRE, row) < 40
+
+
 def test_a_link_within_the_page_scrolls_at_once(open_example: Any) -> None:
     opened = open_example("deep-cgroup", is_folded=True)
     opened.ask("page.go('raw')")
