@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Provide base and one new side to the rules of ``next_steps``."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -9,23 +9,48 @@ from schedperf.compare.advice.rerun import Program, Recording, as_argument, join
 from schedperf.model.comparison import BASE, Comparison, Row, SideSummary
 from schedperf.model.host import has_other_kernel, read_host
 
+KERNEL = "--kernel"
 
-def kernel_images(base: str, new: str) -> tuple[str, ...]:
-    """Return the options that name the kernels of guests; their images are words in capitals."""
-    return ("--kernel", f"{base}=BASE_BZIMAGE", "--kernel", f"{new}=NEW_BZIMAGE")
+
+def kernel_images(images: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the options that name the kernels of guests; their images are words in capitals.
+
+    :param images: name of the side by name of the kernel
+
+    >>> kernel_images({"tip": "base", "repair": "new2"})
+    ('--kernel', 'tip=BASE_BZIMAGE', '--kernel', 'repair=NEW2_BZIMAGE')
+    """
+    return name_images(f"{kernel}={side.upper()}_BZIMAGE" for kernel, side in images.items())
+
+
+def name_images(images: Iterable[str]) -> tuple[str, ...]:
+    """Return the options for these images, each once: ``tip=BASE_BZIMAGE``."""
+    return tuple(word for image in dict.fromkeys(images) for word in (KERNEL, image))
+
+
+def split_images(options: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the images that options name, and the other options."""
+    before = ["", *options]
+    pairs = [pair for pair in zip(before, options, strict=False) if pair[1] != KERNEL]
+    images = [word for last, word in pairs if last == KERNEL]
+    return images, [word for last, word in pairs if last != KERNEL]
 
 
 class Pair(Struct, frozen=True, kw_only=True):
-    """How base and one new side were recorded, and what records both again."""
+    """How base and one new side were recorded, and what records both again.
+
+    :param side: name of the new side
+    """
 
     program: Program
+    side: str
     base: Recording
     new: Recording
 
     @property
     def images(self) -> tuple[str, ...]:
         """Return the options that name the kernels of guests, for the reader to complete."""
-        return kernel_images(self.base.stem, self.new.stem)
+        return kernel_images({self.base.stem: BASE, self.new.stem: self.side})
 
     @property
     def local_files(self) -> tuple[str, ...]:
@@ -90,7 +115,7 @@ class Contrast(Struct, frozen=True, kw_only=True):
             w.name for w in new.workloads
         }:
             return None
-        return Pair(program=program, base=base, new=new)
+        return Pair(program=program, side=self.name, base=base, new=new)
 
     def rerun(self, *options: str) -> tuple[str, ...]:
         """Return the command that records both sides again; () where nothing does."""

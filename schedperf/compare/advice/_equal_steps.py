@@ -64,7 +64,9 @@ def _record_as_base(contrast: Contrast) -> tuple[str, ...]:
         # The workload of one interleaved side cannot be chosen.
         return ()
     if base.program == "vm":
-        return (join("rerun", base.path, *kernel_images(base.stem, new.stem)),)
+        return (
+            join("rerun", base.path, *kernel_images({base.stem: BASE, new.stem: contrast.name})),
+        )
     return (join("rerun", base.path), join("compare", base.path, f"rerun/{base.stem}.tar"))
 
 

@@ -6,11 +6,13 @@ keeps it inconclusive, what would explain it, and what would generalise it.
 """
 
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import takewhile
 
 from msgspec.structs import replace
 
-from schedperf.compare.advice._contrast import Contrast
+from schedperf.compare.advice._contrast import Contrast, name_images, split_images
 from schedperf.compare.advice._equal_steps import RECORD_BOTH, blocking, nothing_shared
 from schedperf.compare.advice.rerun import Recording, as_argument, join
 from schedperf.evidence.profile.record import Profile
@@ -67,8 +69,29 @@ def _merge(steps: Iterable[NextStep]) -> Iterator[NextStep]:
     for step in steps:
         same.setdefault((step.what, step.why, step.conditions), []).append(step)
     for first, *others in same.values():
-        commands = (command for step in (first, *others) for command in step.commands)
-        yield replace(first, commands=tuple(dict.fromkeys(commands)))
+        if others:
+            commands = [command for step in (first, *others) for command in step.commands]
+            yield replace(first, commands=tuple(_rerun_at_once(commands)))
+        else:
+            yield first
+
+
+def _rerun_at_once(commands: Iterable[str]) -> Iterator[str]:
+    # Reruns of several sides beside the same base and with the same options are one command.
+    found: dict[tuple[str, ...], tuple[list[str], list[str]]] = {}
+    for command in commands:
+        program, name, *words = shlex.split(command)
+        paths = list(takewhile(lambda word: not word.startswith("-"), words))
+        if not _records(command) or len(paths) == 1:
+            found[program, name, *words] = ([], [])
+            continue
+        images, options = split_images(words[len(paths) :])
+        sides, kernels = found.setdefault((program, name, paths[0], *options), ([], []))
+        sides += paths[1:]
+        kernels += images
+    for (_, name, *words), (sides, kernels) in found.items():
+        first, others = (words[:1], words[1:]) if sides else ([], words)
+        yield join(name, *first, *sides, *name_images(kernels), *others)
 
 
 def _with_conditions(step: NextStep, contrast: Contrast) -> NextStep:

@@ -130,6 +130,7 @@ def test_worst_results_come_first_and_the_rest_is_counted(
     assert [line.change for line in changes.lines][:3] == ["+40.0%", "+30.0%", "+20.0%"]
     assert changes.more == "2 more results"
     assert all(line.strips is not None for line in changes.lines)
+    assert changes.lines[0].values == "612 → 856.8 ms"
 
 
 def three_kernels(

@@ -63,9 +63,10 @@ def list_limits(data: ProfileDocument) -> Iterator[str]:
             yield _describe_side(side)
     yield from data.cautions
     for event in data.events:
-        for block in _describe_event(event):
-            if isinstance(block, Text) and block.tone == "warning":
-                yield block.text
+        for sight in event.sight:
+            for block in _describe_sight(event.event, sight):
+                if isinstance(block, Text) and block.tone == "warning":
+                    yield block.text
     yield from _notes(data)
 
 

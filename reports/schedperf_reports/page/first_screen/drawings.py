@@ -74,6 +74,7 @@ class ChangeLine(Struct, frozen=True, kw_only=True):
     :param place: colour and shape of the side in front of its name; None where lines are results
     :param number: the change, or of an inconclusive result its interval, as the rest is noise
     :param strips: its runs, small; None where they are drawn elsewhere
+    :param values: of base and new with the unit; "" where they stand elsewhere
     """
 
     name: str
@@ -85,6 +86,7 @@ class ChangeLine(Struct, frozen=True, kw_only=True):
     bar: Bar | None
     band: Bar | None
     strips: Strips | None
+    values: str = ""
     place: int | None = None
 
 
@@ -197,6 +199,7 @@ def draw_changes(rows: Sequence[Row], labels: Sequence[str]) -> Changes | None:
             bar=intervals.bar(axis, line),
             band=intervals.band(axis, line),
             strips=draw_strips(row, labels) if several and labels else None,
+            values=_values(row) if several and labels else "",
         )
         for row, line in zip(shown, lines, strict=True)
     )
@@ -241,6 +244,11 @@ def draw_sides(rows: Sequence[Row], names: Mapping[str, str], others: int) -> Ch
         more=", ".join(more),
         words=f"{title}; {runs.words if runs else 'no runs'}; changes: {changes}",
     )
+
+
+def _values(row: Row) -> str:
+    scale = scale_of(row)
+    return f"{scale.format(row.base)} → {scale.format(row.new)} {scale.unit}".rstrip()
 
 
 def _thin(ticks: Sequence[Tick], gap: float) -> tuple[Tick, ...]:

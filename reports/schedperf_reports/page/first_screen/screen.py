@@ -367,7 +367,7 @@ def _limits(comparison: Comparison, rows: Sequence[Row]) -> Iterator[str]:
     if changes and max(changes) <= LARGEST_MDE:
         yield say_smallest(format_share(max(changes)))
     elif changes:
-        yield "the smallest detectable change of at least one result is above 100%"
+        yield "smallest detectable change above 100%"
     differences = comparison.comparability.differences
     if comparison.comparability.compared and not any(
         difference.severity == "treatment" for difference in differences
