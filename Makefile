@@ -41,7 +41,7 @@ test-vm: ## tests that boot kernels in QEMU
 	@scripts/setup vm
 	@$(PYTEST) -m vm $(PYTEST_OPTIONS)
 
-test-slow: ## simulated verdicts, long fuzzing, property tests with ten times as many examples
+test-slow: ## simulated verdicts, long fuzzing, property tests with five times as many examples
 	@scripts/setup test
 	@$(PYTEST) --hypothesis-profile long -m "slow or property" $(PYTEST_OPTIONS)
 

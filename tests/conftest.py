@@ -49,7 +49,7 @@ from tests.programs import no_process_left
 # on luck: "dev" and "long" try the same examples each time. "explore" tries others, and prints how
 # to repeat what it found: make test-slow PYTEST_OPTIONS="--hypothesis-profile explore".
 settings.register_profile("dev", deadline=None, derandomize=True, max_examples=50)
-settings.register_profile("long", deadline=None, derandomize=True, max_examples=500)
+settings.register_profile("long", deadline=None, derandomize=True, max_examples=250)
 settings.register_profile("explore", deadline=None, max_examples=2000, print_blob=True)
 settings.load_profile("dev")
 
