@@ -456,7 +456,7 @@ def run_cli(
 
 
 # Examples whose bundles have other names than base and new.
-_SIDES = {"three-kernels": ("tip", "cluster", "repair")}
+EXAMPLE_SIDES = {"three-kernels": ("tip", "cluster", "repair")}
 
 
 def _compare_example(name: str) -> Comparison:
@@ -465,7 +465,7 @@ def _compare_example(name: str) -> Comparison:
     from schedperf.model.verdict import MARGIN  # noqa: PLC0415
 
     # Commands in reports quote these paths, so they are the same wherever the checkout is.
-    names = _SIDES.get(name, ("base", "new"))
+    names = EXAMPLE_SIDES.get(name, ("base", "new"))
     sides = tuple(Path(f"examples/{name}/{side}.tar.xz") for side in names)
     request = CompareRequest(
         paths=sides, history=(), margin=MARGIN, allowed=(), base=None, are_tables=False

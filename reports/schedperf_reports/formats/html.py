@@ -19,6 +19,8 @@ from schedperf_reports.text.report import text_sections
 
 # The chapter of the first screen; the lists behind it are folded.
 FIRST = "verdict"
+# The section about cache lines.
+LAYOUTS = "layout"
 
 
 @output_format("html")
@@ -30,7 +32,7 @@ def html(comparison: Comparison, options: Options) -> str:
     head = describe_head(comparison, options.other_bases)
     head = replace(head, brief=draw_markdown(comparison, brief), lkml=lkml(comparison, options))
     first, *others = sections
-    screen = draw_first_screen(comparison, sections)
+    screen = draw_first_screen(comparison, sections, blocks.get(LAYOUTS, ()))
     in_words = Fold(caption="the verdict in words", blocks=blocks[first.name], repeats=True)
     shown = (
         _describe(first, (screen, in_words)),

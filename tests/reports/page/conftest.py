@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import EXAMPLE_SIDES
 from tests.golden_inputs import four_kernels
 
 ROOT = Path(__file__).parents[3]
@@ -45,7 +46,8 @@ def _compare(name: str, written: Path) -> None:
         sides = [f"{kernel}.tar" for kernel in ("tip", "cluster", "repair", "v2")]
     else:
         folder = ROOT
-        sides = [f"examples/{name}/{side}.tar.xz" for side in ("base", "new")]
+        names = EXAMPLE_SIDES.get(name, ("base", "new"))
+        sides = [f"examples/{name}/{side}.tar.xz" for side in names]
     command = [sys.executable, "-m", "schedperf", "compare", *sides, "--html", str(written)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
     assert done.returncode in (0, 1), done.stderr

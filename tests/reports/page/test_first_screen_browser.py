@@ -46,7 +46,13 @@ each_report = pytest.mark.parametrize(
     "name",
     [
         pytest.param(name, marks=pytest.mark.xdist_group(name))
-        for name in ("deep-cgroup", "deep-cgroup-arm64", "cluster-percpu", "four-kernels")
+        for name in (
+            "deep-cgroup",
+            "deep-cgroup-arm64",
+            "cluster-percpu",
+            "three-kernels",
+            "four-kernels",
+        )
     ],
 )
 

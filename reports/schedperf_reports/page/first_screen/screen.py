@@ -11,7 +11,7 @@ from schedperf.model.comparison import Comparison, Row, SideSummary, Verdict
 from schedperf.model.host import read_host
 from schedperf.model.units import SIGNIFICANT_DIGITS, Scale
 from schedperf.model.verdict import CHANGED, say_smallest
-from schedperf_reports.blocks import Graphic, Tone
+from schedperf_reports.blocks import Block, Graphic, Tone
 from schedperf_reports.page.first_screen.drawings import (
     MOST_LINES,
     Changes,
@@ -22,6 +22,7 @@ from schedperf_reports.page.first_screen.drawings import (
     scale_of_sides,
 )
 from schedperf_reports.page.first_screen.labels import describe_difference, name_sides
+from schedperf_reports.page.first_screen.lines import Lines, draw_lines
 from schedperf_reports.page.first_screen.sentence import (
     deciding_rows,
     name_result,
@@ -134,6 +135,7 @@ class FirstScreen(Graphic, frozen=True, kw_only=True):
     :param facts: what ran and differs, the machine, kernels and date
     :param comparable: whether the sides are comparable; None: unknown
     :param limits: the smallest detectable change, and whether this is an A/A comparison
+    :param lines: cache lines that changed; None where results are drawn
     :param unseen: what was not measured; "" for nothing
     """
 
@@ -148,6 +150,7 @@ class FirstScreen(Graphic, frozen=True, kw_only=True):
     limits: str
     strips: Strips | None
     changes: Changes | None
+    lines: Lines | None
     why: Why
     unseen: str
     next: Next | None
@@ -169,8 +172,15 @@ class FirstScreen(Graphic, frozen=True, kw_only=True):
         )
 
 
-def draw_first_screen(comparison: Comparison, sections: Sequence[ReportSection]) -> FirstScreen:
-    """Return the first screen of a report with these sections."""
+def draw_first_screen(
+    comparison: Comparison,
+    sections: Sequence[ReportSection],
+    layouts: Sequence[Block] = (),
+) -> FirstScreen:
+    """Return the first screen of a report with these sections.
+
+    :param layouts: the blocks of the section about cache lines
+    """
     rows = deciding_rows(comparison)
     states = dict(_states(comparison, sections))
     labels = _labels_of(comparison, rows)
@@ -194,6 +204,7 @@ def draw_first_screen(comparison: Comparison, sections: Sequence[ReportSection])
         changes=draw_sides(same, _names_of(comparison), len(rows) - 1)
         if same
         else draw_changes(rows, labels),
+        lines=None if rows else draw_lines(layouts),
         why=explain(comparison, states),
         unseen=_unseen(comparison),
         next=_next(comparison),

@@ -168,10 +168,11 @@ def test_the_same_step_for_several_kernels_is_one_command_for_all(
 
 
 def test_each_of_several_guests_has_an_image_of_its_own(compared: Compare, tmp_path: Path) -> None:
-    news = [
-        {"runs": runs(NOISE[1]), "host": {**EMULATED, "kernel": {**GUEST["kernel"], **kernel}}}
-        for kernel in ({"release": "6.13.0", "build_id": "ff13"}, {"release": "6.14.0"})
+    hosts: list[Facts] = [
+        {**EMULATED, "kernel": {"release": release, "build_id": build_id, **GUEST["kernel"]}}
+        for release, build_id in (("6.13.0", "ff13"), ("6.14.0", "ff14"))
     ]
+    news = [{"runs": runs(NOISE[1]), "host": host} for host in hosts]
     found = compared(
         {"runs": runs(NOISE[0]), "host": EMULATED},
         *news,
