@@ -100,7 +100,7 @@ def _facts(summary: BundleSummary) -> Table:
         ("kernel", _kernel_line(summary.machine)),
         *(("workload", workload) for workload in summary.workload),
         *([("setup", summary.setup)] if summary.setup else []),
-        ("treatment", ", ".join(["the kernel", *summary.treatment])),
+        ("treatment", ", ".join([*_usual_treatment(summary), *summary.treatment])),
         *(
             ("metric", f"{rule.name} [{rule.unit}, {rule.better} is better] {rule.regex}")
             for rule in summary.metric
@@ -108,6 +108,14 @@ def _facts(summary: BundleSummary) -> Table:
         *([("sha256", verified.digest)] if verified and verified.digest else []),
     ]
     return _pairs(rows)
+
+
+def _usual_treatment(summary: BundleSummary) -> Iterator[str]:
+    """Yield what can differ from the other side without a field of host.json that says so."""
+    if not summary.is_side_of_ab:
+        yield "the kernel"
+    if summary.is_side_of_ab or summary.setup:
+        yield "the setup"
 
 
 def _machine_line(machine: Machine) -> str:

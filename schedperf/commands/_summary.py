@@ -110,6 +110,7 @@ class BundleSummary(Struct, frozen=True, kw_only=True):
     :param members: number of files
     :param bytes: total size, uncompressed
     :param finished_runs: warm-up excluded, failed ones included
+    :param is_side_of_ab: whether the runs were interleaved with those of another setup
     :param verification: None unless requested
     """
 
@@ -127,6 +128,7 @@ class BundleSummary(Struct, frozen=True, kw_only=True):
     machine: Machine
     workload: tuple[str, ...]
     treatment: tuple[str, ...]
+    is_side_of_ab: bool
     setup: str | None
     metric: tuple[MetricRule, ...]
     points: tuple[PointSummary, ...]
@@ -158,6 +160,7 @@ def summarise(bundle: Bundle, *, verify: bool) -> BundleSummary:
         machine=_machine(bundle.boots[0].host if bundle.boots else Host()),
         workload=bundle.workload,
         treatment=bundle.treatment,
+        is_side_of_ab=any(run.side is not None for run in bundle.runs),
         setup=bundle.setup,
         metric=bundle.metric_rules,
         points=_points(bundle),

@@ -74,6 +74,30 @@ def test_piped_output_has_78_columns_and_no_trailing_blanks(
     assert reason.replace(" ", "") in "".join(lines).replace(" ", "")
 
 
+@pytest.mark.parametrize(
+    ("setup", "side", "treatment"),
+    [
+        ("renice -n 5 -p $$", "new", "the setup, sched.autogroup"),
+        # Base of `ab` is what differs from the other setup.
+        (None, "base", "the setup, sched.autogroup"),
+        ("renice -n 5 -p $$", None, "the kernel, the setup, sched.autogroup"),
+        (None, None, "the kernel, sched.autogroup"),
+    ],
+)
+def test_the_treatment_of_ab_is_the_setup(
+    tmp_path: Path,
+    make_bundle: MakeBundle,
+    setup: str | None,
+    side: str | None,
+    treatment: str,
+) -> None:
+    runs = [{"time_s": 0.5, "side": side}]
+    path = tmp_path / "base.tar"
+    make_bundle(path, runs=runs, setup=setup, treatment=["sched.autogroup"])
+    summary = summarise(open_bundle(path), verify=False)
+    assert f"\n  treatment  {treatment}\n" in format_summary(summary, list_runs=False)
+
+
 def test_captured_text_cannot_drive_the_terminal(
     tmp_path: Path, make_bundle: MakeBundle, show: RunCli
 ) -> None:
