@@ -101,7 +101,8 @@ class CompareRequest(Struct, frozen=True, kw_only=True):
 
         # Without a column `workload` all tables are of one workload.
         workload = self.paths[0].stem
-        tables = [open_table(path, workload) for path in self.paths]
+        is_only = len(self.paths) == 1
+        tables = [open_table(path, workload, is_only=is_only) for path in self.paths]
         earlier = [open_table(path, workload) for path in self.history]
         _refuse_known([*tables, *earlier], len(tables))
         past = tuple(

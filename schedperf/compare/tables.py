@@ -91,7 +91,11 @@ def compare_tables(
             )
             for name, plugin in all_sections().items()
         },
-        caveats=(*_caveats(measured), *say_history(chosen)),
+        caveats=(
+            *(of_table for table in tables for of_table in table.caveats),
+            *_caveats(measured),
+            *say_history(chosen),
+        ),
         overall=decide_overall(rows, blocking=(), absence=("inconclusive", ABSENCE)),
     )
     # A table does not record the command that made it.

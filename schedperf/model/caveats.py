@@ -45,6 +45,8 @@ TEXTS: Mapping[str, str] = {
     "no-host": "{bundle} has no host.json for boot {boot}, so the machine of this boot is unknown",
     "failed-finding": "the finding rule `{rule}` failed, so its findings are missing ({problem})",
     "bad-lines": "{count:line} of {label} could not be parsed; first: {problem}",
+    "no-line-end": "line {line} of {path}, the last one, has no end of line, so the file may be "
+    "cut: {text}",
     "claim": "the source states a change of {claimed}, but its numbers yield {actual}",
     "claimed-mean": "the source states a mean of {claimed} for {side}, but its runs yield {actual}",
     "other-commands": "background load of {percent:.0f}% of the busy time while {side} was sampled "
@@ -63,6 +65,8 @@ SHORT_TEXTS: Mapping[str, str] = {
     "spread": "{side} is {word} than base by a factor of {factor:.2g}",
     "unlisted-members": "the manifest of {bundle} does not list {count:member}",
     "unfinished-runs": "{count:run} of {bundle} excluded, because run.json is missing",
+    "no-line-end": "line {line} of {path}, the last one, has no end of line, so the file may be "
+    "cut",
     "other-commands": "background load of {percent:.0f}% of the busy time while {side} was sampled",
     "left-behind": "the workload of {side} left processes running after {count:run}",
     "output-left-out": "the output of {count:run} of {side} is incomplete; only its beginning and "

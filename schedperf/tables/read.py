@@ -31,6 +31,7 @@ import pandas as pd
 from msgspec import Struct
 
 from schedperf.bundle.files import read_regular
+from schedperf.model.caveats import Caveat, caveat
 from schedperf.model.comparison import Better, Family, Source
 from schedperf.model.errors import InputError
 from schedperf.model.numbers import printed_step
@@ -54,9 +55,10 @@ DELIMITERS = {",": "comma", "\t": "tab", ";": "semicolon"}
 _LONGEST_SHOWN = 40
 _MOST_SHOWN = 5
 
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
+# "1." is what is left of 1.25 where a file was cut.
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
 # Programs that store whole numbers as floats write 3.0.
-_WHOLE = re.compile(r"[0-9]{1,15}(?:\.0*)?")
+_WHOLE = re.compile(r"[0-9]{1,15}(?:\.0+)?")
 _NAME = re.compile(r"[^\s=,]+")
 # As papers print it after a mean: ±1.75%, +/-1.75%.
 _SPREAD = re.compile(rf"(?:±|\+/-)?\s*(?P<number>{_NUMBER.pattern})\s*(?P<percent>%)?")
@@ -69,6 +71,7 @@ class Table(Struct, frozen=True, kw_only=True):
     :param sides: the names in its column ``side``, in order; empty without the column
     :param runs: as :func:`read_table` describes it
     :param sources: position in the file of each row of ``runs``
+    :param caveats: signs that the file was cut
     """
 
     path: Path
@@ -76,6 +79,7 @@ class Table(Struct, frozen=True, kw_only=True):
     sides: tuple[str, ...]
     runs: pd.DataFrame
     sources: tuple[Source, ...]
+    caveats: tuple[Caveat, ...]
 
 
 def read_table(path: Path) -> pd.DataFrame:
@@ -92,15 +96,16 @@ def read_table(path: Path) -> pd.DataFrame:
     return open_table(path).runs
 
 
-def open_table(path: Path, workload: str | None = None) -> Table:
+def open_table(path: Path, workload: str | None = None, *, is_only: bool = False) -> Table:
     """Read a table together with its file's properties.
 
     :param workload: workload of a table without that column; None: the name of the file
+    :param is_only: whether all sides of a comparison are in this table
     :raises InputError: as :func:`read_table`
     """
     content = read_regular(path, LARGEST_BYTES, "a CSV file of results", "split the file")
     text = _decode(content, path)
-    runs, places = _Reader(str(path), workload or path.stem).read(text)
+    runs, places = _Reader(str(path), workload or path.stem, is_only=is_only).read(text)
     lines = text.split("\n")
     sides = tuple(runs["side"].unique()) if "side" in runs else ()
     if len(sides) > MOST_SIDES:
@@ -116,7 +121,14 @@ def open_table(path: Path, workload: str | None = None) -> Table:
             Source(member=str(path), line=number, text=cut_line(lines[number - 1].strip()))
             for number in places
         ),
+        caveats=tuple(_caveats(path, lines)),
     )
+
+
+def _caveats(path: Path, lines: Sequence[str]) -> Iterator[Caveat]:
+    # A number without its last digits is a number, so only a missing end of line shows the cut.
+    if text := cut_line(lines[-1].strip()):
+        yield caveat("no-line-end", path=str(path), line=len(lines), text=text)
 
 
 def _decode(content: bytes, path: Path) -> str:
@@ -138,9 +150,10 @@ def _decode(content: bytes, path: Path) -> str:
 class _Reader:
     """The steps of reading one table; ``label`` is only for messages."""
 
-    def __init__(self, label: str, workload: str) -> None:
+    def __init__(self, label: str, workload: str, *, is_only: bool) -> None:
         self.label = label
         self.workload = workload
+        self.is_only = is_only
 
     def read(self, text: str) -> tuple[pd.DataFrame, Sequence[int]]:
         """Return the rows and the line of each."""
@@ -184,6 +197,9 @@ class _Reader:
         missing = [f"`{name}`" for name in REQUIRED if name not in columns]
         if not {"value", "mean"} & set(columns):
             missing.append("`value` (one row per run) or `mean` (summaries)")
+        # A table with all other columns can also be compared with a second one.
+        if self.is_only and "side" not in columns and (unknown or missing):
+            missing.append("`side` (or give a second table)")
         problems = [
             *([self._unknown(unknown, accepted)] if unknown else []),
             *([f"missing columns {', '.join(missing)}; add these columns"] if missing else []),

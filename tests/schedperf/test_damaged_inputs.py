@@ -42,7 +42,7 @@ from schedperf.kernel.user_symbols import parse_user_symbols
 from schedperf.model.errors import InputError
 from schedperf.model.host import Host, read_host
 from schedperf.perf_data import Keep, read_perf_data
-from schedperf.tables.read import read_table
+from schedperf.tables.read import open_table
 from schedperf_generators.features import Feature
 from schedperf_generators.memory import scheduler_kernel, scheduler_run
 from schedperf_generators.numa import Numa
@@ -133,8 +133,7 @@ def _read_c2c_text(data: bytes, _folder: Path) -> Iterable[str]:
 def _read_table(data: bytes, folder: Path) -> Iterable[str]:
     path = folder / "a.csv"
     path.write_bytes(data)
-    read_table(path)
-    return ()
+    return [found.text for found in open_table(path).caveats]
 
 
 def _read_bundle(data: bytes, folder: Path) -> Iterable[str]:
@@ -305,9 +304,8 @@ FORMATS: Mapping[str, _Format] = {
     "c2c text": _Format(
         _report, _read_c2c_text, lambda whole, end: whole[:end].endswith(b"offset,iaddr\n")
     ),
-    # Many editors write no end of line at the end of a file, so a number cut in the last row of a
-    # table is a number.
-    "table": _Format(_table, _read_table, lambda whole, end: whole[:end].count(b"\n") >= 1),
+    # A table has no number of rows.
+    "table": _Format(_table, _read_table, _at_a_line_end),
     "packed bundle": _Format(_bundle, _read_bundle, _in_the_index_of_xz),
     "bundle": _Format(_tar, _read_bundle, _behind_the_end_of_a_tar),
     # A symbol table has no end and no count.

@@ -167,6 +167,12 @@ class TestRecord:
         ]
         assert {row.metric: row.n_new for row in found.rows}["time"] == 5
 
+    def test_a_table_that_may_be_cut_has_a_caveat(self, base: Path, new: Path) -> None:
+        assert compared(base, new).caveats == ()
+        new.write_bytes(new.read_bytes()[:-2])
+        [found] = compared(base, new).caveats
+        assert found.text.startswith(f"line 6 of {new}, the last one, has no end of line, so the")
+
     def test_a_table_without_a_primary_row_decides_nothing(self, write: Write) -> None:
         lines = [f"{line},informational" for line in runs(TIMES)]
         sides = [
@@ -289,6 +295,16 @@ class TestCommand:
         assert message in captured.err
         assert captured.err.count("\n") == 1
         assert captured.out == ""
+
+    def test_all_missing_columns_of_one_table_are_named_at_once(
+        self, write: Write, capsys: Capture
+    ) -> None:
+        only = write("a.csv", "workload,better,value", "t,lower,1")
+        assert main(["compare", str(only)]) == 2
+        assert capsys.readouterr().err == (
+            f"schedperf: error: {only}:1: missing columns `metric`, `unit`, `side` (or give a "
+            "second table); add these columns\n"
+        )
 
     def test_names_of_strangers_stay_one_short_line(self, write: Write, capsys: Capture) -> None:
         sides = [f"\x1b[31m\u202e{number}" + 500 * "x" for number in range(3)]

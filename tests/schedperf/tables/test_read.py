@@ -238,6 +238,33 @@ def test_a_header_that_is_not_understood_is_refused(case: str, write: Write) -> 
     assert len(found) < 400
 
 
+def test_all_missing_columns_of_the_only_table_are_named_at_once(write: Write) -> None:
+    for header, missing in (
+        ("workload,better,value", "missing columns `metric`, `unit`, `side` (or give a second"),
+        ("metric,unit,better", "`value` (one row per run) or `mean` (summaries), `side` (or give"),
+        ("metric,unit,value,sied", "'sied' (did you mean `side`?); missing columns `side` (or"),
+    ):
+        path = write(header, ROW)
+        with pytest.raises(InputError) as caught:
+            open_table(path, is_only=True)
+        assert missing in str(caught.value)
+        assert "(or give a second table)" not in problem(path)
+    # What else such a table can be compared with is said where it is compared.
+    assert open_table(write(HEADER, ROW), is_only=True).sides == ()
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("blank", ["", " ", "\n"])
+def test_a_last_line_without_an_end_may_be_cut(put: Put, end: str, blank: str) -> None:
+    whole = end.join((HEADER, ROW, ROW, ""))
+    assert open_table(put(f"{whole}{blank}".encode())).caveats == ()
+    cut = put(whole[: -len(end) - 1].encode())
+    [found] = open_table(cut).caveats
+    assert found.text == (
+        f"line 3 of {cut}, the last one, has no end of line, so the file may be cut: {ROW[:-1]}"
+    )
+
+
 BAD_FIELDS = {
     "a decimal comma": (
         "value",
@@ -245,6 +272,8 @@ BAD_FIELDS = {
         "value: invalid number '12,5' (expected a number, e.g. 12.5",
     ),
     "text": ("value", "fast", "value: invalid number 'fast'"),
+    "half a number": ("value", "1.", "value: invalid number '1.' (expected a number, e.g. 12.5"),
+    "half a count": ("run", "3.", "run: invalid count '3.' (expected a whole number"),
     "nan": ("value", "nan", "value: invalid number 'nan'"),
     "infinity": ("value", "inf", "value: invalid number 'inf'"),
     "a number beyond floats": ("value", "1e999", "value: invalid number '1e999' (expected at most"),
