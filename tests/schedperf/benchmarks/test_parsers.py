@@ -156,6 +156,44 @@ class TestTexts:
         line = f"stress-ng: info:  [7] {metric}\n"
         assert parse_all(STRESS_NG + ROW + line) == parse_all(STRESS_NG + ROW)
 
+    def test_the_whole_output_of_an_old_stress_ng_has_rows_of_its_table_only(self) -> None:
+        # As 0.13 to 0.14 print --metrics: CPU used and memory are further columns, and the
+        # miscellaneous metrics of a stressor are beside its row, some under its name.
+        text = """\
+stress-ng: info:  [812] setting to a 10 second run per stressor
+stress-ng: info:  [812] dispatching hogs: 1 switch, 1 vdso, 1 pipe
+stress-ng: info:  [812] stressor       bogo ops real time  usr time  sys time   bogo ops/s     \
+bogo ops/s CPU used per       RSS Max
+stress-ng: info:  [812]                           (secs)    (secs)    (secs)   (real time) \
+(usr+sys time) instance (%)          (KB)
+stress-ng: info:  [812] switch           2510240     10.00      0.52      8.31    251023.11      \
+284285.39        88.30          1536
+stress-ng: info:  [812] vdso           101214720     10.00      9.98      0.01  10121470.97    \
+10131603.60        99.90          1408
+stress-ng: info:  [812] pipe            12000768     10.01      1.10     14.20   1198878.92      \
+784363.92       152.85          1664
+stress-ng: info:  [812] switch      3981.58 nanosecs per context switch (average per stressor)
+stress-ng: info:  [812] vdso           9.88 nanoseconds per call (average per stressor)
+stress-ng: info:  [812] pipe         585.97 MB per sec pipe write rate (average per stressor)
+stress-ng: info:  [812] vdso: 24.70 nanoseconds per call (excluding 0.55 nanoseconds test overhead)
+stress-ng: info:  [812] for a 10.02s run time:
+stress-ng: info:  [812]      20.04s available CPU time
+stress-ng: info:  [812]      11.60s user time   ( 57.88%)
+stress-ng: info:  [812] load average: 1.52 1.20 0.98
+stress-ng: info:  [812] successful run completed in 10.02s
+"""
+        assert values(text) == {
+            "stress-ng switch real time": 10.0,
+            "stress-ng switch bogo ops per real time": 251023.11,
+            "stress-ng switch bogo ops per CPU time": 284285.39,
+            "stress-ng vdso real time": 10.0,
+            "stress-ng vdso bogo ops per real time": 10121470.97,
+            "stress-ng vdso bogo ops per CPU time": 10131603.60,
+            "stress-ng pipe real time": 10.01,
+            "stress-ng pipe bogo ops per real time": 1198878.92,
+            "stress-ng pipe bogo ops per CPU time": 784363.92,
+        }
+
     def test_a_bad_column_of_stress_ng_costs_only_itself(self) -> None:
         found = parse_all(STRESS_NG + ROW.replace("500.00", "inf"))["stress-ng"]
         assert [type(item) for item in found] == [Measurement, BadLine, Measurement]
