@@ -42,6 +42,7 @@ def write_symbols(path: Path) -> None:
     functions = SYMBOLS - PERCPU - GLOBALS
     rows += [(base + 64 * number, "t", f"function_{number}") for number in range(functions)]
     rows += [(data, "D", "_sdata"), (data + 64 * GLOBALS, "D", "_edata")]
+    rows.append((data + 64 * GLOBALS + 4096, "B", "_end"))
     rows += [(data + 64 * number, "d", f"variable_{number}") for number in range(GLOBALS)]
     path.write_text("".join(f"{at:016x} {letter} {name}\n" for at, letter, name in sorted(rows)))
 

@@ -391,7 +391,8 @@ def five_layouts(folder: Path) -> None:
 
 def published_layouts(folder: Path) -> None:
     for path in (DATA / "layouts").glob("*.map"):
-        text = f"{0:016x} D __per_cpu_start\n{path.read_text()}{0x34000:016x} D __per_cpu_end\n"
+        start, end = f"{0:016x} D __per_cpu_start", f"{0x34000:016x} D __per_cpu_end"
+        text = f"{start}\n{path.read_text()}{end}\nffffffff84000000 B _end\n"
         (folder / path.name).write_text(text)
 
 

@@ -129,6 +129,7 @@ class KernelImage:
             first, last = self.variables[0], self.variables[-1]
             rows.append((first.address // _PAGE * _PAGE, "D", "_sdata"))
             rows.append((last.address + last.size, "D", "_edata"))
+        rows.append((max(rows)[0] // _PAGE * _PAGE + _PAGE, "B", "_end"))
         return "".join(
             f"{address:016x} {letter} {name}\n" for address, letter, name in sorted(rows)
         )

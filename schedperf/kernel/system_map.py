@@ -241,6 +241,18 @@ def _percpu_bounds(text: bytes, label: str) -> tuple[bytes, bytes]:
     return low, high
 
 
+def note_of_cut(text: bytes, label: str) -> str | None:
+    """Return that a System.map or nm output may be cut; None if it is whole.
+
+    The linker scripts of all architectures define ``_end`` behind the last section.
+
+    :param label: name of the source in messages
+    """
+    if _address_of(text, b"_end") is not None or text.endswith(b" _end"):
+        return None
+    return f"{label}: symbol _end is missing, so the file may be cut"
+
+
 def _refuse_hidden(text: bytes, addresses: Sequence[bytes], label: str) -> None:
     # Refuse stubs, and tables without addresses (kptr_restrict).
     stub = _STUB.search(text[:_STUB_BYTES])

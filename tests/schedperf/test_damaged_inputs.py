@@ -150,7 +150,8 @@ def _compare_layouts(name: str, whole: bytes, data: bytes, folder: Path) -> Iter
         path.write_bytes(content)
         kernels.append(load_kernel(path))
     layout = analyse_kernels(kernels, line_bytes=64)
-    return [str(note) for note in layout.notes]
+    notes = [f"{kernel.side}: {note}" for kernel in layout.kernels for note in kernel.notes]
+    return [*map(str, layout.notes), *notes]
 
 
 def _read_system_map(data: bytes, folder: Path) -> Iterable[str]:
@@ -308,10 +309,10 @@ FORMATS: Mapping[str, _Format] = {
     "table": _Format(_table, _read_table, _at_a_line_end),
     "packed bundle": _Format(_bundle, _read_bundle, _in_the_index_of_xz),
     "bundle": _Format(_tar, _read_bundle, _behind_the_end_of_a_tar),
-    # A symbol table has no end and no count.
-    "System.map, two sides": _Format(_system_map, _read_system_map, _anywhere),
+    "System.map, two sides": _Format(_system_map, _read_system_map),
     "BTF, two sides": _Format(_btf, _read_btf),
     "vmlinux, two sides": _Format(_vmlinux, _read_vmlinux),
+    # kallsyms has no end and no count; it ends with the symbols of modules.
     "kallsyms": _Format(
         lambda: scheduler_kernel().kallsyms().encode(), _of_text(parse_kernel_symbols), _anywhere
     ),

@@ -23,6 +23,7 @@ from schedperf.kernel.system_map import (
     GlobalSymbols,
     PercpuSymbols,
     is_symbol_table,
+    note_of_cut,
     parse_global_symbols,
     parse_percpu_symbols,
 )
@@ -110,6 +111,10 @@ class SymbolTable:
         self._text = text
         self._label = label
 
+    def note(self) -> str | None:
+        """Return that the table may be cut; kallsyms, which the kernel writes, is whole."""
+        return None if self.is_fallback else note_of_cut(self._text, self._label)
+
     def percpu(self) -> PercpuSymbols:
         """Return the per-CPU section.
 
@@ -141,6 +146,10 @@ class ElfTable(SymbolTable):
     def __init__(self, name: str, elf: "ElfKernel") -> None:
         super().__init__(name, b"", name)
         self._elf = elf
+
+    def note(self) -> str | None:
+        """Return None: sections of ELF files have sizes."""
+        return None
 
     def percpu(self) -> PercpuSymbols:
         """Return the per-CPU section."""

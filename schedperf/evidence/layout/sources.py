@@ -149,6 +149,8 @@ class _Reader:
         }
         reasons: dict[str, list[str]] = {"percpu": [], "globals": []}
         for table in self._material.tables:
+            if (note := table.note()) is not None:
+                self.notes.append(note)
             if not (table.is_fallback and "percpu" in self.units):
                 self._add("percpu", reasons, table, partial(_percpu, percpu))
                 self._add("globals", reasons, table, partial(_globals, others))

@@ -10,6 +10,8 @@ import pytest
 from schedperf.cli import main
 
 SEED = Path(__file__).resolve().parents[2] / "data" / "layouts"
+START = f"{0:016x} D __per_cpu_start"
+END = f"{0x34000:016x} D __per_cpu_end\nffffffff84000000 B _end"
 Capture = pytest.CaptureFixture[str]
 WriteMap = Callable[..., str]
 
@@ -21,7 +23,7 @@ def write_map(tmp_path: Path) -> WriteMap:
     def write(name: str) -> str:
         rows = (SEED / f"{name}.map").read_text()
         path = tmp_path / f"{name}.map"
-        path.write_text(f"{0:016x} D __per_cpu_start\n{rows}{0x34000:016x} D __per_cpu_end\n")
+        path.write_text(f"{START}\n{rows}{END}\n")
         return str(path)
 
     return write
@@ -61,7 +63,7 @@ def test_json_holds_every_entry_however_many(tmp_path: Path, capsys: Capture) ->
     for order in (names, sorted(names, key=lambda name: name[::-1])):
         rows = "".join(f"{8 * place:016x} D {name}\n" for place, name in enumerate(order))
         path = tmp_path / f"{order[1]}.map"
-        path.write_text(f"{0:016x} D __per_cpu_start\n{rows}{0x34000:016x} D __per_cpu_end\n")
+        path.write_text(f"{START}\n{rows}{END}\n")
         paths.append(str(path))
 
     status, out, _ = run(capsys, *paths, "--json", "-")

@@ -69,7 +69,7 @@ def describe(tmp_path: Path, make_bundle: Callable[..., Path]) -> Describe:
     def run(*sides: dict[str, int]) -> list[Block]:
         bundles = []
         for number, rows in enumerate(sides):
-            places = {"__per_cpu_start": 0, **rows, "__per_cpu_end": 0x34000}
+            places = {"__per_cpu_start": 0, **rows, "__per_cpu_end": 0x34000, "_end": 0xFFFFFF}
             text = "".join(f"{offset:016x} D {name}\n" for name, offset in places.items())
             files = {"boots/0/layout/System.map": text} if rows else {}
             bundles.append(

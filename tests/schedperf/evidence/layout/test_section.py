@@ -45,7 +45,7 @@ LINE_64 = json.dumps({"cacheline": {"compile_time_bytes": 64, "hardware_bytes": 
 def system_map(rows: Rows, start: int = 0) -> str:
     lines = [(start, "D", "__per_cpu_start"), (start + 4096, "D", "__per_cpu_end")]
     lines += [(start + offset, "d", name) for name, offset in rows.items()]
-    lines.append((0xFFFFFFFF81000000, "T", "_text"))
+    lines += [(0xFFFFFFFF81000000, "T", "_text"), (0xFFFFFFFF84000000, "B", "_end")]
     return "".join(f"{address:016x} {letter} {name}\n" for address, letter, name in sorted(lines))
 
 

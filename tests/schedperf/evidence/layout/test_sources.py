@@ -31,6 +31,7 @@ ffffffff82e00040 D nohz
 ffffffff82e00080 d key.1
 ffffffff82e00088 d key.2
 ffffffff82e01000 D _edata
+ffffffff84000000 B _end
 """
 ROWS = [("root_cpuacct_cpuusage", 0x08, 8, 0), ("sd_llc_id", 0x38, 4, 1)]
 
@@ -130,6 +131,24 @@ def test_a_damaged_file_beside_a_sound_one_is_a_note(folder: Path) -> None:
     assert kernel.notes == ("btf of tip: truncated BTF header (2 bytes, expected 24)",)
     assert kernel.unknown["struct rq"] == "btf of tip: damaged BTF"
     assert "percpu" in kernel.units
+
+
+def test_a_system_map_without_its_last_symbol_may_be_cut(tmp_path: Path) -> None:
+    path = tmp_path / "map"
+    path.write_text(MAP)
+    whole = load_kernel(path)
+    assert not [note for note in whole.notes if "cut" in note]
+    cut = (MAP.partition("ffffffff82e01000")[0], MAP[:-2])
+    for text in cut:
+        path.write_text(text)
+        kernel = load_kernel(path)
+        assert kernel.units["percpu"] == whole.units["percpu"]
+        assert kernel.notes[0] == f"{path}: symbol _end is missing, so the file may be cut"
+    # The last line need not end, and kallsyms is what the running kernel prints.
+    path.write_text(MAP[:-1])
+    (tmp_path / "kallsyms").write_text(cut[0])
+    for name in ("map", "kallsyms"):
+        assert load_kernel(tmp_path / name).notes == whole.notes
 
 
 def test_the_hot_part_is_a_group(tmp_path: Path) -> None:
