@@ -263,9 +263,11 @@ class Session:
         self.chosen = self.chosen.without(hung)
         later = self._capture_after(side, staging, captured)
         self._check_space(staging, [*captured, *later])
-        left_out = shorten_output(staging.path)
+        rules = [rule["regex"] for rule in self.request.metrics]
+        left_out = shorten_output(staging.path, rules)
         if left_out:
-            self._warn_once(describe_left_out(left_out), about=str(sorted(left_out)))
+            said = describe_left_out(left_out, has_rules=bool(rules))
+            self._warn_once(said, about=str(sorted(left_out)))
         self._store(
             side,
             _Finished(order, planned, command, outcome, captured, later, staging.path, left_out),
