@@ -60,7 +60,7 @@ from schedperf.model.verdict import (
     reason_of,
     undecided,
 )
-from schedperf.runs.printed import has_gap
+from schedperf.runs.output import KEPT_PART, omitted_bytes, prints_nothing
 from schedperf.runs.side import Side, name_sides
 from schedperf.runs.values import RunValues, read_run_values
 from schedperf.stats import KEY, JudgedRow, Result, compare_runs
@@ -478,9 +478,10 @@ def _caveats_of_runs(side: Side) -> Iterator[Caveat]:
         more = ", …" if len(names) > MOST_PROCESSES else ""
         listed = f"{', '.join(names[:MOST_PROCESSES])}{more}"
         yield caveat("left-behind", side=side.name, count=len(left), names=listed)
-    cut = [run.folder for run in runs if has_gap(side, run)]
-    if cut:
-        yield caveat("output-left-out", side=side.name, count=len(cut), first=cut[0])
+    omitted = {run.folder: size for run in runs if (size := omitted_bytes(side.bundle, run))}
+    if omitted:
+        first, size = next(iter(omitted)), sum(omitted.values())
+        yield caveat("output-left-out", side=side.name, count=len(omitted), bytes=size, first=first)
 
 
 def say_history(options: CompareOptions) -> Iterator[Caveat]:
@@ -541,9 +542,24 @@ def _absence(
     for value_caveat in values.caveats:
         if value_caveat.code == "bad-lines":
             return verdict, reason_of(f"no result, because {value_caveat.text}")
-    unread = "no parser reads the output of this workload"
-    whole = reason_of(
-        f"no result, because {unread}",
+    unread, remedy = _unread(sides)
+    whole = reason_of(f"no result, because {unread}", remedy)
+    return "inconclusive", replace(whole, short=unread)
+
+
+def _unread(sides: Sequence[Side]) -> tuple[str, str]:
+    # Why no number is read from runs that succeeded, and what to do.
+    bundles = [side.bundle for side in sides]
+    if all(map(prints_nothing, bundles)):
+        return "the workload prints nothing", "record a benchmark as workload"
+    if any(bundle.metric_rules for bundle in bundles):
+        is_whole = not any(omitted_bytes(bundle, run) for bundle in bundles for run in bundle.runs)
+        place = "" if is_whole else f", or print the result within {KEPT_PART}"
+        return (
+            "no --metric rule and no parser reads the output of this workload",
+            f"correct the rule{place}",
+        )
+    return (
+        "no parser reads the output of this workload",
         "record the workload again with --metric 'name[unit,higher]=REGEX'",
     )
-    return "inconclusive", replace(whole, short=unread)

@@ -53,8 +53,8 @@ TEXTS: Mapping[str, str] = {
     "({names}); the profile includes this load",
     "left-behind": "the workload of {side} left processes running after {count:run} ({names}); "
     "their CPU time is not measured",
-    "output-left-out": "the output of {count:run} of {side} is incomplete; only its beginning and "
-    "end are read; first: {first}",
+    "output-left-out": "{bytes:byte} in the middle of the output of {count:run} of {side} omitted; "
+    "first: {first}",
     "no-number": "{count:run} of {side} printed no number that a benchmark parser or a --metric "
     "rule reads; first: {first}",
 }
@@ -69,8 +69,7 @@ SHORT_TEXTS: Mapping[str, str] = {
     "cut",
     "other-commands": "background load of {percent:.0f}% of the busy time while {side} was sampled",
     "left-behind": "the workload of {side} left processes running after {count:run}",
-    "output-left-out": "the output of {count:run} of {side} is incomplete; only its beginning and "
-    "end are read",
+    "output-left-out": "{bytes:byte} of the output of {count:run} of {side} omitted",
     "no-number": "{count:run} of {side} printed no number that a benchmark parser or a --metric "
     "rule reads",
 }

@@ -20,14 +20,8 @@ from schedperf.model.run import Operations
 from schedperf.model.text import cut_line
 from schedperf.runs.metric_rules import Allowance, parse_rules
 from schedperf.runs.ops import count_measured, count_printed
+from schedperf.runs.output import HEAD_BYTES, LARGEST_TEXT_BYTES, STREAMS, TAIL_BYTES
 from schedperf.runs.side import Side
-
-STREAMS = ("stdout", "stderr")
-# A benchmark prints kilobytes; all of it is held in memory while it is read. Of longer texts, which
-# earlier recorders kept whole, as much is read as recorders keep now.
-LARGEST_TEXT_BYTES = 16 << 20
-HEAD_BYTES = 4 << 20
-TAIL_BYTES = 8 << 20
 
 
 class Value(Struct, frozen=True, kw_only=True):
@@ -53,12 +47,6 @@ class Printed(Struct, frozen=True, kw_only=True):
     numbers: Mapping[Metric, Value]
     problems: tuple[str, ...]
     ops: Operations | None
-
-
-def has_gap(side: Side, run: Run) -> bool:
-    """Return whether the middle of what a run printed is not kept, or is too long to be read."""
-    sizes = (side.bundle.size(f"{run.folder}/{stream}") or 0 for stream in STREAMS)
-    return bool(run.output_left_out) or max(sizes) > LARGEST_TEXT_BYTES
 
 
 def printed_by(side: Side, run: Run) -> Printed:

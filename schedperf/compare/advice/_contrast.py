@@ -58,6 +58,11 @@ class Pair(Struct, frozen=True, kw_only=True):
         return tuple(dict.fromkeys((*self.base.local_files, *self.new.local_files)))
 
     @property
+    def prints_nothing(self) -> bool:
+        """Is all output of both sides empty, so that recording it again gives no result?"""
+        return self.base.prints_nothing and self.new.prints_nothing
+
+    @property
     def grows(self) -> bool:
         """Can runs be appended to both bundles?"""
         return self.program != "vm" and self.base.grows and self.new.grows
@@ -116,6 +121,11 @@ class Contrast(Struct, frozen=True, kw_only=True):
         }:
             return None
         return Pair(program=program, side=self.name, base=base, new=new)
+
+    def prints_nothing(self) -> bool:
+        """Is all output of both sides empty?"""
+        pair = self.pair()
+        return pair is not None and pair.prints_nothing
 
     def rerun(self, *options: str) -> tuple[str, ...]:
         """Return the command that records both sides again; () where nothing does."""

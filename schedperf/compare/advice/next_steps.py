@@ -12,7 +12,8 @@ from itertools import takewhile
 
 from msgspec.structs import replace
 
-from schedperf.compare.advice._contrast import Contrast, name_images, split_images
+from schedperf.compare.advice._benchmark import record_benchmark
+from schedperf.compare.advice._contrast import Contrast, Pair, name_images, split_images
 from schedperf.compare.advice._equal_steps import RECORD_BOTH, blocking, nothing_shared
 from schedperf.compare.advice.rerun import Recording, as_argument, join
 from schedperf.evidence.profile.record import Profile
@@ -20,6 +21,7 @@ from schedperf.model.comparison import BASE, Comparison, NextStep, Row, data_of
 from schedperf.model.host import read_host
 from schedperf.model.text import join_names, list_some
 from schedperf.model.verdict import CHANGED, FEWEST_RUNS, name_units
+from schedperf.runs.output import KEPT_PART
 from schedperf.stats.verdicts import FEWEST_IN_BLOCKS
 
 # Boots of each kernel: enough for a verdict with boots as the unit of replication.
@@ -147,10 +149,22 @@ def _no_results(contrast: Contrast) -> NextStep | None:
     pair = contrast.pair()
     if pair is None or contrast.rows():
         return None
+    return record_benchmark(contrast, pair) if pair.prints_nothing else _name_metric(contrast, pair)
+
+
+def _name_metric(contrast: Contrast, pair: Pair) -> NextStep:
+    rules = pair.base.rules or pair.new.rules
+    omitted = pair.base.omitted_bytes + pair.new.omitted_bytes
+    place = f", or print the result within {KEPT_PART}" if omitted else ""
+    size = f", of which {omitted} bytes are omitted" if omitted else ""
     return NextStep(
         id="name-metric",
-        what="record again and define the metric with --metric",
-        why="no parser reads the output of this workload",
+        what=f"record again and correct the --metric rule{place}"
+        if rules
+        else "record again and define the metric with --metric",
+        why=f"no --metric rule and no parser reads the output of this workload{size}"
+        if rules
+        else "no parser reads the output of this workload",
         commands=contrast.rerun("--metric", METRIC_TO_NAME),
     )
 
@@ -173,7 +187,7 @@ def _incomplete(contrast: Contrast) -> NextStep | None:
 
 
 def _real_hardware(contrast: Contrast) -> NextStep | None:
-    if not contrast.has_caveat("emulated"):
+    if not contrast.has_caveat("emulated") or contrast.prints_nothing():
         return None
     pair = contrast.pair()
     is_guest = pair is not None and pair.program == "vm"
@@ -252,7 +266,8 @@ def _beside(contrast: Contrast, name: str) -> tuple[str, ...]:
 def _explain(contrast: Contrast) -> NextStep | None:
     is_open = not contrast.has_verdict(*CHANGED)
     pair = contrast.pair()
-    if pair is None or (is_open and not contrast.has_caveat("emulated")):
+    # Nothing is explained of a workload without results.
+    if pair is None or pair.prints_nothing or (is_open and not contrast.has_caveat("emulated")):
         return None
     blind = any(
         finding.bearing == "unseen" and finding.id.startswith("hotter_symbols")

@@ -20,6 +20,7 @@ from msgspec import Struct, field
 from schedperf.bundle.manifest import Rerun
 from schedperf.bundle.open import Bundle, Run
 from schedperf.model.errors import BundleError
+from schedperf.runs.output import omitted_bytes, prints_nothing
 from schedperf.runs.side import Side
 from schedperf_collectors.contract import BUNDLE_SUFFIXES, format_template
 from schedperf_collectors.machine.errors import RecordError
@@ -102,6 +103,8 @@ class Recording(Struct, frozen=True, kw_only=True):
     :param vary: for ``--vary``
     :param in_rounds: whether runs of both sides are pairs, which runs that are added are not
     :param path: of the bundle, as the user gave it
+    :param prints_nothing: whether all output is empty
+    :param omitted_bytes: of the output of all runs
     """
 
     program: Program
@@ -113,6 +116,8 @@ class Recording(Struct, frozen=True, kw_only=True):
     label: str
     in_rounds: bool
     path: str
+    prints_nothing: bool
+    omitted_bytes: int
 
     @property
     def stem(self) -> str:
@@ -216,6 +221,8 @@ def _read(bundle: Bundle) -> Recording:
         label=bundle.label,
         in_rounds=any(run.round is not None for run in runs),
         path=as_argument(str(bundle.path)),
+        prints_nothing=prints_nothing(bundle),
+        omitted_bytes=sum(omitted_bytes(bundle, run) for run in bundle.runs),
     )
 
 

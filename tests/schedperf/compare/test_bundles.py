@@ -230,8 +230,8 @@ class TestCaveats:
         first, *others = slower()
         cut = {**first, "output_left_out": {"stdout": 1 << 30}}
         found = compared({"runs": runs(*TIMES)}, {"runs": [cut, *others]})
-        expected = caveat("output-left-out", side="new", count=1, first="boots/0/runs/000")
-        assert expected in found.caveats
+        numbers = {"side": "new", "count": 1, "bytes": 1 << 30, "first": "boots/0/runs/000"}
+        assert caveat("output-left-out", **numbers) in found.caveats
 
     def test_output_that_an_earlier_recorder_kept_whole(self, compared: Compare) -> None:
         first, *others = slower()
@@ -239,8 +239,12 @@ class TestCaveats:
         middle = "".join(f"line {number:>93}\n" for number in range(200_000))
         long = {**first, "stdout": f"{header}{middle}Time: {first['time_s']}\n"}
         found = compared({"runs": runs(*TIMES)}, {"runs": [long, *others]})
-        expected = caveat("output-left-out", side="new", count=1, first="boots/0/runs/000")
-        assert expected in found.caveats
+        [said] = [each for each in found.caveats if each.code == "output-left-out"]
+        size = len(long["stdout"]) - (12 << 20)
+        assert said.numbers == {
+            "side": "new", "count": 1, "bytes": size, "first": "boots/0/runs/000"
+        }  # fmt: skip
+        assert said.text.startswith(f"{size} bytes in the middle of the output of 1 run of new om")
         [row] = [row for row in found.rows if row.metric == "hackbench time"]
         assert row.n_new == len(slower())
 

@@ -17,7 +17,7 @@ COUNTED: dict[str, tuple[dict[str, object], str, str]] = {
     "unfinished-runs": ({"bundle": "new.tar", "first": "a"}, "count", "run"),
     "bad-lines": ({"label": "new", "problem": "a"}, "count", "line"),
     "left-behind": ({"side": "new", "names": "sleep"}, "count", "run"),
-    "output-left-out": ({"side": "new", "first": "a"}, "count", "run"),
+    "output-left-out": ({"side": "new", "bytes": 40, "first": "a"}, "count", "run"),
     "no-number": ({"side": "new", "first": "a"}, "count", "run"),
 }
 

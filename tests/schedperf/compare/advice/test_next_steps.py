@@ -112,6 +112,64 @@ def test_rounds_get_more_rounds_in_new_bundles_and_runs_are_appended(
     assert command == f"schedperf rerun base.tar new.tar --append -n {found.rows[0].more_runs or 5}"
 
 
+TEXT = {"stdout": "rate: 5\n"}
+RULE = {"name": "rate", "unit": "1/s", "better": "higher", "regex": "throughput: (.*)"}
+
+
+def test_a_rule_is_advised_only_where_something_is_printed(
+    compared: Compare, tmp_path: Path
+) -> None:
+    runs = [{"stdout": ""}] * 3
+    found = compared({"runs": runs}, {"runs": [*runs, TEXT], "host": OTHER_KERNEL})
+    assert "--metric" in step(found, "name-metric").commands[0]
+    found = compared({"runs": runs}, {"runs": runs, "host": OTHER_KERNEL})
+    assert found.next_steps[0].what == "boot each kernel and record a benchmark as workload"
+    assert shown(step(found, "record-benchmark"), tmp_path) == [
+        "schedperf record -o base-benchmark.tar -n 5 -- WORKLOAD",
+        "schedperf record -o new-benchmark.tar -n 5 -- WORKLOAD",
+        "schedperf compare base-benchmark.tar new-benchmark.tar",
+    ]
+    assert found.overall.reason == (
+        "no result, because the workload prints nothing; record a benchmark as workload"
+    )
+    assert "name-metric" not in ids(found)
+
+
+def test_settings_of_a_workload_that_prints_nothing_are_not_repeated(compared: Compare) -> None:
+    runs = [{"stdout": "", "side": side} for side in ("base", "new")]
+    found = compared({"runs": runs[:1]}, {"runs": runs[1:], "setup": SETUPS[0]})
+    assert step(found, "record-benchmark").commands == ()
+
+
+def test_guests_that_print_nothing_boot_all_kernels_with_a_benchmark(
+    compared: Compare, tmp_path: Path
+) -> None:
+    runs = [{"stdout": ""}]
+    new = {**EMULATED, "kernel": {**OTHER_KERNEL["kernel"], **GUEST["kernel"]}}
+    sides = [{"runs": runs, "host": host} for host in (EMULATED, new, new)]
+    found = compared(*sides, names=("tip.tar", "a.tar", "b.tar"))
+    # Recording the same again, under KVM or with more collectors, gives no result either.
+    assert ids(found)[0] == "record-benchmark"
+    assert not {"real-hardware", "explain", "name-metric"} & {*ids(found)}
+    images = "--kernel a-benchmark=NEW_BZIMAGE --kernel b-benchmark=NEW2_BZIMAGE"
+    assert shown(step(found, "record-benchmark"), tmp_path) == [
+        f"schedperf vm --kernel tip-benchmark=BASE_BZIMAGE {images} -n 5 -- WORKLOAD",
+        "schedperf compare tip-benchmark.tar a-benchmark.tar b-benchmark.tar",
+    ]
+
+
+@pytest.mark.parametrize("omitted", [0, 1 << 30])
+def test_a_rule_that_matches_nothing_is_to_be_corrected(compared: Compare, omitted: int) -> None:
+    run = {"stdout": "rate: 6\n", "output_left_out": {"stdout": omitted} if omitted else {}}
+    found = compared(*({"runs": [each], "metric": [RULE]} for each in (TEXT, run)))
+    advised = step(found, "name-metric")
+    assert advised.what.startswith("record again and correct the --metric rule")
+    place = "print the result within the first 4 MiB or the last 8 MiB of the output"
+    for text in (advised.what, found.overall.reason):
+        assert (place in text) == bool(omitted)
+    assert ("1073741824 bytes are omitted" in advised.why) == bool(omitted)
+
+
 def test_guests_cannot_take_turns_with_the_machine(compared: Compare) -> None:
     found = compared({"runs": runs(NOISE[0])}, {"runs": in_rounds(NOISE[1]), "host": GUEST})
     assert step(found, "more-runs").commands == ()
@@ -256,6 +314,15 @@ def test_a_bundle_that_runs_cannot_be_added_to_is_recorded_anew(
         paths.append(made.rename(tmp_path / f"{name}.bundle"))
     found = compare_bundles([open_bundle(path) for path in paths])
     assert "--append" not in step(found, "more-runs").commands[0]
+
+
+def test_the_command_line_takes_every_command_that_three_kernels_advises(
+    compared_example: Callable[[str], Comparison],
+) -> None:
+    found = compared_example("three-kernels")
+    advised = step(found, "record-benchmark")
+    assert found.next_steps[0] == advised
+    assert not any("--metric" in command for command in advised.commands)
 
 
 @pytest.mark.parametrize("clock", ["hrtimer", "pmu"])
