@@ -35,6 +35,12 @@ class PerfEvent(Struct, frozen=True, kw_only=True):
     host: Annotated[bool | None, "true if the host is counted; null if not recorded"]
     guests: Annotated[bool | None, "true if guests are counted; null if not recorded"]
 
+    @property
+    def has_kernel(self) -> bool:
+        """Whether the event counts the kernel."""
+        levels = {*self.modifiers} & {*LEVELS}
+        return not levels or "k" in levels
+
 
 def parse_event(text: str) -> PerfEvent:
     """Read an event as perf prints it: ``cycles:ppp``, ``cpu_core/cycles/u``."""

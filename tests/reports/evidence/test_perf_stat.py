@@ -51,6 +51,19 @@ def describe(make_comparison: Callable[..., Comparison]) -> Describe:
     return run
 
 
+def test_events_of_user_space_are_said_not_to_count_the_kernel(describe: Describe) -> None:
+    def said(*events: str) -> list[str]:
+        rows = [row(event=event, perf_event=parse_event(event)) for event in events]
+        texts = [block.text for block in describe(*rows) if isinstance(block, Text)]
+        return [text for text in texts if "kernel" in text]
+
+    assert said("cycles:u", "cycles") == ["cycles:u does not count the kernel"]
+    assert said("cycles:u", "cpu_core/instructions/u") == [
+        "cycles:u and cpu_core/instructions/u do not count the kernel"
+    ]
+    assert said("cycles", "cycles:k", "cycles:uk", "sched:sched_switch") == []
+
+
 def table_of(blocks: list[Block]) -> Table:
     [table] = [block for block in blocks if isinstance(block, Table)]
     return table
