@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from schedperf.model.perf_event import IDLE, LEVELS, PRECISE, PerfEvent, parse_event
+from schedperf.perf_data._layout import ADDR, DATA_SRC
 from schedperf_collectors.perf_header import (
     TYPE_HARDWARE,
     TYPE_SOFTWARE,
@@ -18,6 +19,8 @@ from schedperf_collectors.perf_header import (
 # tracepoints and of dynamic PMUs are given at boot; these are part of the kernel's ABI.
 _NUMBERED = re.compile(r"type (\d+) config ")
 _FIXED_TYPES = (0, 1, 3, 4, 5)
+# PERF_COUNT_SW_DUMMY.
+_DUMMY = 9
 # On hybrid CPUs the upper half of a hardware event's config is the type of its PMU.
 _PMU_SHIFT = 32
 _LEVELS = dict(zip(LEVELS, ("user", "kernel", "hv"), strict=True))
@@ -158,6 +161,15 @@ def identify_event(event: Event, pmus: Mapping[int, str] | None) -> PerfEvent:
         host="host" not in event.excluded,
         guests="guest" not in event.excluded,
     )
+
+
+def samples_memory(event: Event) -> bool:
+    """Return whether samples of an event have data addresses and data sources.
+
+    perf requests both for its dummy event as well, which never samples.
+    """
+    is_dummy = event.type == TYPE_SOFTWARE and event.config == _DUMMY
+    return bool(event.sample_type & ADDR and event.sample_type & DATA_SRC) and not is_dummy
 
 
 def _modifiers(event: Event) -> str:

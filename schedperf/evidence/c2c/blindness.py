@@ -2,11 +2,15 @@
 """Describe what a recording of memory samples did not measure."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import numpy as np
+from msgspec.structs import replace
 
 from schedperf.evidence.c2c.record import Observable
+from schedperf.evidence.profile.blindness import NO_LOSSES, EventLosses, loss_caveat
+from schedperf.model.text import join_names
+from schedperf.perf_data.event import samples_memory
 from schedperf.perf_data.recording import NO_CPU, MemorySamples, Recording
 
 # Family and models of AMD's cores whose IBS reports only one kind of "another core's cache": Zen 1
@@ -126,16 +130,52 @@ def _release(version: str | None) -> tuple[int, int]:
 
 
 def _notes_of_event(recording: Recording, memory: MemorySamples) -> Iterator[str]:
+    events = _memory_events(recording, memory)
+    names = [
+        recording.events[index].name
+        for index in events
+        if "kernel" in recording.events[index].excluded
+    ]
+    if names:
+        yield say_without_kernel(names)
     if period_of(recording, memory) is None:
         yield (
             "perf adapted the sampling period, so sample counts of two runs are not comparable; "
             "record with a fixed period (`-c`)"
         )
-    losses = recording.losses
-    if losses.records or losses.samples:
-        yield f"{losses.records or losses.samples} records were lost"
-    if losses.throttled:
+    lost = _losses_of(recording, events)
+    if caveat := loss_caveat(len(memory), replace(lost, throttled=0)):
+        yield caveat
+    if lost.throttled:
         yield (
-            f"the kernel throttled sampling {losses.throttled} times, because the sampling rate "
+            f"the kernel throttled sampling {lost.throttled} times, because the sampling rate "
             "was too high"
         )
+
+
+def _memory_events(recording: Recording, memory: MemorySamples) -> list[int]:
+    # Indices of the events that sampled or can sample memory accesses.
+    sampled = {*map(int, np.unique(memory.event))}
+    return [
+        index
+        for index, event in enumerate(recording.events)
+        if index in sampled or samples_memory(event)
+    ]
+
+
+def _losses_of(recording: Recording, events: Iterable[int]) -> EventLosses:
+    # The lost records are those of the whole file, so they are counted once.
+    of_event = [EventLosses.of(recording.losses, index) for index in events]
+    return replace(sum(of_event, NO_LOSSES), records=recording.losses.records)
+
+
+def say_without_kernel(names: Collection[str]) -> str:
+    """Say that events do not count the kernel, as those with the modifier u.
+
+    :param names: as perf wrote them
+    """
+    verb = "does" if len(names) == 1 else "do"
+    return (
+        f"{join_names(names)} {verb} not count the kernel, so contention in the kernel is not "
+        "measured"
+    )

@@ -5,7 +5,7 @@ import dataclasses
 import json
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,9 +21,11 @@ from schedperf.kernel.percpu_units import PercpuUnits, parse_percpu_log
 from schedperf.model.errors import InputError
 from schedperf.perf_data import Keep, Recording, read_perf_data
 from schedperf.symbols.places import Symbols
+from schedperf_collectors.perf_header import Event
+from schedperf_generators.events import ReadFormat
 from schedperf_generators.memory import MemoryRun, Touch, Vendor, scheduler_run
 from schedperf_generators.perf_data import write_perf_data
-from schedperf_generators.records import Comm
+from schedperf_generators.records import Comm, Lost, LostSamples, Record, Throttle
 from tests.shared_data import shared
 
 VENDORS: tuple[Vendor, ...] = ("intel", "amd", "arm")
@@ -194,6 +196,69 @@ def test_a_period_that_perf_chose_is_none_and_said() -> None:
     profile = analyse_recording(replace(recording, events=events))
     assert profile.period is None
     assert any("adapted the sampling period" in note for note in profile.notes)
+
+
+def test_memory_events_that_exclude_the_kernel_are_said_to() -> None:
+    recording = read_generated(scheduler_run("base"))
+    loads, stores = recording.events
+    of_user = dataclasses.replace(loads, excluded=frozenset({"kernel", "hv"}))
+    # perf's own event counts user space only, and requests the fields of the others.
+    dummy = dataclasses.replace(of_user, name="dummy:u", type=1, config=9)
+
+    def said(*events: Event) -> list[str]:
+        losses = replace(
+            recording.losses,
+            samples_of_event=(0,) * len(events),
+            mixed_of_event=(0,) * len(events),
+            throttled_of_event=(0,) * len(events),
+        )
+        profile = analyse_recording(replace(recording, events=events, losses=losses))
+        return [note for note in profile.notes if "count the kernel" in note]
+
+    assert said(loads, stores, dummy) == []
+    assert said(of_user, stores) == [
+        (
+            "cpu/mem-loads,ldlat=30/P does not count the kernel, so contention in the kernel is "
+            "not measured"
+        )
+    ]
+    assert said(of_user, dataclasses.replace(stores, excluded=of_user.excluded)) == [
+        (
+            "cpu/mem-loads,ldlat=30/P and cpu/mem-stores/P do not count the kernel, so contention "
+            "in the kernel is not measured"
+        )
+    ]
+
+
+def lost_by(read_format: ReadFormat, losses: Sequence[Record]) -> list[str]:
+    """Return the notes on losses of memory events that were recorded with another event."""
+    made = scheduler_run("base").perf_data()
+    events = [dataclasses.replace(event, read_format=read_format) for event in made.events]
+    other = dataclasses.replace(events[0], name="dummy:u", type=1, config=9, ids=(3,))
+    raw = write_perf_data(
+        dataclasses.replace(made, events=(*events, other), records=(*made.records, *losses))
+    )
+    recording = read_perf_data(raw, "generated", keep=frozenset({Keep.MEMORY}))
+    notes = analyse_recording(recording).notes
+    return [note for note in notes if "lost" in note or "throttled" in note]
+
+
+def test_losses_are_those_of_the_memory_events() -> None:
+    losses: list[Record] = [
+        Lost(count=30_048, event=2),
+        LostSamples(count=40),
+        LostSamples(count=8, event=1),
+        LostSamples(count=30_000, event=2),
+        Throttle(event=2),
+    ]
+    (said,) = lost_by(ReadFormat.LOST, losses)
+    assert said.startswith("48 samples were lost, ")
+    assert said.endswith("; 30000 records were lost of other types or events")
+    (unknown,) = lost_by(ReadFormat(0), [Lost(count=7)])
+    assert unknown.startswith("7 records were lost (of unknown types, because the file does not")
+    assert lost_by(ReadFormat.LOST, [Throttle(), Throttle(event=1), Throttle(event=2)]) == [
+        "the kernel throttled sampling 2 times, because the sampling rate was too high"
+    ]
 
 
 def test_a_recording_without_memory_samples_is_refused() -> None:
