@@ -206,6 +206,29 @@ def test_two_texts_without_numbers_of_contended_loads_are_not_none_seen(
     assert "no contended lines" not in words
 
 
+def test_texts_without_offsets_are_compared(recorded: Path, capsys: Capture) -> None:
+    whole = report_of(recorded, "base")
+    text = whole.read_text()
+    table = text.index("=" * 20, text.index("Shared Data Cache Line Table") + 150)
+    without_offsets, only_lines = recorded / "without_offsets.txt", recorded / "only_lines.txt"
+    without_offsets.write_text(text[:table])
+    only_lines.write_text(text[text.rindex("\n=", 0, text.index("Shared Data")) - 49 : table])
+    for paths in (
+        (without_offsets, without_offsets),
+        (only_lines, only_lines),
+        (whole, only_lines),
+        (only_lines, whole),
+    ):
+        status, out, err = run(capsys, *paths)
+        words = " ".join(out.split())
+        assert (status, err) == (0, "")
+        assert "damaged text: the text ends before the table of offsets" in words
+        assert "0xffff88814a2c8500" in words
+        assert ("reads and writes of each byte range" in words) == (whole in paths)
+    _, out, _ = run(capsys, only_lines, only_lines)
+    assert "latency unknown" in " ".join(out.split())
+
+
 def test_a_line_is_compared_with_all_contended_loads(recorded: Path, capsys: Capture) -> None:
     path = report_of(recorded, "base")
     rows = path.read_text().splitlines(keepends=True)

@@ -128,7 +128,10 @@ def _sharing(seen: C2cSeen) -> str:
         if copies is not None and copies > 1
         else ""
     )
-    return f"{_SHARING[seen.sharing]}{part}{spread}"
+    # The text of perf c2c report does not list CPUs.
+    has_cpus = any(access.readers is not None for access in seen.accesses)
+    kind = _SHARING[seen.sharing] if seen.sharing or has_cpus else "sharing unknown"
+    return f"{kind}{part}{spread}"
 
 
 def _rates(point: C2cPoint, line: C2cLineRow, side: str) -> Iterator[str]:
@@ -147,7 +150,9 @@ def _rates(point: C2cPoint, line: C2cLineRow, side: str) -> Iterator[str]:
 
 def _occupants(point: C2cPoint, line: C2cLineRow, side: str, seen: C2cSeen) -> Iterator[Occupant]:
     accesses = sorted(seen.accesses, key=lambda sampled: sampled.offset)
-    ends = [*(following.offset for following in accesses[1:]), point.line_bytes.of(side)]
+    # Each range ends at the next one. A text of perf may have lines without offsets.
+    starts = [access.offset for access in accesses]
+    ends = [*starts[1:], point.line_bytes.of(side)][: len(starts)]
     before = {earlier.name: earlier.offset for earlier in (line.base.accesses if line.base else ())}
     for access, end in zip(accesses, ends, strict=True):
         name, start = access.name, access.offset

@@ -86,9 +86,13 @@ def _describe_lines(
     drawn = (changed or matched[:MOST_DRAWN])[:most_lines]
     drawn = [*drawn, *side_by_side(alone, most=1)]
     yield draw_lines(point, drawn, side)
-    for line in drawn:
-        yield bytes_table(point, line)
-    yield GRADES
+    # A text of perf without the table of offsets has lines without accesses.
+    tables = [
+        bytes_table(point, line) for line in drawn if any(seen.accesses for seen in line.seen)
+    ]
+    if tables:
+        yield from tables
+        yield GRADES
 
 
 def _samples(counted: C2cLineRow | C2cTotals) -> int:
@@ -116,15 +120,20 @@ def _basis(point: C2cPoint) -> str:
     runs = point.runs
     counted = " + ".join(MISSING if count is None else str(count) for count in point.samples)
     periods = _both(point.period, lambda period: f"1 of {period}" if period else "period unknown")
-    latencies = _both(
-        point.ldlat,
-        lambda ldlat: "any latency" if ldlat is None else f"latency of {ldlat} cycles or more",
-    )
+    base, new = zip(point.ldlat, point.events, strict=True)
+    latencies = _both(BaseNew(base=base, new=new), lambda side: _latency(*side))
     meaning = "; ".join(dict.fromkeys(MEANINGS[observable] for observable in point.observable))
     return (
         f"{where}n = {runs.base} + {runs.new} runs, {counted} samples; sampled loads: "
         f"{periods}, {latencies}; {meaning}"
     )
+
+
+def _latency(ldlat: int | None, events: Sequence[str]) -> str:
+    # The minimum is part of the event's name.
+    if not events:
+        return "latency unknown"
+    return "any latency" if ldlat is None else f"latency of {ldlat} cycles or more"
 
 
 def _both(values: BaseNew[Fact], describe: Callable[[Fact], str]) -> str:
