@@ -16,8 +16,8 @@
 Columns are where the dotted ruler says, under two rows of titles, since symbols hold blanks and
 the set of columns differs from version to version. A row that does not fit is counted, not guessed
 at. If lines are cut, as by a terminal, the last column is not used, since its numbers may lack
-digits. What stands in no column here is left out: this is an import, the samples themselves say
-more.
+digits; so may all totals if the lines of ``=`` are shorter than perf's, and they are left out. What
+stands in no column here is left out: this is an import, the samples themselves say more.
 """
 
 import re
@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from schedperf.evidence.c2c.blindness import least_latency
+from schedperf.evidence.c2c.blindness import least_latency, say_without_kernel
 from schedperf.evidence.c2c.lines import CONTENDED
 from schedperf.evidence.c2c.model import Access, Line, MemoryProfile
 from schedperf.evidence.c2c.record import Observable
@@ -46,6 +46,10 @@ LONGEST_LINE = 4000
 MOST_COLUMNS = 100
 
 _BANNER = re.compile(BANNER)
+# All versions print this number of "=", and no total is wider.
+_BANNER_WIDTH = 49
+# perf prints events of a PMU as "PMU/terms/modifiers".
+_CUT_EVENT = re.compile(r"[\w.-]+/[^/]*")
 _RULER = re.compile(r"#\s*\.{3}[. ]*")
 _DASHES = re.compile(r"\s*-{20,}\s*")
 _GROUP = re.compile(r"-+ +([^-].*?) +-+|\S+(?: \S+)*")
@@ -62,6 +66,7 @@ _SORT_DETAIL = "Cachelines sort on"
 # "groupping" in old versions.
 _LAST_DETAIL = "Cacheline data group"
 OFFSETS_TITLE = "Shared Cache Line Distribution Pareto"
+_TITLES_OF_PARTS = frozenset({*TOTALS_TITLES, DETAILS_TITLE, LINES_TITLE, OFFSETS_TITLE})
 
 # Titles of the columns of a line, upper and lower row, in small letters.
 _LINE_COLUMNS: Mapping[tuple[str, str], str] = {
@@ -128,6 +133,11 @@ _SYMBOL = "symbol"
 _EXACT_COUNT = 10_000
 _USUAL_LINE_BYTES = 64
 
+# Totals of contended loads: of Intel and AMD, and of Arm.
+_HITMS = ("load_local_hitm", "load_remote_hitm")
+_PEERS = ("load_hit_local_peer", "load_hit_remote_peer")
+# perf's event for records that are not samples.
+_NO_SAMPLES = "dummy"
 _STORES = ("store_l1_hit", "store_l1_miss", "store_na")
 _CONTENDED_COUNTS = ("lcl_hitm", "rmt_hitm", "lcl_peer", "rmt_peer")
 _LONGEST_INDEX = 9
@@ -200,13 +210,16 @@ def parse_c2c_text(text: str, label: str) -> C2cText:
     """
     if len(text) > LARGEST_BYTES:
         raise InputError(f"{label}: larger than {LARGEST_BYTES} bytes; pass perf.data instead")
-    parts = _split(text)
+    printed = _printed_lines(text)
+    parts = _split(printed)
     if not parts.keys() & {*TOTALS_TITLES, LINES_TITLE}:
         raise InputError(
             f"{label}: unknown format (expected the complete output of `perf c2c report --stdio`); "
             "save the output again, or pass perf.data"
         )
     info = list(_info(parts.get(DETAILS_TITLE, ())))
+    events = [value for key, value in info if key == "Events"]
+    cut_at, cut_events = _cut_column(printed), [*filter(_CUT_EVENT.fullmatch, events)]
     reader = _Reader(label)
     counts = reader.read_lines(parts.get(LINES_TITLE, ()))
     rows = reader.read_offsets(parts.get(OFFSETS_TITLE, ()))
@@ -219,14 +232,16 @@ def parse_c2c_text(text: str, label: str) -> C2cText:
             (title, words): number
             for title in TOTALS_TITLES
             for words, number in _totals(parts.get(title, ()))
+            if cut_at is None
         },
-        events=tuple(value for key, value in info if key == "Events"),
+        events=() if cut_at is not None or cut_events else tuple(events),
         sorted_on=next((value for key, value in info if key == _SORT_DETAIL), None),
         lines=tuple(lines.values()),
         is_double=any("Double-Cacheline" in line for line in parts.get(LINES_TITLE, ())[:4]),
         damage=(
             *reader.damage(),
             *_missing_parts(parts, [key for key, _ in info], lines.values()),
+            *_cut_values(cut_at, cut_events),
             *_cut_line(text),
         ),
     )
@@ -248,16 +263,47 @@ def _missing_parts(
         yield f"offsets are missing for {cut} of {len(contended)} contended lines"
 
 
+def _cut_column(lines: Sequence[str]) -> int | None:
+    # Where lines are cut, as by a terminal, if that may be inside of a total; None if they are not.
+    widths = [
+        len(line.strip())
+        for line, following in pairwise(lines)
+        if following.strip() in _TITLES_OF_PARTS and _BANNER.fullmatch(line.strip())
+    ]
+    width = min(widths, default=_BANNER_WIDTH)
+    return width if width < _BANNER_WIDTH else None
+
+
+def _cut_values(column: int | None, events: Sequence[str]) -> Iterator[str]:
+    if column is not None:
+        yield (
+            f"the lines are cut at column {column} (perf prints {_BANNER_WIDTH} columns or more), "
+            "so the totals and the names of the events are left out, because they may lack "
+            "characters; save the report with `perf c2c report --stdio > c2c.txt`"
+        )
+    elif events:
+        yield (
+            "the names of the events and the minimum load latency are left out, because the name "
+            f"{events[0]!r} is cut; save the report with `perf c2c report --stdio > c2c.txt`"
+        )
+
+
 def _cut_line(text: str) -> Iterator[str]:
     if not text.endswith("\n"):
         yield "the last line has no newline, so the text may be truncated"
 
 
-def _split(text: str) -> dict[str, list[str]]:
+def _printed_lines(text: str) -> list[str]:
+    lines = list(unquoted_lines(text))
+    # The number of a total without a newline may lack digits.
+    is_cut = not text.endswith("\n") and bool(lines) and bool(_TOTAL.match(lines[-1]))
+    return lines[:-1] if is_cut else lines
+
+
+def _split(lines: Sequence[str]) -> dict[str, list[str]]:
     # Title of each part to its lines.
     parts: dict[str, list[str]] = {}
     current: list[str] = []
-    lines = list(unquoted_lines(text))
     behind_title = 0
     for number, line in enumerate(lines):
         following = lines[number + 2] if number + 2 < len(lines) else ""
@@ -500,11 +546,14 @@ def profile_of_text(text: C2cText) -> MemoryProfile:
     Lines have no names and are not put together, since the text has no layout. ``reads`` of an
     offset are perf's loads: its records less its stores, where the text has records by offset.
     """
-    observable = _observable(text)
     totals = {
         snake(words) if title == TOTALS_TITLES[0] else shared_key(words): number
         for (title, words), number in text.totals.items()
     }
+    observable = _observable(text, totals)
+    if observable == "unknown" and text.damage and not _sum(totals, _HITMS):
+        # Arm's events never count HITMs, so 0 may not be the number of contended loads.
+        totals = {key: number for key, number in totals.items() if key not in _HITMS}
     return MemoryProfile(
         observable=observable,
         is_text=True,
@@ -520,7 +569,7 @@ def profile_of_text(text: C2cText) -> MemoryProfile:
     )
 
 
-def _observable(text: C2cText) -> Observable:
+def _observable(text: C2cText, totals: Mapping[str, int]) -> Observable:
     events = " ".join(text.events)
     if "ibs_op" in events:
         return "ibs"
@@ -528,13 +577,23 @@ def _observable(text: C2cText) -> Observable:
     if "arm_spe" in events or has_peer or text.sorted_on == "Peer Snoop":
         return "peer"
     # Only the details of a report name the events; IBS has the same columns as Intel's.
-    return "hitm" if "mem-loads" in events else "unknown"
+    if "mem-loads" in events:
+        return "hitm"
+    # As of a recording that does not name its events.
+    return "peer" if _sum(totals, _PEERS) and not _sum(totals, _HITMS) else "unknown"
+
+
+def _sum(totals: Mapping[str, int], keys: Iterable[str]) -> int:
+    return sum(totals.get(key, 0) for key in keys)
 
 
 def _notes(text: C2cText) -> Iterator[str]:
     yield ("a perf c2c report names no variables, and copies of per-CPU lines are not merged")
     yield ("a perf c2c report does not list reading and writing CPUs, so sharing is not classified")
     yield "a perf c2c report does not contain the names of the tasks"
+    of_user = [event for event in text.events if not parse_event(event).has_kernel]
+    if names := [event for event in of_user if parse_event(event).name != _NO_SAMPLES]:
+        yield say_without_kernel(names)
     if any("loads" in line.counts for line in text.lines):
         yield (
             "on some machines, perf counts each remote HITM twice in the totals of records and "

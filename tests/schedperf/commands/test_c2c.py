@@ -229,6 +229,37 @@ def test_texts_without_offsets_are_compared(recorded: Path, capsys: Capture) -> 
     assert "latency unknown" in " ".join(out.split())
 
 
+def test_what_a_text_that_ends_early_lacks_is_no_zero(recorded: Path, capsys: Capture) -> None:
+    rows = report_of(recorded, "arm").read_text().splitlines(keepends=True)
+    path = recorded / "half.txt"
+    numbers = {
+        words: number
+        for number, row in enumerate(rows)
+        for words in ("Load Remote HITM", "Events")
+        if words in row
+    }
+    path.write_text("".join(rows[: numbers["Load Remote HITM"] + 1]))
+    _, out, _ = run(capsys, path)
+    words = " ".join(out.split())
+    assert "not known: the input does not contain the number of HITMs" in words
+    assert "- remote HITMs, - local HITMs" in words
+    path.write_text("".join(rows[: numbers["Events"]]))
+    _, out, _ = run(capsys, path)
+    words = " ".join(out.split())
+    assert "peer snoops in the totals, but the input contains no complete table" in words
+    assert " 0 remote HITMs" not in words
+    _, out, _ = run(capsys, path, path)
+    assert "remote peer snoop" in out
+
+
+def test_a_total_that_may_lack_a_part_is_at_least(recorded: Path, capsys: Capture) -> None:
+    path = report_of(recorded, "base")
+    text = path.read_text()
+    path.write_text(text[: text.index("  Load Remote HITM")])
+    _, out, _ = run(capsys, path)
+    assert "lines unknown: at least 1424 HITMs in the totals" in " ".join(out.split())
+
+
 def test_a_line_is_compared_with_all_contended_loads(recorded: Path, capsys: Capture) -> None:
     path = report_of(recorded, "base")
     rows = path.read_text().splitlines(keepends=True)

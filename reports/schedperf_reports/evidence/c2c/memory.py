@@ -59,13 +59,14 @@ def _headline(side: C2cSource) -> Headline:
     what = word_of((side.observable,))
     counts = [side.totals.get(key) for key in _TOTALS[side.observable]]
     total = sum(filter(None, counts))
+    least = "at least " if None in counts else ""
     if not lines and total:
         return Headline(
             word="lines unknown",
-            text=f"{total} {what}s in the totals, but the input contains no complete table of "
-            "cache lines",
+            text=f"{least}{total} {what}s in the totals, but the input contains no complete table "
+            "of cache lines",
         )
-    if not lines and (side.damage or None in counts):
+    if not lines and None in counts:
         text = f"the input does not contain the number of {what}s"
         return Headline(word="not known", text=text)
     if not lines:
@@ -75,7 +76,7 @@ def _headline(side: C2cSource) -> Headline:
     listed = sum(map(_contended, lines))
     share = _contended(first) / max(total, listed)
     # A text report may contain the table without the totals.
-    of_what = f"all {what}s" if total else f"the {what}s on the listed lines"
+    of_what = f"all {what}s" if total and not least else f"the {what}s on the listed lines"
     called = f"{first.name} ({first.key})" if first.name else first.key
     return Headline(
         word=count_of(len(lines), "contended line"),
@@ -94,8 +95,7 @@ def _describe_alone(side: C2cSource, limit: int) -> Iterator[Block]:
     lines = side.lines[:limit]
     if lines:
         yield seen_table(side, lines)
-    for line in lines:
-        yield seen_bytes_table(side, line)
+    yield from (seen_bytes_table(side, line) for line in lines if line.accesses)
     if any(access.name for line in lines for access in line.accesses):
         yield GRADES
 

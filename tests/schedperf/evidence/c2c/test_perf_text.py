@@ -187,12 +187,69 @@ def test_lines_that_are_cut_give_no_wrong_count(width: int, report: str) -> None
         assert line.counts.items() <= by_address[line.address].counts.items()
     assert len(cut.lines) in {0, len(whole.lines)}
     assert cut.damage or cut.lines == whole.lines
+    assert_no_wrong_details(cut, whole)
     if not cut.lines:
         assert any(
             f"{len(whole.lines)} row(s) of the table of cache lines are left out, because they lack"
             in each
             for each in cut.damage
         )
+
+
+def assert_no_wrong_details(cut: C2cText, whole: C2cText) -> None:
+    """Check that totals, events and vendor are those of the whole report, or left out."""
+    assert cut.totals in ({}, whole.totals)
+    assert cut.events == () or len(cut.events) == len(whole.events)
+    # Nothing marks the end of the modifiers.
+    assert all(
+        event.startswith(seen) and seen.count("/") == event.count("/")
+        for seen, event in zip(cut.events, whole.events, strict=False)
+    )
+    ours, theirs = profile_of_text(cut), profile_of_text(whole)
+    assert (ours.ldlat, ours.observable) in {(theirs.ldlat, theirs.observable), (None, "unknown")}
+    if not cut.totals or not cut.events:
+        assert any("left out" in each for each in cut.damage)
+
+
+@pytest.mark.parametrize("width", range(40, 63))
+def test_totals_that_are_cut_are_left_out_and_said(width: int, report: str) -> None:
+    # As perf c2c report --stats prints it.
+    stats = report[: report.index("=" * 20, report.index("Cachelines sort on"))].rstrip() + "\n"
+    whole = parse_c2c_text(stats, "report")
+    assert (whole.damage, whole.lines) == ((), ())
+    cut = parse_c2c_text("".join(f"{line[:width]}\n" for line in stats.splitlines()), "cut")
+    assert_no_wrong_details(cut, whole)
+    assert bool(cut.totals) == (width >= 49)
+    if width < 49:
+        assert any(f"the lines are cut at column {width} " in each for each in cut.damage)
+
+
+def test_the_last_total_of_a_text_that_ends_in_it_is_left_out(report: str) -> None:
+    title = "Load Remote HITM"
+    row = next(line for line in report.splitlines() if title in line)
+    end = report.index(row) + len(row)
+    assert (TITLE, title) in parse_c2c_text(report[: end + 1], "whole").totals
+    for cut in (end, end - 1):
+        assert (TITLE, title) not in parse_c2c_text(report[:cut], "cut").totals
+
+
+def test_rulers_of_a_mail_are_no_cut_lines(report: str) -> None:
+    mail = f"{'=' * 30}\nMeasurements\n{'=' * 30}\n\n{report}"
+    assert parse_c2c_text(mail, "mail") == parse_c2c_text(report, "report")
+
+
+def test_events_of_user_space_are_said_not_to_count_the_kernel(report: str) -> None:
+    def said(text: str) -> list[str]:
+        notes = profile_of_text(parse_c2c_text(text, "report")).notes
+        return [note for note in notes if "count the kernel" in note]
+
+    assert said(report.replace("cpu/mem-stores/P", "dummy:u")) == []
+    assert said(report.replace("ldlat=30/P", "ldlat=30/Pu")) == [
+        (
+            "cpu/mem-loads,ldlat=30/Pu does not count the kernel, so contention in the kernel is "
+            "not measured"
+        )
+    ]
 
 
 @pytest.mark.parametrize("width", [72, 76, 80, 100])
