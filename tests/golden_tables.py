@@ -67,6 +67,9 @@ def shapes(folder: Path) -> None:
             "outliers": ([*near(1.0)[:15], 9.0], [*near(1.02, 1.0, 5)[:15], 1.02]),
         },
     )
+    # As some editors and cut files have it.
+    path = folder / "shapes.csv"
+    path.write_text(path.read_text().rstrip("\n"))
 
 
 def seed(name: str) -> Any:
