@@ -38,6 +38,8 @@ WINDOW_BYTES = 8 << 20
 _LEAST_SPAN = 4 << 10
 # For longer spans, walking in lanes is faster.
 _LANES_SPAN = 256 << 10
+# Windows that are walked over at once: the records of a longer span need fewer steps each.
+_WINDOWS_OF_SPAN = 2
 # A record with a longer payload ends the window.
 _MOST_SPANNED_BYTES = 1 << 16
 # Records to step over one by one after a record that the fast walk cannot step over.
@@ -169,7 +171,7 @@ class _Walker:
         while offset + RECORD_HEADER_BYTES <= stream.end:
             stop = min(offset + span, stream.end)
             reached = self.look_back(offset, self.bounds(offset, stop))
-            span = min(2 * span, WINDOW_BYTES)
+            span = min(2 * span, _WINDOWS_OF_SPAN * WINDOW_BYTES)
             if reached + RECORD_HEADER_BYTES <= stop:
                 span = _LEAST_SPAN
                 reached = self.step(reached, _STEPS if reached - offset < _LEAST_SPAN else 1)
@@ -274,9 +276,14 @@ class _Walker:
 
     def close_window(self, next_start: int) -> None:
         if self.pieces:
-            start = int(self.pieces[0][0])
-            offsets = (np.concatenate(self.pieces) - start).astype(np.uint32)
-            self.walked.windows.append(Window(stream=self.stream, start=start, offsets=offsets))
+            offsets = np.concatenate(self.pieces)
+            ends = np.arange(offsets[0] + WINDOW_BYTES, offsets[-1] + 1, WINDOW_BYTES)
+            for part in np.split(offsets, np.searchsorted(offsets, ends)):
+                if len(part):
+                    start = int(part[0])
+                    in_window = (part - start).astype(np.uint32)
+                    window = Window(stream=self.stream, start=start, offsets=in_window)
+                    self.walked.windows.append(window)
             self.pieces = []
         release(self.stream.data, self.window_start, next_start)
         self.window_start = next_start
