@@ -413,11 +413,13 @@ def _next(comparison: Comparison) -> Next | None:
     if not comparison.next_steps:
         return None
     first = comparison.next_steps[0]
+    # Without a verdict the large sentence has the reason already.
+    has_verdict = comparison.overall.verdict not in ("inconclusive", "invalid")
     records = [command for command in first.commands if command.startswith(RECORDS)]
     commands = records or list(first.commands)
     return Next(
         what=f"{first.what[:1].upper()}{first.what[1:]}",
-        why=first.why if len(first.why) <= LONGEST_REASON else "",
+        why=first.why if has_verdict and len(first.why) <= LONGEST_REASON else "",
         command=commands[0] if commands else "",
         steps=len(comparison.next_steps),
     )
