@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from schedperf.commands._profile_sources import Loaded, Wanted, load_sources
-from schedperf.evidence.profile.blindness import EventSight, loss_caveat
+from schedperf.evidence.profile.blindness import EventSight
 from schedperf.evidence.profile.export import EXPORTS
 from schedperf.evidence.profile.flame_data import describe_stacks
 from schedperf.evidence.profile.pairs import describe_targets, describe_unpaired
@@ -49,6 +49,7 @@ from schedperf.model.perf_event import PerfEvent
 from schedperf.model.text import clean_line, join_names
 from schedperf.perf_data import Keep
 from schedperf.perf_data.event import EventIdentity
+from schedperf.perf_data.losses import loss_caveat
 from schedperf.perf_data.recording import NO_CHAIN
 from schedperf_collectors import __version__
 from schedperf_collectors.contract import Unavailable, parse_cpu_list

@@ -8,9 +8,9 @@ import numpy as np
 from msgspec.structs import replace
 
 from schedperf.evidence.c2c.record import Observable
-from schedperf.evidence.profile.blindness import NO_LOSSES, EventLosses, loss_caveat
 from schedperf.model.text import join_names
 from schedperf.perf_data.event import samples_memory
+from schedperf.perf_data.losses import NO_LOSSES, EventLosses, loss_caveat
 from schedperf.perf_data.recording import NO_CPU, MemorySamples, Recording
 
 # Family and models of AMD's cores whose IBS reports only one kind of "another core's cache": Zen 1

@@ -11,7 +11,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from schedperf.evidence.profile.alignment import Alignment, align
-from schedperf.evidence.profile.blindness import NO_LOSSES, EventLosses, loss_caveat
 from schedperf.evidence.profile.compare import (
     PointComparison,
     compare_point,
@@ -47,6 +46,7 @@ from schedperf.evidence.profile.sources import EventProfile
 from schedperf.model.comparison import BaseNew
 from schedperf.model.run import Captured, Operations
 from schedperf.model.verdict import FALSE_DISCOVERY_RATE, MARGIN
+from schedperf.perf_data.losses import NO_LOSSES, EventLosses, loss_caveat
 from schedperf.stats import Columns, Difference
 from schedperf.symbols.functions import SharedNames, is_scheduler_function
 from schedperf.symbols.place import KERNEL

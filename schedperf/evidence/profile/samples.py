@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from schedperf.evidence.profile.alignment import align, align_places, names_of
-from schedperf.evidence.profile.blindness import NO_LOSSES, EventLosses, EventSight
+from schedperf.evidence.profile.blindness import EventSight
 from schedperf.evidence.profile.family import is_hot, is_silent
 from schedperf.evidence.profile.independent import (
     average_runs,
@@ -26,6 +26,7 @@ from schedperf.evidence.profile.independent import (
 from schedperf.evidence.profile.record import Independent, Measure
 from schedperf.model.run import Captured, SideOf
 from schedperf.perf_data.event import EventIdentity
+from schedperf.perf_data.losses import NO_LOSSES, EventLosses
 from schedperf.perf_data.recording import Integers, Recording
 from schedperf.symbols.functions import SharedNames
 from schedperf.symbols.place import Place

@@ -8,7 +8,7 @@ from msgspec import Struct
 from schedperf.bundle.json import decode
 from schedperf.bundle.open import Boot, Bundle, Run
 from schedperf.evidence.profile.alignment import FileNames, names_of
-from schedperf.evidence.profile.blindness import EventLosses, EventSight, Machine, judge_events
+from schedperf.evidence.profile.blindness import EventSight, Machine, judge_events
 from schedperf.evidence.profile.others import Bystanders, find_bystanders
 from schedperf.evidence.profile.samples import ProfileSamples, every_row, place_profile
 from schedperf.evidence.profile.shares import PlaceWeights, weigh
@@ -16,6 +16,7 @@ from schedperf.model.errors import InputError
 from schedperf.model.run import Captured, SideOf
 from schedperf.perf_data import Keep
 from schedperf.perf_data.event import EventIdentity
+from schedperf.perf_data.losses import EventLosses
 from schedperf.perf_data.recorded import read_recorded, recorded_runs
 from schedperf.perf_data.recording import Recording
 from schedperf.runs.captured import key_of
