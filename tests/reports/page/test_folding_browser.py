@@ -267,7 +267,7 @@ def test_a_row_that_search_finds_is_in_the_address_and_in_the_middle_of_another_
     visited = Visit(open_tab())
     visited.go_to(opened.ask("location.href"))
     visited.wait_for("document.readyState === 'complete'")
-    visited.page.wait_for_function(f"({OFF_CENTRE})('{row}') < 40")
+    visited.wait_for(f"({OFF_CENTRE})('{row}') < 40")
     # It stays there: browsers scroll to an anchor by themselves after loading.
     visited.ask("new Promise((done) => setTimeout(done, 300))")
     assert visited.ask(OFF_CENTRE, row) < 40

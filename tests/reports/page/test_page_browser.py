@@ -218,10 +218,17 @@ def test_the_page_is_marked_ready_when_its_scripts_have_run(
     assert opened.ask("window.marked") == ["ready", "true", True]
 
 
-def test_motion_is_left_out_for_those_who_ask(visit: Visit, make_comparison: Make) -> None:
+def test_only_a_page_without_scripts_scrolls_smoothly_unless_asked_not_to(
+    visit: Visit, make_comparison: Make
+) -> None:
     behaviour = "getComputedStyle(document.documentElement).scrollBehavior"
-    assert visit(make_comparison()).ask(behaviour) == "smooth"
-    assert visit(make_comparison(), reduced_motion="reduce").ask(behaviour) == "auto"
+    settings: list[tuple[dict[str, Any], str]] = [
+        ({}, "auto"),
+        ({"java_script_enabled": False}, "smooth"),
+        ({"java_script_enabled": False, "reduced_motion": "reduce"}, "auto"),
+    ]
+    for chosen, expected in settings:
+        assert visit(make_comparison(), **chosen).ask(behaviour) == expected, chosen
 
 
 @pytest.mark.parametrize("width", [1400, 360])
