@@ -8,9 +8,12 @@ Events are equal only if all three are equal: ``cycles:k`` counts the kernel onl
 """
 
 import re
+from collections.abc import Collection
 from typing import Annotated
 
 from msgspec import Struct
+
+from schedperf.model.text import join_names
 
 # Modifiers that limit what is counted, in the order of `man perf-list`; others (pinned, exclusive,
 # weak …) are dropped.
@@ -38,8 +41,25 @@ class PerfEvent(Struct, frozen=True, kw_only=True):
     @property
     def has_kernel(self) -> bool:
         """Whether the event counts the kernel."""
-        levels = {*self.modifiers} & {*LEVELS}
-        return not levels or "k" in levels
+        return counts_level(self.modifiers, "k")
+
+
+def counts_level(modifiers: str, level: str) -> bool:
+    """Return whether an event with these modifiers counts a level: "u", "k" or "h".
+
+    >>> counts_level("pp", "k"), counts_level("upp", "k")
+    (True, False)
+    """
+    return level in modifiers or not {*LEVELS} & {*modifiers}
+
+
+def say_without_kernel(names: Collection[str]) -> str:
+    """Say that events do not count the kernel, as those with the modifier u.
+
+    >>> say_without_kernel(["cycles:u"])
+    'cycles:u does not count the kernel'
+    """
+    return f"{join_names(names)} {'does' if len(names) == 1 else 'do'} not count the kernel"
 
 
 def parse_event(text: str) -> PerfEvent:

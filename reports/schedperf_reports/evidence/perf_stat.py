@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from schedperf.evidence.perf_stat.record import CounterRow, Counters, CounterSide, NotCounted
 from schedperf.model.comparison import Comparison, data_of
-from schedperf.model.text import join_names
+from schedperf.model.perf_event import say_without_kernel
 from schedperf.model.units import RATE_DIGITS, format_measure
 from schedperf_reports.blocks import REFERENCE_PRIORITY, Block, Cell, Column, Text
 from schedperf_reports.rates.cells import (
@@ -65,8 +65,7 @@ def counters(comparison: Comparison) -> Iterator[Block]:
         )
     of_user = dict.fromkeys(row.event for row in rows if not row.perf_event.has_kernel)
     if of_user:
-        verb = "does" if len(of_user) == 1 else "do"
-        yield Text(text=f"{join_names(of_user)} {verb} not count the kernel", tone="muted")
+        yield Text(text=say_without_kernel(of_user), tone="muted")
     yield from _not_counted(data.not_counted)
     for missing in data.missing:
         yield Text(text=f"no counters in {missing.side}: {missing.reason}", tone="muted")

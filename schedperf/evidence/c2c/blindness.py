@@ -8,7 +8,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from schedperf.evidence.c2c.record import Observable
-from schedperf.model.text import join_names
+from schedperf.model.perf_event import say_without_kernel
 from schedperf.perf_data.event import samples_memory
 from schedperf.perf_data.losses import NO_LOSSES, EventLosses, loss_caveat
 from schedperf.perf_data.recording import NO_CPU, MemorySamples, Recording
@@ -137,7 +137,7 @@ def _notes_of_event(recording: Recording, memory: MemorySamples) -> Iterator[str
         if "kernel" in recording.events[index].excluded
     ]
     if names:
-        yield say_without_kernel(names)
+        yield say_unseen_kernel(names)
     if period_of(recording, memory) is None:
         yield (
             "perf adapted the sampling period, so sample counts of two runs are not comparable; "
@@ -169,13 +169,6 @@ def _losses_of(recording: Recording, events: Iterable[int]) -> EventLosses:
     return replace(sum(of_event, NO_LOSSES), records=recording.losses.records)
 
 
-def say_without_kernel(names: Collection[str]) -> str:
-    """Say that events do not count the kernel, as those with the modifier u.
-
-    :param names: as perf wrote them
-    """
-    verb = "does" if len(names) == 1 else "do"
-    return (
-        f"{join_names(names)} {verb} not count the kernel, so contention in the kernel is not "
-        "measured"
-    )
+def say_unseen_kernel(names: Collection[str]) -> str:
+    """Say what follows from memory events that do not count the kernel."""
+    return f"{say_without_kernel(names)}, so contention in the kernel is not measured"

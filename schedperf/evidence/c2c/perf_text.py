@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from schedperf.evidence.c2c.blindness import least_latency, say_without_kernel
+from schedperf.evidence.c2c.blindness import least_latency, say_unseen_kernel
 from schedperf.evidence.c2c.lines import CONTENDED
 from schedperf.evidence.c2c.model import Access, Line, MemoryProfile
 from schedperf.evidence.c2c.record import Observable
@@ -593,7 +593,7 @@ def _notes(text: C2cText) -> Iterator[str]:
     yield "a perf c2c report does not contain the names of the tasks"
     of_user = [event for event in text.events if not parse_event(event).has_kernel]
     if names := [event for event in of_user if parse_event(event).name != _NO_SAMPLES]:
-        yield say_without_kernel(names)
+        yield say_unseen_kernel(names)
     if any("loads" in line.counts for line in text.lines):
         yield (
             "on some machines, perf counts each remote HITM twice in the totals of records and "

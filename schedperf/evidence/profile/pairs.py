@@ -3,6 +3,7 @@
 
 from collections.abc import Iterable, Iterator
 
+from schedperf.model.perf_event import counts_level
 from schedperf.perf_data.event import EventIdentity
 from schedperf_collectors.perf_header import Event
 
@@ -62,7 +63,7 @@ def _differences(base: EventIdentity, new: EventIdentity, side: str) -> Iterator
         without = [
             level
             for letter, level in _LEVELS.items()
-            if _counts(other, letter) and not _counts(event, letter)
+            if counts_level(other.modifiers, letter) and not counts_level(event.modifiers, letter)
         ]
         if without:
             yield f"{name} does not count {' or '.join(without)}"
@@ -79,7 +80,3 @@ def _differences(base: EventIdentity, new: EventIdentity, side: str) -> Iterator
         yield "config in perf_event_attr differs"
     if base.number != new.number:
         yield "the position among the events of the same name differs"
-
-
-def _counts(event: EventIdentity, letter: str) -> bool:
-    return letter in event.modifiers or not set(_LEVELS) & set(event.modifiers)
