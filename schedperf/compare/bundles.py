@@ -60,7 +60,7 @@ from schedperf.model.verdict import (
     reason_of,
     undecided,
 )
-from schedperf.runs.output import KEPT_PART, omitted_bytes, prints_nothing
+from schedperf.runs.output import correct_rule, omitted_bytes, prints_nothing, say_unread
 from schedperf.runs.side import Side, name_sides
 from schedperf.runs.values import RunValues, read_run_values
 from schedperf.stats import KEY, JudgedRow, Result, compare_runs
@@ -552,14 +552,9 @@ def _unread(sides: Sequence[Side]) -> tuple[str, str]:
     bundles = [side.bundle for side in sides]
     if all(map(prints_nothing, bundles)):
         return "the workload prints nothing", "record a benchmark as workload"
-    if any(bundle.metric_rules for bundle in bundles):
+    has_rules = any(bundle.metric_rules for bundle in bundles)
+    remedy = "record the workload again with --metric 'name[unit,higher]=REGEX'"
+    if has_rules:
         is_whole = not any(omitted_bytes(bundle, run) for bundle in bundles for run in bundle.runs)
-        place = "" if is_whole else f", or print the result within {KEPT_PART}"
-        return (
-            "no --metric rule and no parser reads the output of this workload",
-            f"correct the rule{place}",
-        )
-    return (
-        "no parser reads the output of this workload",
-        "record the workload again with --metric 'name[unit,higher]=REGEX'",
-    )
+        remedy = correct_rule(is_whole=is_whole)
+    return say_unread(has_rules=has_rules), remedy

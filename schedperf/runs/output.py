@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Sizes of what the runs of a bundle printed, and how much of it is not kept or not read."""
+"""What the runs of a bundle printed: how much is kept, and what is said if no number is read."""
 
 from schedperf.bundle.open import Bundle, Run
 
@@ -9,8 +9,8 @@ STREAMS = ("stdout", "stderr")
 LARGEST_TEXT_BYTES = 16 << 20
 HEAD_BYTES = 4 << 20
 TAIL_BYTES = 8 << 20
-# How advice names the part of the output in which a result is always found.
-KEPT_PART = f"the first {HEAD_BYTES >> 20} MiB or the last {TAIL_BYTES >> 20} MiB of the output"
+# Where a result is always found.
+_KEPT_PART = f"the first {HEAD_BYTES >> 20} MiB or the last {TAIL_BYTES >> 20} MiB of the output"
 
 
 def omitted_bytes(bundle: Bundle, run: Run) -> int:
@@ -25,3 +25,18 @@ def prints_nothing(bundle: Bundle) -> bool:
     folders = [run.folder for run in bundle.runs if run.succeeded]
     names = [f"{folder}/{stream}" for folder in folders for stream in STREAMS]
     return bool(names) and not any(map(bundle.size, names))
+
+
+def say_unread(*, has_rules: bool) -> str:
+    """Say that no number was read from the output of a workload."""
+    readers = "no --metric rule and no parser reads" if has_rules else "no parser reads"
+    return f"{readers} the output of this workload"
+
+
+def correct_rule(*, is_whole: bool) -> str:
+    """Say what to do about a rule that matches nothing.
+
+    :param is_whole: whether all output was kept and read
+    """
+    place = "" if is_whole else f", or print the result within {_KEPT_PART}"
+    return f"correct the --metric rule{place}"

@@ -18,7 +18,7 @@ def record_benchmark(contrast: Contrast, pair: Pair) -> NextStep:
     return NextStep(
         id="record-benchmark",
         what=f"{'boot each kernel and ' if is_each else ''}record a benchmark as workload",
-        why="the workload prints nothing, so there is no result to compare",
+        why="the output of the workload is empty",
         commands=_commands(contrast, pair),
     )
 

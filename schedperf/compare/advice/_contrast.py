@@ -122,11 +122,6 @@ class Contrast(Struct, frozen=True, kw_only=True):
             return None
         return Pair(program=program, side=self.name, base=base, new=new)
 
-    def prints_nothing(self) -> bool:
-        """Is all output of both sides empty?"""
-        pair = self.pair()
-        return pair is not None and pair.prints_nothing
-
     def rerun(self, *options: str) -> tuple[str, ...]:
         """Return the command that records both sides again; () where nothing does."""
         pair = self.pair()

@@ -21,7 +21,7 @@ from schedperf.model.comparison import BASE, Comparison, NextStep, Row, data_of
 from schedperf.model.host import read_host
 from schedperf.model.text import join_names, list_some
 from schedperf.model.verdict import CHANGED, FEWEST_RUNS, name_units
-from schedperf.runs.output import KEPT_PART
+from schedperf.runs.output import correct_rule, say_unread
 from schedperf.stats.verdicts import FEWEST_IN_BLOCKS
 
 # Boots of each kernel: enough for a verdict with boots as the unit of replication.
@@ -153,18 +153,14 @@ def _no_results(contrast: Contrast) -> NextStep | None:
 
 
 def _name_metric(contrast: Contrast, pair: Pair) -> NextStep:
-    rules = pair.base.rules or pair.new.rules
-    omitted = pair.base.omitted_bytes + pair.new.omitted_bytes
-    place = f", or print the result within {KEPT_PART}" if omitted else ""
+    has_rules = bool(pair.base.rules or pair.new.rules)
+    omitted = pair.base.omitted_bytes + pair.new.omitted_bytes if has_rules else 0
+    remedy = correct_rule(is_whole=not omitted) if has_rules else "define the metric with --metric"
     size = f", of which {omitted} bytes are omitted" if omitted else ""
     return NextStep(
         id="name-metric",
-        what=f"record again and correct the --metric rule{place}"
-        if rules
-        else "record again and define the metric with --metric",
-        why=f"no --metric rule and no parser reads the output of this workload{size}"
-        if rules
-        else "no parser reads the output of this workload",
+        what=f"record again and {remedy}",
+        why=f"{say_unread(has_rules=has_rules)}{size}",
         commands=contrast.rerun("--metric", METRIC_TO_NAME),
     )
 
@@ -187,9 +183,10 @@ def _incomplete(contrast: Contrast) -> NextStep | None:
 
 
 def _real_hardware(contrast: Contrast) -> NextStep | None:
-    if not contrast.has_caveat("emulated") or contrast.prints_nothing():
-        return None
     pair = contrast.pair()
+    # Without results there is no verdict on any machine.
+    if not contrast.has_caveat("emulated") or (pair is not None and pair.prints_nothing):
+        return None
     is_guest = pair is not None and pair.program == "vm"
     commands = contrast.rerun(*(("--boots", str(BOOTS)) if is_guest else ()))
     machine = read_host(contrast.base.host).kernel.machine or ""
