@@ -377,3 +377,19 @@ def test_configurations_that_differ_in_unknown_options_are_said_to(
     found = differing(make_difference("noted", "kernel.config_sha256", "c0", "d1"))
     text = item(make_comparison(comparability=found), "the kernel configurations differ").text
     assert text == "the kernel configurations differ, but not all bundles contain the options"
+
+
+def test_options_of_several_kernels_name_the_kernel(
+    make_comparison: Make, make_side: Callable[..., SideSummary]
+) -> None:
+    options = tuple(
+        OptionDifference(side=side, name="CONFIG_HZ", base="250", new=value, toolchain=False)
+        for side, value in (("new", "1000"), ("new2", "300"))
+    )
+    found = Comparability(comparable=True, compared=1, differences=(), options=options)
+    sides = (make_side(), make_side("new"), make_side("new2"))
+    comparison = make_comparison(comparability=found, sides=sides)
+    captions = [block.caption for block in environment(comparison) if isinstance(block, Fold)]
+    rest = "1 kernel config option differs: CONFIG_HZ"
+    assert captions == [f"new: {rest}", f"new2: {rest}"]
+    assert f"new2: {rest} 250 → 300" in str(comparable(comparison))

@@ -37,6 +37,12 @@ def data_of(capsys: Capture, *arguments: str) -> Any:
     return json.loads(capsys.readouterr().out)
 
 
+def run_of(profiled: Any, event: Event | None) -> Any:
+    """Return a run with 40 samples of one function; None: of cycles."""
+    data = profile(profiled_kernel(), {("schedule", 0): 40}, event=event)
+    return profiled.run(write_perf_data(data))
+
+
 def test_an_event_of_one_side_alone_is_compared_with_nothing(
     profiled: Any, make_pair: Any, capsys: Capture
 ) -> None:
@@ -67,12 +73,7 @@ def test_a_run_without_samples_of_an_event_does_not_count(
 def test_means_of_stacks_are_of_runs_with_samples(
     profiled: Any, make_pair: Any, capsys: Capture
 ) -> None:
-    cycles, clock = (
-        profiled.run(
-            write_perf_data(profile(profiled_kernel(), {("schedule", 0): 40}, event=event))
-        )
-        for event in (None, CLOCK)
-    )
+    cycles, clock = (run_of(profiled, event) for event in (None, CLOCK))
     paths = make_pair([cycles, cycles, clock], [cycles, cycles])
     assert main(["profile", *paths, "--event", "cycles", "--export", "folded"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -85,15 +86,7 @@ def test_means_of_stacks_are_of_runs_with_samples(
 def test_stacks_of_an_event_that_one_side_did_not_sample_are_not_0(
     profiled: Any, make_pair: Any, capsys: Capture
 ) -> None:
-    cycles, clock = (
-        [
-            profiled.run(
-                write_perf_data(profile(profiled_kernel(), {("schedule", 0): 40}, event=one))
-            )
-        ]
-        for one in (None, CLOCK)
-    )
-    paths = make_pair(cycles, clock)
+    paths = make_pair(*([run_of(profiled, event)] for event in (None, CLOCK)))
     assert main(["profile", *paths, "--export", "folded"]) == 2
     assert "no samples of cycles (expected samples on both sides for folded stacks)" in (
         capsys.readouterr().err
