@@ -187,8 +187,8 @@ const page = (() => {
       shared.draw(main);
       const target = reveal();
       // In the first frame after loading, browsers scroll to the anchor themselves.
-      const later = (act) => requestAnimationFrame(() => requestAnimationFrame(act));
-      addEventListener("load", () => later(() => show(target)), { once: true });
+      const showAfterIt = () => requestAnimationFrame(() => requestAnimationFrame(() => show(target)));
+      addEventListener("load", showAfterIt, { once: true });
       root.dataset.ready = "true";
       performance.mark("ready");
     },

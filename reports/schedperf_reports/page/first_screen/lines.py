@@ -13,7 +13,7 @@ from schedperf_reports.blocks import Block
 from schedperf_reports.graphics.cache_lines import CacheLines, LineGroup, Occupant
 
 # Lines that are drawn beside each other, and per cent of the width between them.
-MOST_LINES = 2
+MOST_BESIDE = 2
 GAP = 3.0
 # Variables that have a number.
 MOST_NAMES = 6
@@ -64,7 +64,7 @@ def draw_lines(blocks: Sequence[Block]) -> Lines | None:
     drawing = next(drawings, None)
     if drawing is None:
         return None
-    groups = drawing.groups[:MOST_LINES]
+    groups = drawing.groups[:MOST_BESIDE]
     names = list(dict.fromkeys(one.name for one in _hot(groups)))[:MOST_NAMES]
     if not names:
         return None
