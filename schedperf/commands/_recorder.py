@@ -33,8 +33,8 @@ from schedperf_collectors.machine.orphans import (
 )
 from schedperf_collectors.machine.process import signal_name
 from schedperf_collectors.recorder.bundle import Names
-from schedperf_collectors.recorder.cli import side_path
-from schedperf_collectors.recorder.options import COMMANDS, make_parser
+from schedperf_collectors.recorder.options import AB_ACTIONS, COMMANDS, make_parser
+from schedperf_collectors.recorder.sides import read_settings
 
 _SYSTEM_PYTHON = "/usr/bin/python3"
 _IS_NEW_ENOUGH = "import sys; sys.exit(sys.version_info < (3, 9))"
@@ -85,7 +85,8 @@ def run_recorder(arguments: Sequence[str], lent: Sequence[int] = ()) -> int:
     :param lent: file descriptors that it inherits
     """
     with _zipapp() as program:
-        if not sys.stderr.isatty():
+        # `ab status` and `ab stop` have no progress.
+        if not sys.stderr.isatty() or _is_action(arguments):
             return _exit_status(_wait([*program, *arguments], lent=lent), arguments)
         read_fd, tell = os.pipe()
         with (
@@ -226,9 +227,13 @@ def _exit_status(ended: _Ended, arguments: Sequence[str]) -> int:
     return 128 + signum
 
 
+def _is_action(arguments: Sequence[str]) -> bool:
+    return arguments[0] == "ab" and arguments[1:2] != [] and arguments[1] in AB_ACTIONS
+
+
 def _say_left(arguments: Sequence[str]) -> str:
     name, *rest = arguments
-    if not COMMANDS[name].takes_command:
+    if not COMMANDS[name].takes_command or _is_action(arguments):
         return ""
     written = [Names(path) for path in _bundles(name, rest)]
     partial = [str(each.partial) for each in written if each.partial.exists()]
@@ -242,10 +247,9 @@ def _bundles(name: str, arguments: Sequence[str]) -> list[Path]:
     options, _ = make_parser(name, "schedperf").parse_known_args(
         list(itertools.takewhile(lambda word: word != "--", arguments))
     )
-    values = vars(options)
     if name == "record":
-        return [values["append"] or values["output"]]
-    return [side_path(values, side) for side in ("base", "new")]
+        return [options.append or options.output]
+    return [setting.path for setting in read_settings(options)]
 
 
 def _sentence(text: str) -> str:

@@ -19,6 +19,7 @@ from schedperf.compare.advice.rerun import (
     Recording,
     as_argument,
     join,
+    names_of_sides,
     read_recording,
     record_in_guests,
     record_in_turns,
@@ -35,8 +36,7 @@ from schedperf_collectors.machine.system import System
 from schedperf_collectors.plugin import Capture
 
 DEFAULT_FOLDER = "rerun"
-# Of `ab`.
-SIDES_IN_TURNS = 2
+FEWEST_SIDES = 2
 # Fields that a note lists.
 MOST_FIELDS = 4
 # Groups of host.json that no setup changes.
@@ -105,11 +105,13 @@ def make_plan(request: Request) -> Plan:
     if program == "vm":
         return _plan_guests(request, recordings)
     here = describe_this_machine()
+    are_interleaved = program == "ab"
     names = [
         recording.path if request.append else name
-        for recording, name in zip(recordings, _file_names(recordings), strict=True)
+        for recording, name in zip(
+            recordings, _file_names(recordings, are_interleaved=are_interleaved), strict=True
+        )
     ]
-    are_interleaved = program == "ab"
     steps = [
         () if are_interleaved else tuple(_steps(each, bundles, here, request)) for each in bundles
     ]
@@ -139,7 +141,7 @@ def make_plan(request: Request) -> Plan:
         folder=folder,
         notes=tuple(_notes(recorded, here, request)),
         missing=tuple(_missing([side.recording for side in recorded])),
-        afterwards=tuple(_afterwards(sides, commands)),
+        afterwards=tuple(_afterwards(sides)),
     )
 
 
@@ -169,16 +171,19 @@ def _choose_program(
     is_one_kernel = not any(has_other_kernel(hosts[0], host) for host in hosts)
     if "ab" not in programs or len(bundles) == 1 or request.append or not is_one_kernel:
         return "record"
-    if len(bundles) != SIDES_IN_TURNS:
+    if len(bundles) > FEWEST_SIDES and names_of_sides(recordings) is None:
         raise InputError(
-            f"{len(bundles)} bundles given (expected {SIDES_IN_TURNS}, because schedperf ab "
-            "recorded them); give base and one new side"
+            f"{len(bundles)} bundles given (expected {FEWEST_SIDES}, because schedperf ab "
+            "recorded them as base and new); give base and one new side"
         )
     return "ab"
 
 
-def _file_names(recordings: Sequence[Recording]) -> list[str]:
+def _file_names(recordings: Sequence[Recording], *, are_interleaved: bool) -> list[str]:
     """Return the names of the new bundles, each different."""
+    sides = names_of_sides(recordings) if are_interleaved else None
+    if sides is not None:
+        return [f"{side}.tar" for side in sides]
     names: list[str] = []
     for recording in recordings:
         numbered = (f"{recording.stem}-{number}.tar" for number in count(2))
@@ -263,19 +268,15 @@ def _record(side: _Candidate, index: int, request: Request) -> Command:
 
 
 def _in_turns(sides: Sequence[_Candidate], request: Request) -> Iterator[Command]:
-    base, new = sides
-    common = _common([side.recording for side in sides])
-    for number, work in enumerate(common, 1):
-        # `ab` has no --append, so each further workload gets bundles of its own.
-        paths = [
-            side.target
-            if number == 1
-            else f"{side.target.removesuffix('.tar')}-workload{number}.tar"
-            for side in sides
-        ]
-        pair = base.recording, new.recording
-        yield record_in_turns(pair, base.recording.workloads[work], (paths[0], paths[1]),
-                              request.changes)  # fmt: skip
+    recordings = [side.recording for side in sides]
+    for index, work in enumerate(_common(recordings)):
+        yield record_in_turns(
+            recordings,
+            recordings[0].workloads[work],
+            [side.target for side in sides],
+            request.changes,
+            append=request.append or index > 0,
+        )
 
 
 def _common(recordings: Sequence[Recording]) -> list[int]:
@@ -299,7 +300,7 @@ def _plan_guests(request: Request, recordings: Sequence[Recording]) -> Plan:
     if lacking:
         needed = " ".join(f"--kernel {name}=IMAGE" for name in lacking)
         raise InputError(f"the kernel image of {lacking[0]} is not in the bundle; add {needed}")
-    if len(request.kernels) < SIDES_IN_TURNS:
+    if len(request.kernels) < FEWEST_SIDES:
         raise InputError("one kernel given (expected at least two); give --kernel NAME=IMAGE twice")
     # base first, whatever the order of the options.
     names = dict.fromkeys((*(r.stem for r in recordings), *request.kernels))
@@ -399,7 +400,7 @@ def _missing(recordings: Sequence[Recording]) -> Iterator[str]:
             yield f"{clean_line(program)}: no such program; install it or add it to PATH"
 
 
-def _afterwards(sides: Sequence[_Candidate], commands: Sequence[Command]) -> Iterator[str]:
+def _afterwards(sides: Sequence[_Candidate]) -> Iterator[str]:
     waiting = [side for side in sides if side.steps and not Path(side.target).exists()]
     appended = [side for side in sides if side.steps and side.target == side.recording.path]
     if waiting or appended:
@@ -409,6 +410,4 @@ def _afterwards(sides: Sequence[_Candidate], commands: Sequence[Command]) -> Ite
         if sides[0].target != sides[0].recording.path:
             yield join("compare", sides[0].recording.path, sides[0].target)
         return
-    in_turns = [each.paths for each in commands if each.name == "ab"]
-    for paths in in_turns or [tuple(side.target for side in sides)]:
-        yield join("compare", *paths)
+    yield join("compare", *(side.target for side in sides))

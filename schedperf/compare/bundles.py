@@ -62,6 +62,7 @@ from schedperf.model.verdict import (
 )
 from schedperf.runs.output import correct_rule, omitted_bytes, prints_nothing, say_unread
 from schedperf.runs.side import Side, name_sides
+from schedperf.runs.timeline import find_unbalanced
 from schedperf.runs.values import RunValues, read_run_values
 from schedperf.stats import KEY, JudgedRow, Result, compare_runs
 from schedperf_collectors import __version__
@@ -466,8 +467,19 @@ def _caveats(sides: Sequence[Side], facts: _Facts, values: RunValues) -> Iterato
         if side.bundle.sequential is not None:
             max_runs = side.bundle.sequential.max_runs
             yield caveat("looks", side=side.name, max_runs=max_runs)
+    yield from _caveats_of_order(sides, different, values)
+
+
+def _caveats_of_order(
+    sides: Sequence[Side], different: Sequence[Side], values: RunValues
+) -> Iterator[Caveat]:
     if any(_are_blocks(values.table, side.name) for side in different):
         yield caveat("blocks")
+    unbalanced = find_unbalanced(sides)
+    if unbalanced is not None:
+        # Orders in a Williams design (schedperf_collectors.recorder.plan.williams).
+        cycle = unbalanced.sides * (1 + unbalanced.sides % 2)
+        yield caveat("unbalanced", sides=unbalanced.sides, rounds=unbalanced.rounds, cycle=cycle)
 
 
 def _caveats_of_runs(side: Side) -> Iterator[Caveat]:

@@ -23,6 +23,8 @@ TEXTS: Mapping[str, str] = {
     "incomplete": "the recording of {side} is incomplete: {reason}",
     "emulated": "timings come from an emulator ({how}) and do not predict real hardware",
     "blocks": "the sides were recorded one after the other, so drift confounds the comparison",
+    "unbalanced": "the order of the {sides} interleaved sides is not balanced over {rounds:round} "
+    "(a multiple of {cycle} is balanced), so drift may affect the sides differently",
     "looks": "{side} was recorded with --until-decided and at most {max_runs:run}, so p "
     "and the equivalence test are corrected for group-sequential stopping",
     "history": "the variance estimate uses {count:earlier recording}",

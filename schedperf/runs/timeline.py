@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Order the runs of several bundles in time."""
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
 
 from schedperf.bundle.open import Run
 from schedperf.runs.side import Side
+
+# Two sides alternate, and their rounds are compared as pairs.
+PAIR = 2
 
 
 class Moment(Struct, frozen=True, kw_only=True):
@@ -50,6 +54,48 @@ def place_in_time(sides: Sequence[Side]) -> Mapping[tuple[str, str], Moment]:
         )
         for order, (_, name, run) in enumerate(sorted(runs, key=place))
     }
+
+
+class Unbalanced(Struct, frozen=True, kw_only=True):
+    """A recording of several sides, some of which come first, second … more often than others.
+
+    :param rounds: rounds of the result with the fewest
+    """
+
+    sides: int
+    rounds: int
+
+
+def find_unbalanced(sides: Sequence[Side]) -> Unbalanced | None:
+    """Return the first recording of three or more interleaved settings without a balanced order.
+
+    Rounds that lack a run are not counted.
+    """
+    orders: dict[tuple[str, str, str], dict[int, dict[int, str]]] = defaultdict(dict)
+    names: dict[str, set[str]] = defaultdict(set)
+    for run in (run for side in sides for run in side.bundle.runs):
+        if run.session is None or run.side is None or run.round is None or run.warmup:
+            continue
+        names[run.session].add(run.side)
+        if run.kind == "clean":
+            rounds = orders[run.session, run.workload, run.point_key]
+            rounds.setdefault(run.round, {})[run.order] = run.side
+    unbalanced = [
+        Unbalanced(sides=len(names[session]), rounds=len(rounds))
+        for (session, _, _), rounds in orders.items()
+        if len(names[session]) > PAIR and not _is_balanced(rounds.values(), names[session])
+    ]
+    return min(unbalanced, key=lambda each: each.rounds, default=None)
+
+
+def _is_balanced(rounds: Iterable[Mapping[int, str]], names: AbstractSet[str]) -> bool:
+    positions = Counter(
+        (position, of_round[order])
+        for of_round in rounds
+        if set(of_round.values()) == names
+        for position, order in enumerate(sorted(of_round))
+    )
+    return len(positions) == len(names) ** 2 and len(set(positions.values())) == 1
 
 
 def _shared_sessions(sides: Sequence[Side]) -> set[str | None]:

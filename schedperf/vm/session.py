@@ -24,7 +24,7 @@ from schedperf.vm.images import Kernel
 from schedperf.vm.script import SHARE, Work, write_script
 from schedperf_collectors.machine.errors import RecordError, explain
 from schedperf_collectors.recorder.bundle import BundleWriter, check_no_partial, examine
-from schedperf_collectors.recorder.plan import MOST_RUNS
+from schedperf_collectors.recorder.plan import MOST_RUNS, orders
 
 # One boot in twenty hangs under emulation, with any kernel.
 _ATTEMPTS = 2
@@ -46,7 +46,7 @@ class PlannedBoot(Struct, frozen=True, kw_only=True):
 def plan_boots(kernels: int, boots: int) -> Sequence[PlannedBoot]:
     """Plan the boots of some kernels, ``boots`` of each.
 
-    Each round boots every kernel once, every other round in reverse order (two kernels: ABBA), so
+    Each round boots every kernel once, in the orders of a Williams design (two kernels: ABBA), so
     that drift of this machine affects all kernels alike. The comparison pairs the boots of a round.
 
     >>> "".join("AB"[boot.kernel] for boot in plan_boots(2, 4))
@@ -56,8 +56,8 @@ def plan_boots(kernels: int, boots: int) -> Sequence[PlannedBoot]:
     """
     return [
         PlannedBoot(kernel=kernel, round=number)
-        for number in range(boots)
-        for kernel in (range(kernels) if number % 2 == 0 else reversed(range(kernels)))
+        for number, order in enumerate(orders(kernels, boots))
+        for kernel in order
     ]
 
 

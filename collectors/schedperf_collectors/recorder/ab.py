@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""``ab``: interleave two settings of a machine, one bundle each, and restore the machine."""
+"""``ab``: interleave settings of a machine, one bundle each, and restore the machine."""
 
 from __future__ import annotations
 
@@ -11,13 +11,20 @@ from typing import Any
 
 from schedperf_collectors.machine.errors import RecordError
 from schedperf_collectors.machine.signals import signals
-from schedperf_collectors.recorder.bundle import BundleWriter, check_output
+from schedperf_collectors.recorder.bundle import Existing, check_output
 from schedperf_collectors.recorder.captures import HOST, Captured, Chosen, Staging
 from schedperf_collectors.recorder.isolate import OK
 from schedperf_collectors.recorder.plan import plan_ab
 from schedperf_collectors.recorder.progress import Progress
-from schedperf_collectors.recorder.record import default_label
-from schedperf_collectors.recorder.session import Request, Session, Side, capture_boots, settle
+from schedperf_collectors.recorder.record import examine_for, open_side
+from schedperf_collectors.recorder.session import (
+    Request,
+    Session,
+    Side,
+    capture_boots,
+    read_boot_id,
+    settle,
+)
 from schedperf_collectors.recorder.settings import Machine, Setting, capture_host, restoring
 
 # Load always differs, and missing values are not fields.
@@ -31,25 +38,26 @@ def ab(
     progress: Progress,
     *,
     force: bool,
+    append: bool,
 ) -> None:
-    """Record both sides.
+    """Record all sides.
 
+    :param append: add to the bundles that exist
     :raises RecordError: recording could not start, or was stopped
     """
-    if settings[0].path.absolute() == settings[1].path.absolute():
-        raise RecordError(
-            f"{settings[0].path}: given as the output of both sides; give two different files"
-        )
-    for setting in settings:
-        check_output(setting.path, force=force)
+    _check_paths(settings)
+    existing = [
+        _check(setting, request, progress, force=force, append=append) for setting in settings
+    ]
+    names = [str(setting.name) for setting in settings]
     with signals, Staging() as staging, restoring(progress) as (machine, groups):
         usable, dropped, counts = settle(request, chosen, staging, progress)
-        plan = plan_ab(request.points, counts, request.seed)
+        plan = plan_ab(request.points, counts, request.seed, names)
         session = Session(
             request,
             chosen=usable,
             dropped=dropped,
-            sides=(sides := _open_sides(settings, request, machine)),
+            sides=(sides := _open_sides(settings, existing, request, machine)),
             staging=staging,
             progress=progress,
             note_cgroup=groups.note,
@@ -57,24 +65,41 @@ def ab(
         session.execute(plan, lambda: _prepare(session, sides))
 
 
-def _open_sides(settings: Sequence[Setting], request: Request, machine: Machine) -> list[Side]:
+def _check_paths(settings: Sequence[Setting]) -> None:
+    paths = [setting.path.absolute() for setting in settings]
+    for path in paths:
+        if paths.count(path) > 1:
+            raise RecordError(f"{path}: given as the output of two sides; give different files")
+
+
+def _check(
+    setting: Setting, request: Request, progress: Progress, *, force: bool, append: bool
+) -> Existing | None:
+    """Return the bundle to add to; None for a new one."""
+    if not (append and setting.path.exists()):
+        check_output(setting.path, force=force)
+        return None
+    return examine_for(setting.path, request, setting.setup, progress)
+
+
+def _open_sides(
+    settings: Sequence[Setting],
+    existing: Sequence[Existing | None],
+    request: Request,
+    machine: Machine,
+) -> list[Side]:
     sides: list[Side] = []
-    for setting in settings:
+    for setting, bundle in zip(settings, existing):
         try:
-            writer = BundleWriter(setting.path)
+            side = open_side(request, setting.path, setting.label, bundle)
         except RecordError:
-            for side in sides:
-                side.writer.discard()
+            for opened in sides:
+                opened.writer.discard()
             raise
-        side = Side(
-            name=setting.name,
-            writer=writer,
-            label=setting.label or default_label(setting.path),
-            setup=setting.setup,
-            teardown=setting.teardown,
-            environment=functools.partial(machine.with_setting, setting),
-            treatment=request.vary,
-        )
+        side.name = setting.name
+        side.setup = setting.setup
+        side.teardown = setting.teardown
+        side.environment = functools.partial(machine.with_setting, setting)
         sides.append(side)
     return sides
 
@@ -82,11 +107,13 @@ def _open_sides(settings: Sequence[Setting], request: Request, machine: Machine)
 def _prepare(session: Session, sides: Sequence[Side]) -> None:
     """Capture host.json of each side with its setting applied, everything else once."""
     hosts = [capture_host(session, side) for side in sides]
-    others = [collector.name for collector in session.chosen.boot if collector.name != HOST]
-    shared = capture_boots(session, os.getpid(), others)
     treatment = _treatment(session, [host[0] for host in hosts])
-    for side, host in zip(sides, hosts):
+    begun = [(side, host) for side, host in zip(sides, hosts) if not side.has_boot(read_boot_id())]
+    others = [collector.name for collector in session.chosen.boot if collector.name != HOST]
+    shared = capture_boots(session, os.getpid(), others) if begun else []
+    for side in sides:
         side.treatment = treatment
+    for side, host in begun:
         session.store_boot(side, [*host, *shared])
 
 
@@ -99,11 +126,12 @@ def _treatment(session: Session, hosts: Sequence[Captured]) -> tuple[str, ...]:
             "differences"
         )
         return allowed
-    base, new = (json.loads(host.files[0][1].read_bytes()) for host in hosts)
-    for group in _NO_TREATMENT:
-        base.pop(group, None)
-        new.pop(group, None)
-    return tuple(dict.fromkeys([*allowed, *differing_paths(base, new)]))
+    base, *others = (json.loads(host.files[0][1].read_bytes()) for host in hosts)
+    for fields in (base, *others):
+        for group in _NO_TREATMENT:
+            fields.pop(group, None)
+    differing = (path for other in others for path in differing_paths(base, other))
+    return tuple(dict.fromkeys([*allowed, *differing]))
 
 
 def differing_paths(base: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:

@@ -160,6 +160,7 @@ class BundleWriter:
 
     def __init__(self, path: Path, existing: Existing | None = None) -> None:
         self.names = Names(path)
+        self._existing = existing
         self.entries: list[Entry] = list(existing.manifest["captures"]) if existing else []
         self._committed = len(self.entries)
         self._reserved = 0
@@ -255,7 +256,17 @@ class BundleWriter:
             self._file.close()
 
     def discard(self) -> None:
-        """Remove a bundle that was started and has no runs."""
+        """Remove a bundle that was started and has no runs; leave an existing one as it was.
+
+        :raises OSError: the manifest of the existing one could not be written back
+        """
+        if self._existing is not None and not self.names.is_compressed:
+            # Its file has been renamed, and its manifest has been cut off.
+            self._end = self._existing.offset
+            self._committed = len(self._existing.manifest["captures"])
+            self.rollback()
+            self.finish(self._existing.manifest)
+            return
         self._file.close()
         self.names.partial.unlink(missing_ok=True)
         self.names.reserve.unlink(missing_ok=True)

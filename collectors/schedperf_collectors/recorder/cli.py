@@ -11,7 +11,6 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from schedperf_collectors import __version__
 from schedperf_collectors.contract import MOST_BUDGETED
@@ -20,21 +19,32 @@ from schedperf_collectors.machine.orphans import adopt_orphans
 from schedperf_collectors.recorder.ab import ab
 from schedperf_collectors.recorder.captures import check_options, choose
 from schedperf_collectors.recorder.doctor import Paper, examine_all, format_text, to_json
-from schedperf_collectors.recorder.journal import say_left_over
+from schedperf_collectors.recorder.journal import journals, say_left_over
 from schedperf_collectors.recorder.journal_folder import journal_folder
 from schedperf_collectors.recorder.looks import Looks
-from schedperf_collectors.recorder.options import COMMANDS, RUNS, Parser, make_parser
+from schedperf_collectors.recorder.options import (
+    AB_ACTIONS,
+    COMMANDS,
+    RUNS,
+    Parser,
+    make_parser,
+)
 from schedperf_collectors.recorder.plan import (
     FIRST_LOOK,
     MAX_RUNS,
+    PAIR,
+    ROUNDS,
+    balanced_rounds,
     check_placeholders,
     cross_points,
     fill,
+    williams,
 )
 from schedperf_collectors.recorder.progress import Progress
 from schedperf_collectors.recorder.record import Target, record
 from schedperf_collectors.recorder.session import Request, Rerun
-from schedperf_collectors.recorder.settings import Setting
+from schedperf_collectors.recorder.sides import check_feature, read_settings
+from schedperf_collectors.recorder.stop import say_status, stop
 
 # A shell reports a program killed by a signal with 128 added.
 _BY_SIGNAL = 128
@@ -60,6 +70,9 @@ def _run(arguments: Sequence[str]) -> None:
     prog = Path(sys.argv[0]).name
     prog = prog if prog.endswith(".pyz") else "schedperf"
     name = _parse_name(arguments[:1], prog)
+    if name == "ab" and arguments[1:2] and arguments[1] in AB_ACTIONS:
+        _act(arguments[1], arguments[2:])
+        return
     before, command = _split(arguments[1:])
     options, unknown = make_parser(name, prog).parse_known_args(before)
     if unknown:
@@ -80,8 +93,22 @@ def _run(arguments: Sequence[str]) -> None:
         _check_command(request)
         record(request, _target(options), chosen, progress, looks)
     else:
+        settings = read_settings(options)
+        check_feature(options.feature)
+        options.runs = _rounds(options.runs, len(settings), progress)
         request = _request(options, command, _rerun(name, options))
-        ab(request, _settings(options), chosen, progress, force=options.force)
+        ab(request, settings, chosen, progress, force=options.force, append=options.append)
+
+
+def _act(action: str, rest: Sequence[str]) -> None:
+    """Print the status of recordings by ``ab`` on this machine, or end and undo them."""
+    if rest:
+        raise RecordError(f"ab {action} {rest[0]}: unexpected argument; use: ab {action}")
+    folder = journal_folder()
+    if not journals(folder):
+        sys.stdout.write("no recording is running, and nothing is left of a killed one\n")
+    for line in stop(folder) if action == "stop" else say_status(folder):
+        sys.stdout.write(f"{line}\n")
 
 
 def _warn_of_left_over(progress: Progress) -> None:
@@ -151,6 +178,20 @@ def _check_looks(options: argparse.Namespace) -> None:
             "--until-decided: not available in the recorder of `schedperf pack`, which does not "
             "include the analysis; set the number of runs with -n, or use `schedperf record`"
         )
+
+
+def _rounds(given: int | None, sides: int, progress: Progress) -> int:
+    """Return the number of rounds; warn if the order of the sides is then not balanced."""
+    if sides <= PAIR:
+        return given or ROUNDS
+    rounds = given or balanced_rounds(sides, ROUNDS)
+    balanced = balanced_rounds(sides, rounds)
+    if balanced != rounds:
+        progress.warn(
+            f"-n {rounds}: the order of {sides} sides is not balanced (expected a multiple of "
+            f"{len(williams(sides))}); use -n {balanced}"
+        )
+    return rounds
 
 
 def _request(
@@ -239,38 +280,6 @@ def _target(options: argparse.Namespace) -> Target:
         setup=options.setup,
         teardown=options.teardown,
     )
-
-
-def _settings(options: argparse.Namespace) -> list[Setting]:
-    values: Mapping[str, Any] = vars(options)
-    return [
-        Setting(
-            name=side,
-            path=side_path(values, side),
-            label=values[f"{side}_label"],
-            setup=values[f"{side}_setup"],
-            teardown=values[f"{side}_teardown"],
-        )
-        for side in ("base", "new")
-    ]
-
-
-def side_path(values: Mapping[str, Any], side: str) -> Path:
-    """Return the file that `ab` writes a side to.
-
-    :raises RecordError: no file is given, or two
-    """
-    output: str | None = values["output"]
-    named: Path | None = values[side]
-    if (output is None) == (named is None):
-        problem = "no output file" if output is None else f"both -o and --{side} given"
-        raise RecordError(f"{problem}; give either -o PREFIX, or both --base FILE and --new FILE")
-    if named is not None:
-        return named
-    assert output is not None
-    if output.endswith("/") or Path(output).is_dir():
-        return Path(output, f"{side}.tar")
-    return Path(f"{output}-{side}.tar")
 
 
 def _run_doctor(options: argparse.Namespace) -> None:

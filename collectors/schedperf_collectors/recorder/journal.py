@@ -15,6 +15,7 @@ import json
 import os
 import shlex
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import IO
@@ -85,30 +86,81 @@ class Journal:
                 self._file.flush()
 
 
+@dataclass(frozen=True)
+class Left:
+    """What a journal holds.
+
+    :param tunables: before the first setup
+    :param groups: cgroups that setups created and that exist, the deepest first
+    :param side: whose setting was in force; None between two runs
+    :param teardown: of that side; "" for none
+    """
+
+    tunables: Tunables
+    groups: tuple[Path, ...]
+    side: str | None
+    teardown: str
+
+    def commands(self, journal: Path) -> Iterator[tuple[str, str]]:
+        """Yield what is left on the machine, and the command that undoes it."""
+        for path, now in changed_tunables(self.tunables).items():
+            yield f"{path} changed", say_undo(path, self.tunables[path], now)
+        for group in self.groups:
+            yield f"the cgroup {group}", _say_removal(group)
+        if self.side and self.teardown:
+            # A longer script does not fit into a line. No look at the machine tells whether it ran.
+            script = self.teardown
+            undo = script if script.isprintable() else f"run the teardown script of {self.side}"
+            what = f"the setting of {self.side}, whose teardown did not finish"
+            yield what, f"{undo}; rm {shlex.quote(str(journal))}"
+
+
+def journals(folder: Path | None) -> list[Path]:
+    """Return this user's journals."""
+    if folder is None or not folder.is_dir() or folder.stat().st_uid != os.geteuid():
+        return []
+    return sorted(folder.glob(JOURNALS))
+
+
+def read_left(path: Path) -> Left | None:
+    """Return what a killed recording left; None if the recording is running.
+
+    :raises ValueError: the file is not a journal
+    """
+    with path.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return None
+        content = file.read(_LONGEST_BYTES)
+    try:
+        return _parse(content)
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
+        raise ValueError(
+            f"{path}: invalid journal (expected JSON lines written by a recording); remove it"
+        ) from error
+
+
 def say_left_over(folder: Path | None) -> list[str]:
     """Return one line for each thing that a killed ``ab`` left, with the command that undoes it.
 
     A journal of which nothing is left is removed.
     """
     lines: list[str] = []
-    if folder is not None and folder.is_dir() and folder.stat().st_uid == os.geteuid():
-        for path in sorted(folder.glob(JOURNALS)):
-            with contextlib.suppress(OSError):
-                lines += _examine(path)
+    for path in journals(folder):
+        with contextlib.suppress(OSError):
+            lines += _examine(path)
     return lines
 
 
 def _examine(path: Path) -> list[str]:
-    with path.open("rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return []
-        content = file.read(_LONGEST_BYTES)
     try:
-        commands = list(_commands(content, path))
-    except (ValueError, KeyError, AttributeError, TypeError):
-        return [f"{path}: invalid journal (expected JSON lines written by a recording); remove it"]
+        left = read_left(path)
+    except ValueError as error:
+        return [str(error)]
+    if left is None:
+        return []
+    commands = list(left.commands(path))
     if not commands:
         path.unlink()
         return []
@@ -119,10 +171,10 @@ def _examine(path: Path) -> list[str]:
     ]
 
 
-def _commands(content: bytes, journal: Path) -> Iterator[tuple[str, str]]:
-    # What is left, and the command that undoes it.
+def _parse(content: bytes) -> Left:
     groups: set[Path] = set()
     before: frozenset[str] | None = None
+    tunables: dict[Path, str] = {}
     side = teardown = None
     for line in content.splitlines():
         entry = json.loads(line)
@@ -133,25 +185,17 @@ def _commands(content: bytes, journal: Path) -> Iterator[tuple[str, str]]:
         elif "setting" in entry:
             side, teardown = entry["setting"], entry.get("teardown")
         else:
-            yield from _changed({Path(name): str(text) for name, text in entry["tunables"].items()})
+            tunables = {Path(name): str(text) for name, text in entry["tunables"].items()}
     if side and before is not None:
         # A setup that was killed may have created more than is known of it.
         groups |= {path for path in all_cgroups() if str(path) not in before and is_empty(path)}
-    for group in sorted(groups, key=lambda group: (-len(group.parts), group)):
-        if group.is_dir():
-            yield f"the cgroup {group}", _say_removal(group)
-    if side and teardown:
-        # A longer script does not fit into a line. No look at the machine tells whether it ran.
-        undo = (
-            str(teardown) if str(teardown).isprintable() else f"run the teardown script of {side}"
-        )
-        what = f"the setting of {side}, whose teardown did not finish"
-        yield what, f"{undo}; rm {shlex.quote(str(journal))}"
-
-
-def _changed(before: Tunables) -> Iterator[tuple[str, str]]:
-    for path, now in changed_tunables(before).items():
-        yield f"{path} changed", say_undo(path, before[path], now)
+    deepest_first = sorted(groups, key=lambda group: (-len(group.parts), group))
+    return Left(
+        tunables=tunables,
+        groups=tuple(group for group in deepest_first if group.is_dir()),
+        side=None if side is None else str(side),
+        teardown=str(teardown or ""),
+    )
 
 
 def _say_removal(group: Path) -> str:

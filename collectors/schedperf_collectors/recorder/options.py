@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Callable, NoReturn
 
 from schedperf_collectors.machine.errors import RecordError
-from schedperf_collectors.recorder.plan import FIRST_LOOK, MAX_RUNS, Turn, parse_point
+from schedperf_collectors.recorder.plan import FIRST_LOOK, MAX_RUNS, ROUNDS, Turn, parse_point
 
 _METRIC = re.compile(
     r"(?P<name>[\w.-]+)\[(?P<unit>[^\],]+),(?P<better>higher|lower)\]=(?P<regex>.+)\Z", re.DOTALL
@@ -24,9 +24,16 @@ _SETTING = re.compile(r"(?P<collector>\w+)\.(?P<name>\w+)=(?P<value>.*)\Z", re.D
 _TURN = re.compile(r"([0-9a-f]{1,64}),([0-9]{1,6}),([0-9]{1,12})\Z")
 _TWO_DESCRIPTORS = re.compile(r"([0-9]{1,6}),([0-9]{1,6})\Z")
 _HOST_PATH = re.compile(r"[a-z_]\w*(\.[\w.-]+)?\Z")
+# A name of a side is also part of a file's name.
+_SIDE_NAME = r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}"
+_SIDE_COMMAND = re.compile(rf"(?P<name>{_SIDE_NAME})=(?P<command>.*)\Z", re.DOTALL)
+_FEATURE = re.compile(r"(?!NO_)[A-Z][A-Z0-9_]{0,63}\Z")
 
 # Runs of each point by default.
 RUNS = 5
+
+# Words that take the place of the options of `ab`.
+AB_ACTIONS = ("status", "stop")
 
 RECORD_EXAMPLES = """\
 Examples:
@@ -54,6 +61,9 @@ workload. The cgroup, CPU mask, limits and environment that a setup
 sets therefore apply to the workload only. After each run, changed sysctls and
 values of debugfs (sched), transparent huge pages, cpufreq and cpuidle are
 restored. Cgroups that a setup creates are removed at the end.
+
+  %(prog)s status   list running recordings and what killed ones left
+  %(prog)s stop     end running recordings and undo what killed ones left
 """
 
 DOCTOR_EXAMPLES = """\
@@ -179,40 +189,69 @@ def _add_until_decided(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_ab_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+    add = parser.add_argument
+    add(
         "-o",
         "--output",
         metavar="PREFIX",
-        help="Write PREFIX-base.tar and PREFIX-new.tar, or base.tar and new.tar if PREFIX is a "
-        "directory.",
+        help="Write PREFIX-NAME.tar for each side (base and new, or the names given to --setup), "
+        "or NAME.tar if PREFIX is a directory.",
+    )
+    add(
+        "--setup",
+        action="append",
+        type=_side_command,
+        default=[],
+        metavar="NAME=CMD",
+        help="Record a side NAME, with the shell command that applies its setting.  Repeat it for "
+        "two or more sides, base first.  An empty CMD leaves the machine as it is.",
+    )
+    add(
+        "--teardown",
+        action="append",
+        type=_side_command,
+        default=[],
+        metavar="NAME=CMD",
+        help="Run this shell command after each run of the side NAME.",
+    )
+    add(
+        "--feature",
+        type=_feature,
+        metavar="NAME",
+        help="Compare the scheduler feature NAME switched off (side NO_NAME) and on (side NAME).",
     )
     for side in ("base", "new"):
-        parser.add_argument(
-            f"--{side}", type=Path, metavar="FILE", help=f"Write the {side} side to this bundle."
-        )
-        parser.add_argument(
+        add(f"--{side}", type=Path, metavar="FILE", help=f"Write the {side} side to this bundle.")
+        add(
             f"--{side}-setup",
             default="",
             metavar="CMD",
             help=f"Apply the {side} setting with this shell command before each {side} run.",
         )
-        parser.add_argument(
+        add(
             f"--{side}-teardown",
             default="",
             metavar="CMD",
             help=f"Run this shell command after each {side} run.",
         )
-        parser.add_argument(
+        add(
             f"--{side}-label",
             type=_text,
             metavar="LABEL",
             help=f"Set the name of the {side} side in reports.  [default: the file's name]",
         )
+    add(
+        "--append",
+        action="store_true",
+        help="Add the runs to the bundles that exist, e.g. after booting again.",
+    )
     _add_common_options(
         parser,
         "Record N rounds, each with one run per side and combination of --point values.  "
-        f"[default: {RUNS}]",
+        f"[default: {ROUNDS}; three or more sides: the next number with a balanced order]",
     )
+    # None: the default depends on the number of sides.
+    parser.set_defaults(runs=None)
 
 
 def _add_common_options(parser: argparse.ArgumentParser, what_n_is: str) -> None:
@@ -339,6 +378,11 @@ def _add_doctor_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def is_side_name(text: str) -> bool:
+    """Return whether ``ab`` takes this name of a side."""
+    return re.fullmatch(_SIDE_NAME, text) is not None
+
+
 def _fails_as_type(read: Callable[[str], Any]) -> Callable[[str], Any]:
     """Make argparse print the text of a ValueError, not the function's name."""
 
@@ -391,6 +435,24 @@ def _text(text: str) -> str:
     if not text.strip() or not text.isprintable():
         raise argparse.ArgumentTypeError(
             f"invalid name {text!r} (expected printable text, e.g. tip)"
+        )
+    return text
+
+
+def _side_command(text: str) -> tuple[str, str]:
+    match = _SIDE_COMMAND.match(text)
+    if not match:
+        raise argparse.ArgumentTypeError(
+            f"invalid side {text!r} (expected NAME=CMD, NAME having at most 64 letters, digits and "
+            "_ . + -, e.g. 'nice5=renice -n 5 -p $$')"
+        )
+    return match["name"], match["command"]
+
+
+def _feature(text: str) -> str:
+    if not _FEATURE.match(text):
+        raise argparse.ArgumentTypeError(
+            f"invalid scheduler feature {text!r} (expected its name without NO_, e.g. PLACE_LAG)"
         )
     return text
 
@@ -452,7 +514,7 @@ COMMANDS: Mapping[str, Command] = {
         "Record runs of a command into a bundle.", RECORD_EXAMPLES, _add_record_options
     ),
     "ab": Command(
-        "Record two settings of this machine, interleaved.",
+        "Record two or more settings of this machine, interleaved.",
         AB_EXAMPLES,
         _add_ab_options,
     ),

@@ -2,8 +2,8 @@
 """Plan the runs and their order.
 
 Every block contains each point once, in random order, so that drift of the
-machine affects all points equally. With two sides, the order of the sides alternates from block to
-block (ABBA), which also cancels linear drift.
+machine affects all points equally. The order of the sides changes from block to block (two sides:
+ABBA; more: a Williams design), which also cancels linear drift.
 """
 
 from __future__ import annotations
@@ -29,6 +29,11 @@ FIRST_LOOK = 3
 # The default budget. Detecting a change of two standard deviations takes six runs per side.
 MAX_RUNS = 30
 
+# Rounds of a recording of several sides, if no number is given: at least this many.
+ROUNDS = 5
+# Two sides alternate, so any number of rounds is nearly balanced; rounds are compared as pairs.
+PAIR = 2
+
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 Point = Mapping[str, str]
@@ -39,8 +44,8 @@ class PlannedRun:
     """One planned run.
 
     :param block: index of the randomised block; 0 for warm-up runs
-    :param round: index of the ABBA round; None with one side
-    :param side: "base" or "new"; None with one side
+    :param round: index of the round, which has one run per side; None with one side
+    :param side: name of the side; None with one side
     """
 
     point: Point
@@ -151,14 +156,57 @@ def plan_record(points: Sequence[Point], counts: Counts, seed: int) -> list[Plan
     return _plan(points, counts, seed, one)
 
 
-def plan_ab(points: Sequence[Point], counts: Counts, seed: int) -> list[PlannedRun]:
-    """Plan the runs of two sides: base, new in even rounds and new, base in odd ones."""
+def plan_ab(
+    points: Sequence[Point], counts: Counts, seed: int, sides: Sequence[str]
+) -> list[PlannedRun]:
+    """Plan the runs of several sides, each round in an order of :func:`orders`."""
+    sequences = williams(len(sides))
 
-    def pair(point: Point, kind: str, block: int, *, warmup: bool) -> list[PlannedRun]:
-        sides = ("new", "base") if block % 2 else ("base", "new")
-        return [PlannedRun(point, kind, warmup, block, block, side) for side in sides]
+    def of_round(point: Point, kind: str, block: int, *, warmup: bool) -> list[PlannedRun]:
+        order = sequences[block % len(sequences)]
+        return [PlannedRun(point, kind, warmup, block, block, sides[side]) for side in order]
 
-    return _plan(points, counts, seed, pair)
+    return _plan(points, counts, seed, of_round)
+
+
+def williams(sides: int) -> list[tuple[int, ...]]:
+    """Return the orders of a Williams design: each side is first, second … equally often.
+
+    Each side also follows each other side equally often. An even number of sides has as many
+    orders as sides, an odd one twice as many. Each order is followed by its mirror image, which
+    cancels linear drift.
+
+    Source: E. J. Williams, Experimental designs balanced for the estimation of residual effects of
+    treatments, Australian Journal of Scientific Research A 2 (1949).
+
+    >>> williams(2)
+    [(0, 1), (1, 0)]
+    >>> ["".join("ABC"[side] for side in order) for order in williams(3)]
+    ['ABC', 'CBA', 'BCA', 'ACB', 'CAB', 'BAC']
+    """
+    # 0, 1, N - 1, 2, N - 2 …
+    first = [(i + 1) // 2 if i % 2 else -(i // 2) for i in range(sides)]
+    found: dict[tuple[int, ...], None] = {}
+    for shift in range(sides):
+        order = tuple((side + shift) % sides for side in first)
+        # The mirror images of an even number of sides are among the orders.
+        found[order] = found[order[::-1]] = None
+    return list(found)
+
+
+def orders(sides: int, rounds: int) -> list[tuple[int, ...]]:
+    """Return the order of the sides in each round; two sides: ABBA."""
+    return list(itertools.islice(itertools.cycle(williams(sides)), rounds))
+
+
+def balanced_rounds(sides: int, at_least: int) -> int:
+    """Return the smallest number of rounds in which each order is used equally often.
+
+    >>> balanced_rounds(3, 5), balanced_rounds(4, 5), balanced_rounds(3, 7)
+    (6, 8, 12)
+    """
+    cycle = len(williams(sides))
+    return -(-at_least // cycle) * cycle
 
 
 def _plan(

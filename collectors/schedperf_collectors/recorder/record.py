@@ -86,7 +86,7 @@ def record(
             )
         usable, dropped, counts = settle(request, chosen, staging, progress)
         plan = plan_record(request.points, counts, request.seed)
-        side = _open_side(request, target, existing)
+        side = open_side(request, target.path, target.label, existing)
         session = Session(
             request,
             chosen=usable,
@@ -104,7 +104,7 @@ def record(
             side.environment = functools.partial(machine.with_setting, target.setting)
 
         def prepare() -> None:
-            if existing is None or read_boot_id() not in existing.boots:
+            if not side.has_boot(read_boot_id()):
                 session.store_boot(side, _capture_boots(session, side))
             if looks is not None:
                 looks.check_host(side.writer.names.partial, request.vary)
@@ -127,13 +127,21 @@ def default_label(path: Path) -> str:
 
 def _check_target(target: Target, request: Request, progress: Progress) -> Existing | None:
     if target.append:
-        check_no_partial(target.path)
-        existing = examine(target.path)
-        _check_workload(existing, format_template(request.template), progress)
-        _check_conditions(existing, target.setup, progress)
-        return existing
+        return examine_for(target.path, request, target.setup, progress)
     check_output(target.path, force=target.force)
     return None
+
+
+def examine_for(path: Path, request: Request, setup: str, progress: Progress) -> Existing:
+    """Check the bundle that runs are to be added to; warn where it was recorded differently.
+
+    :raises RecordError: it cannot be added to
+    """
+    check_no_partial(path)
+    existing = examine(path)
+    _check_workload(existing, format_template(request.template), progress)
+    _check_conditions(existing, setup, progress)
+    return existing
 
 
 def _check_workload(existing: Existing, workload: str, progress: Progress) -> None:
@@ -163,13 +171,19 @@ def _check_conditions(existing: Existing, setup: str, progress: Progress) -> Non
         )
 
 
-def _open_side(request: Request, target: Target, existing: Existing | None) -> Side:
-    label = target.label or default_label(target.path)
+def open_side(request: Request, path: Path, label: str | None, existing: Existing | None) -> Side:
+    """Begin to write the bundle of a side.
+
+    :param label: None: the file's name, or the existing label
+    :param existing: the bundle to add to; None for a new one
+    :raises RecordError: it cannot be written
+    """
+    name = label or default_label(path)
     boot_number, next_run = existing.place(read_boot_id()) if existing else (0, 0)
     return Side(
         name=None,
-        writer=BundleWriter(target.path, existing),
-        label=str(existing.manifest.get("label", label)) if existing else label,
+        writer=BundleWriter(path, existing),
+        label=str(existing.manifest.get("label", name)) if existing else name,
         boot_number=boot_number,
         next_run=next_run,
         existing=existing,

@@ -62,7 +62,7 @@ from schedperf_collectors.recorder.plan import (
 from schedperf_collectors.recorder.progress import Progress, format_size, say_missing, say_outcome
 from schedperf_collectors.workload import Outcome, run_workload, utc_now
 
-# Errors after which the bundle is discarded if it has no runs.
+# Errors after which a bundle without a new run is discarded, or left as it was.
 _WORTHLESS = (SetupFailed, NotComparable, CannotCapture)
 
 
@@ -110,7 +110,7 @@ class Request:
 class Side:
     """One bundle being written, and what applies while its runs are made.
 
-    :param name: "base" or "new"; None with one side
+    :param name: e.g. "base"; None with one side
     :param environment: a context that restores the machine after each run
     :param setup: shell command to run in the process that becomes the workload; None without one
     :param teardown: shell command that the environment runs after each run; "" for none
@@ -139,6 +139,10 @@ class Side:
         """Return the number of runs in the bundle, warm-up excluded."""
         return self.clean + self.instrumented
 
+    def has_boot(self, boot_id: str) -> bool:
+        """Return whether the bundle that runs are added to has runs of this boot."""
+        return self.existing is not None and boot_id in self.existing.boots
+
 
 @dataclass(frozen=True)
 class _Finished:
@@ -160,7 +164,7 @@ class _Finished:
 
 
 class Session:
-    """The runs of one recording, of one side or two.
+    """The runs of one recording, of one side or several.
 
     :param dropped: run collectors that failed their trial
     :param looks: decide whether the runs so far are enough; None: fixed number of runs
@@ -191,6 +195,7 @@ class Session:
         self._created = utc_now()
         self._boot_id = read_boot_id()
         self._succeeded = False
+        self._stored = 0
         self._warned: set[str] = set()
 
     def execute(self, plan: Sequence[PlannedRun], prepare: Callable[[], None]) -> None:
@@ -209,7 +214,7 @@ class Session:
             stopped = error
         except OSError as error:
             stopped = _Refused(explain(error))
-        if isinstance(stopped, _WORTHLESS) and not any(s.next_run for s in self._sides.values()):
+        if isinstance(stopped, _WORTHLESS) and not self._stored:
             for side in self._sides.values():
                 side.writer.discard()
             raise stopped
@@ -328,6 +333,7 @@ class Session:
         writer.add(f"{name}/run.json", _to_json(self._run_json(side, run, entries)), "record")
         writer.commit()
         side.next_run += 1
+        self._stored += 1
         if not run.planned.warmup:
             side.clean += run.planned.kind == CLEAN
             side.instrumented += run.planned.kind == INSTRUMENTED

@@ -34,7 +34,7 @@ TEARDOWN_LIMIT_S = 60.0
 class Setting:
     """One side.
 
-    :param name: "base" or "new" of ``ab``; None with one side
+    :param name: of a side of ``ab``, e.g. "base"; None with one side
     :param setup: shell command that runs in the process that becomes the workload; "" for none
     :param teardown: shell command that runs after each run; "" for none
     """

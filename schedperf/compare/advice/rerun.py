@@ -19,12 +19,13 @@ from msgspec import Struct, field
 
 from schedperf.bundle.manifest import Rerun
 from schedperf.bundle.open import Bundle, Run
+from schedperf.model.comparison import BASE, FIRST_NEW
 from schedperf.model.errors import BundleError
 from schedperf.runs.output import omitted_bytes, prints_nothing
 from schedperf.runs.side import Side
 from schedperf_collectors.contract import BUNDLE_SUFFIXES, format_template
 from schedperf_collectors.machine.errors import RecordError
-from schedperf_collectors.recorder.options import Parser, make_parser
+from schedperf_collectors.recorder.options import Parser, is_side_name, make_parser
 from schedperf_collectors.recorder.plan import check_placeholders, cross_points
 
 Program = Literal["record", "ab", "vm"]
@@ -101,6 +102,7 @@ class Recording(Struct, frozen=True, kw_only=True):
     :param unusable: collectors that were tried and did not work on the machine
     :param setup: the shell command that put the side's setting in force; "" for none
     :param vary: for ``--vary``
+    :param side: its name in the recording by `ab`; None in others
     :param in_rounds: whether runs of both sides are pairs, which runs that are added are not
     :param path: of the bundle, as the user gave it
     :param prints_nothing: whether all output is empty
@@ -114,6 +116,7 @@ class Recording(Struct, frozen=True, kw_only=True):
     setup: str
     vary: tuple[str, ...]
     label: str
+    side: str | None
     in_rounds: bool
     path: str
     prints_nothing: bool
@@ -219,6 +222,7 @@ def _read(bundle: Bundle) -> Recording:
         setup=bundle.setup or "",
         vary=bundle.treatment,
         label=bundle.label,
+        side=next((run.side for run in runs if run.side is not None), None),
         in_rounds=any(run.round is not None for run in runs),
         path=as_argument(str(bundle.path)),
         prints_nothing=prints_nothing(bundle),
@@ -473,26 +477,63 @@ def record_side(
 
 
 def record_in_turns(
-    sides: tuple[Recording, Recording],
+    sides: Sequence[Recording],
     work: Workload,
-    paths: tuple[str, str],
+    paths: Sequence[str],
     changes: Changes,
+    *,
+    append: bool = False,
 ) -> Command:
-    """Return the command that records both settings of one workload, interleaved.
+    """Return the command that records the settings of one workload, interleaved.
 
     What then differs is the treatment without being named.
+
+    :param paths: of the bundles; of sides with names, NAME.tar in one directory
     """
-    words: list[str] = []
-    for name, side, path in zip(("base", "new"), sides, paths, strict=True):
-        own = next((w for w in side.workloads if w.name == work.name), work)
-        words += [
-            *_option(f"--{name}", path),
-            *_option(f"--{name}-setup", side.setup),
-            *_option(f"--{name}-teardown", own.options.teardown),
-            *([] if side.label == stem_of(path) else _option(f"--{name}-label", side.label)),
-        ]
-    words += ["-n", str(changes.runs or work.runs), *_given_options(sides[0], work, changes)]
-    return Command(name="ab", before=tuple(words), workload=work.words, paths=paths)
+    owns = [next((w for w in side.workloads if w.name == work.name), work) for side in sides]
+    teardowns = [own.options.teardown for own in owns]
+    name = _name_sides if names_of_sides(sides) is not None else _name_pair
+    runs = str(changes.runs or work.runs)
+    return Command(
+        name="ab",
+        before=(
+            *name(sides, paths, teardowns),
+            *(("--append",) if append else ()),
+            *("-n", runs),
+            *_given_options(sides[0], work, changes),
+        ),
+        workload=work.words,
+        paths=tuple(paths),
+    )
+
+
+def names_of_sides(sides: Sequence[Recording]) -> list[str] | None:
+    """Return the names that `ab` recorded the sides with; None if it calls them base and new."""
+    names = [side.side for side in sides if side.side is not None and is_side_name(side.side)]
+    is_pair = set(names) <= {BASE, FIRST_NEW}
+    return None if is_pair or len(set(names)) < len(sides) else names
+
+
+def _name_sides(
+    sides: Sequence[Recording], paths: Sequence[str], teardowns: Sequence[str]
+) -> Iterator[str]:
+    yield from _option("-o", f"{PurePath(paths[0]).parent}/")
+    for side, teardown in zip(sides, teardowns, strict=True):
+        yield from ("--setup", f"{side.side}={side.setup}")
+        if teardown:
+            yield from ("--teardown", f"{side.side}={teardown}")
+
+
+def _name_pair(
+    sides: Sequence[Recording], paths: Sequence[str], teardowns: Sequence[str]
+) -> Iterator[str]:
+    pairs = zip((BASE, FIRST_NEW), sides, paths, teardowns, strict=True)
+    for name, side, path, teardown in pairs:
+        yield from _option(f"--{name}", path)
+        yield from _option(f"--{name}-setup", side.setup)
+        yield from _option(f"--{name}-teardown", teardown)
+        if side.label != stem_of(path):
+            yield from _option(f"--{name}-label", side.label)
 
 
 def record_in_guests(

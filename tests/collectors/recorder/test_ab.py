@@ -379,7 +379,7 @@ def test_a_teardown_runs_after_each_run_and_its_failure_is_told(recorder: Any) -
         (("-o", "s", "--base", "a.tar"), "both -o and --base given; give either -o PREFIX, or"),
         (
             ("--base", "a.tar", "--new", "./a.tar"),
-            "given as the output of both sides; give two different files",
+            "given as the output of two sides; give different files",
         ),
         (("-o", "no/s"), "no such directory"),
         (("-o", "there/"), "there/base.tar: already exists"),

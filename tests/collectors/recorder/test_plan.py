@@ -2,6 +2,7 @@
 """The order of runs."""
 
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 
@@ -15,6 +16,7 @@ from schedperf_collectors.recorder.plan import (
     parse_point,
     plan_ab,
     plan_record,
+    williams,
 )
 
 POINTS = [{"groups": "1"}, {"groups": "4"}, {"groups": "16"}]
@@ -60,13 +62,35 @@ def test_runs_that_warm_up_come_first_and_are_clean() -> None:
 
 
 def test_rounds_of_two_sides_are_abba() -> None:
-    plan = plan_ab([{}], Counts(clean=4, instrumented=0, warmup=0), seed=3)
+    plan = plan_ab([{}], Counts(clean=4, instrumented=0, warmup=0), 3, ("base", "new"))
     assert [run.side for run in plan] == ["base", "new", "new", "base"] * 2
     assert [run.round for run in plan] == [0, 0, 1, 1, 2, 2, 3, 3]
 
 
+@pytest.mark.parametrize("sides", range(2, 9))
+def test_a_williams_design_is_balanced(sides: int) -> None:
+    design = williams(sides)
+    assert len(design) == (sides if sides % 2 == 0 else 2 * sides)
+    positions = Counter(pair for order in design for pair in enumerate(order))
+    assert len(positions) == sides**2
+    assert len(set(positions.values())) == 1
+    followers = Counter(pair for order in design for pair in pairwise(order))
+    assert len(followers) == sides * (sides - 1)
+    assert len(set(followers.values())) == 1
+    # Linear drift cancels after each second round.
+    assert all(
+        order == mirror[::-1] for order, mirror in zip(design[::2], design[1::2], strict=True)
+    )
+
+
+def test_rounds_of_three_sides_follow_the_design() -> None:
+    plan = plan_ab([{}], Counts(clean=7, instrumented=0, warmup=0), 3, ("a", "b", "c"))
+    rounds = ["".join(str(run.side) for run in plan if run.round == number) for number in range(7)]
+    assert rounds == ["abc", "cba", "bca", "acb", "cab", "bac", "abc"]
+
+
 def test_two_sides_get_equal_numbers_of_every_kind_of_run() -> None:
-    plan = plan_ab(POINTS, COUNTS, seed=3)
+    plan = plan_ab(POINTS, COUNTS, 3, ("base", "new"))
     count = Counter((run.side, run.kind, run.warmup, run.point["groups"]) for run in plan)
     for side in ("base", "new"):
         for groups in ("1", "4", "16"):

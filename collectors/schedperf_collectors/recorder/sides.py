@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The sides of ``ab``: their names, setups and bundles, from its options."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from schedperf_collectors.machine.errors import RecordError, explain
+from schedperf_collectors.recorder.settings import Setting
+
+# Since v5.13 ("sched: Move SCHED_DEBUG sysctl to debugfs"), and before.
+FEATURES = (Path("/sys/kernel/debug/sched/features"), Path("/sys/kernel/debug/sched_features"))
+
+_OFF = "NO_"
+_TWO = ("base", "new")
+_FEWEST = 2
+
+
+def read_settings(options: argparse.Namespace) -> list[Setting]:
+    """Return the sides, base first.
+
+    :raises RecordError: the options contradict each other, or give no output file
+    """
+    if options.feature is not None:
+        _refuse_mixture(options, "--feature", [*_of_pair(options), *_given(options, "setup")])
+        return _named(options, _feature_setups(options.feature))
+    if options.setup:
+        _refuse_mixture(options, "--setup", _of_pair(options))
+        return _named(options, options.setup)
+    for name, _ in options.teardown:
+        raise RecordError(f"--teardown {name}: no side of this name; add --setup {name}=CMD")
+    return [
+        Setting(
+            name=side,
+            path=_path(options, side),
+            label=getattr(options, f"{side}_label"),
+            setup=getattr(options, f"{side}_setup"),
+            teardown=getattr(options, f"{side}_teardown"),
+        )
+        for side in _TWO
+    ]
+
+
+def check_feature(name: str | None) -> None:
+    """Refuse a scheduler feature that the running kernel does not have, or does not show.
+
+    :param name: None: no feature was given
+    :raises RecordError: with what to do
+    """
+    if name is None:
+        return
+    path = _features_file()
+    try:
+        words = path.read_text(encoding="ascii", errors="replace").split()
+    except OSError as error:
+        raise RecordError(
+            f"--feature {name}: {path}: {explain(error)}; run as root, with debugfs mounted "
+            "(`mount -t debugfs none /sys/kernel/debug`) and without kernel lockdown"
+        ) from error
+    known = [_name_feature(word) for word in words]
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=3) or known
+        raise RecordError(
+            f"--feature {name}: this kernel has no such scheduler feature (expected one of "
+            f"{path}, e.g. {', '.join(near)}); give another name"
+        )
+
+
+def _name_feature(word: str) -> str:
+    return word.removeprefix(_OFF)
+
+
+def _features_file() -> Path:
+    return next((path for path in FEATURES if path.exists()), FEATURES[0])
+
+
+def _feature_setups(name: str) -> list[tuple[str, str]]:
+    path = shlex.quote(str(_features_file()))
+    return [(word, f"echo {word} > {path}") for word in (f"{_OFF}{name}", name)]
+
+
+def _named(options: argparse.Namespace, setups: Sequence[tuple[str, str]]) -> list[Setting]:
+    commands = _unique("--setup", setups)
+    if len(commands) < _FEWEST:
+        raise RecordError(
+            f"--setup {setups[0][0]}: one side given (expected two or more); add another "
+            "--setup NAME=CMD, e.g. --setup off= for the machine as it is"
+        )
+    teardowns = _unique("--teardown", options.teardown)
+    for name in teardowns:
+        if name not in commands:
+            raise RecordError(
+                f"--teardown {name}: no side of this name (expected {', '.join(commands)}); add "
+                f"--setup {name}=CMD"
+            )
+    return [
+        Setting(
+            name=name,
+            path=_path(options, name),
+            label=name,
+            setup=setup,
+            teardown=teardowns.get(name, ""),
+        )
+        for name, setup in commands.items()
+    ]
+
+
+def _unique(option: str, given: Sequence[tuple[str, str]]) -> Mapping[str, str]:
+    commands: dict[str, str] = {}
+    for name, command in given:
+        if name in commands:
+            raise RecordError(f"{option} {name}: side given twice; use different names")
+        commands[name] = command
+    return commands
+
+
+def _of_pair(options: argparse.Namespace) -> list[str]:
+    names = [f"{side}{part}" for side in _TWO for part in ("", "_setup", "_teardown", "_label")]
+    return [word for name in names for word in _given(options, name)]
+
+
+def _given(options: argparse.Namespace, name: str) -> list[str]:
+    return ["--" + name.replace("_", "-")] if getattr(options, name) else []
+
+
+def _refuse_mixture(options: argparse.Namespace, option: str, others: Sequence[str]) -> None:
+    if options.feature is not None and options.teardown:
+        others = [*others, "--teardown"]
+    if others:
+        raise RecordError(f"{option}: cannot be combined with {others[0]}; omit one of them")
+
+
+def _path(options: argparse.Namespace, side: str) -> Path:
+    """Return the file that ``ab`` writes a side to."""
+    output: str | None = options.output
+    named: Path | None = getattr(options, side) if side in _TWO else None
+    if (output is None) == (named is None):
+        problem = "no output file" if output is None else f"both -o and --{side} given"
+        needed = "give either -o PREFIX, or both --base FILE and --new FILE"
+        if options.setup or options.feature:
+            needed = "give -o PREFIX"
+        raise RecordError(f"{problem}; {needed}")
+    if named is not None:
+        return named
+    assert output is not None
+    if output.endswith("/") or Path(output).is_dir():
+        return Path(output, f"{side}.tar")
+    return Path(f"{output}-{side}.tar")
