@@ -115,6 +115,15 @@ CASES = (
         inputs.five_layouts,
         "tip.tar patch-1.tar moved-declaration.tar align-first.tar custom-layout.tar",
     ),
+    several("three-settings", inputs.three_settings, "slice-a.tar slice-b.tar slice-c.tar"),
+    several(
+        "two-by-two", inputs.two_by_two, "tip-off.tar tip-on.tar patched-off.tar patched-on.tar"
+    ),
+    comparison(
+        "settings-apart",
+        inputs.settings_apart,
+        "tip-off.tar tip-on.tar patched-off.tar patched-on.tar",
+    ),
     comparison("boots", inputs.boots),
     comparison("unpaired", inputs.unpaired),
     comparison("incomplete", inputs.incomplete),

@@ -182,6 +182,66 @@ def four_kernels(folder: Path) -> None:
         write_bundle(folder / f"{name}.tar", runs=runs, host=host)
 
 
+def three_settings(folder: Path) -> None:
+    """Write three settings of one kernel, interleaved, in an order that is not balanced."""
+    orders = ("abc", "cba", "bca", "acb")
+    for index, (letter, mean_s) in enumerate(zip("abc", (0.6, 0.6, 0.66), strict=True)):
+        runs = [
+            {**run, "order": 3 * number + orders[number].index(letter), "round": number,
+             "side": f"slice-{letter}", "block": number}
+            for number, run in enumerate(clean(mean_s, 4, shift=5 * index))
+        ]  # fmt: skip
+        setup = f"echo {index}000000 > /sys/kernel/debug/sched/base_slice_ns"
+        write_bundle(folder / f"slice-{letter}.tar", runs=runs, setup=setup)
+
+
+def _cell(kernel: int, setting: int, effect: float, *, shared: bool) -> Runs:
+    """Return the runs of a setting on a kernel: four boots, each with three rounds.
+
+    :param shared: both settings were recorded in each boot
+    """
+    runs = []
+    for boot, factor in enumerate((1.0, 1.03, 0.98, 1.015)):
+        place = 2 * boot + (kernel ^ boot % 2)
+        of_setting = "" if shared else f"-{setting}"
+        for number, run in enumerate(clean(0.6 * factor * effect, 3, shift=place + 5 * setting)):
+            order = 6 * place + 2 * number + (setting ^ number % 2)
+            runs.append(
+                {**run, "boot": boot, "run": number, "boot_id": f"{kernel}-{boot}{of_setting}",
+                 "session": f"session-{kernel}-{boot}{of_setting}", "round": number,
+                 "side": ("NO_PLACE_LAG", "PLACE_LAG")[setting], "block": number, "order": order}
+            )  # fmt: skip
+    return runs
+
+
+def _two_by_two(folder: Path, *, shared: bool) -> None:
+    effects = {("tip", 0): 1.0, ("tip", 1): 1.002, ("patched", 0): 1.01, ("patched", 1): 1.06}
+    for (kernel, setting), effect in effects.items():
+        number = int(kernel == "patched")
+        feature = ("NO_PLACE_LAG", "PLACE_LAG")[setting]
+        host = {
+            "kernel": {"release": f"6.12.0-{kernel}", "build_id": f"{number:06x}"},
+            "sched": {"features": f"{feature} RUN_TO_PARITY"},
+        }
+        write_bundle(
+            folder / f"{kernel}-{('off', 'on')[setting]}.tar",
+            runs=_cell(number, setting, effect, shared=shared),
+            host=host,
+            treatment=["sched.features"],
+            setup=f"echo {feature} > /sys/kernel/debug/sched/features",
+        )
+
+
+def two_by_two(folder: Path) -> None:
+    """Write a scheduler feature on two kernels, one of which it makes slower."""
+    _two_by_two(folder, shared=True)
+
+
+def settings_apart(folder: Path) -> None:
+    """Write two kernels and two settings, each of which was recorded in boots of its own."""
+    _two_by_two(folder, shared=False)
+
+
 def boots(folder: Path) -> None:
     """Write four boots a side, which differ more than the runs of one."""
 

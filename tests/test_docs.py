@@ -118,10 +118,20 @@ def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+def has_features() -> bool:
+    """Return whether the scheduler's features can be read; a locked down kernel refuses."""
+    try:
+        return bool(Path("/sys/kernel/debug/sched/features").read_text())
+    except OSError:
+        return False
+
+
 def missing_for(command: str) -> str | None:
     """Return what a command needs that is not here; None where it can run."""
     if "/proc/sys/" in command and os.geteuid() != 0:
         return "needs root to write /proc/sys"
+    if " --feature " in command and not has_features():
+        return "needs root and /sys/kernel/debug/sched/features"
     if command.startswith("schedperf vm ") and shutil.which("qemu-system-x86_64") is None:
         return "needs qemu-system-x86"
     if command.startswith("schedperf rerun ") and not {"--print", "--yes"} & set(command.split()):

@@ -19,6 +19,7 @@ from schedperf.bundle.open import Bundle
 from schedperf.compare.advice.next_steps import next_steps
 from schedperf.compare.advice.rerun import recordings_of
 from schedperf.compare.comparability import compare_hosts
+from schedperf.compare.interaction import boots_of, find_design, judge_interactions, to_two_by_two
 from schedperf.compare.kernel_config import option_differences
 from schedperf.compare.side_by_side import compare_side_by_side
 from schedperf.compare.why.find import all_rules, find_all
@@ -43,6 +44,7 @@ from schedperf.model.comparison import (
     Section,
     SideBySide,
     SideSummary,
+    TwoByTwo,
     Verdict,
     digest_of,
 )
@@ -141,6 +143,7 @@ def compare_bundles(
         sweeps=tuple(sweep for _, sweep in numbers.result.sweeps),
         families=tuple(to_families(rows)),
         side_by_side=numbers.beside,
+        two_by_two=numbers.two_by_two,
         findings=name_load_avg(
             findings,
             sections,
@@ -151,6 +154,7 @@ def compare_bundles(
         caveats=_unique(
             (
                 *_caveats(sides, facts, values),
+                *numbers.caveats,
                 *others_caveats(sections),
                 *say_history(chosen),
                 *failed_rules,
@@ -172,6 +176,8 @@ class _Numbers(Struct, frozen=True, kw_only=True):
     rows: tuple[Row, ...]
     result: Result
     beside: tuple[SideBySide, ...]
+    two_by_two: TwoByTwo | None = None
+    caveats: tuple[Caveat, ...] = ()
 
 
 def _compare_numbers(
@@ -190,9 +196,32 @@ def _compare_numbers(
     judged = [facts.overrule(row) for row in result.rows]
     rows = tuple(to_rows(judged, clean, options.margin))
     digests = {side.name: side.bundle.digest for side in sides}
+    crossed = _cross(sides, facts, clean, options.margin)
     return _Numbers(
-        rows=rows, result=result, beside=tuple(compare_side_by_side(rows, digests, clean))
+        rows=rows,
+        result=result,
+        beside=tuple(compare_side_by_side(rows, digests, clean)),
+        two_by_two=crossed if isinstance(crossed, TwoByTwo) else None,
+        caveats=(crossed,) if isinstance(crossed, Caveat) else (),
     )
+
+
+def _cross(
+    sides: Sequence[Side], facts: "_Facts", clean: Frame, margin: float
+) -> TwoByTwo | Caveat | None:
+    """Return the interaction of kernels and settings, or why it is not known; None without."""
+    design = find_design(sides)
+    if design is None:
+        return None
+    judged = judge_interactions(design, boots_of(sides), clean, margin)
+    if isinstance(judged, Caveat):
+        return judged
+    replication, results = judged
+    overruled = [
+        replace(result, row=facts.overrule_all(result.row, [side.name for side in sides]))
+        for result in results
+    ]
+    return to_two_by_two(design, replication, overruled)
 
 
 def read_past_runs(past: Bundle, base: Bundle, options: CompareOptions) -> Frame:
@@ -247,6 +276,16 @@ class _Facts(Struct, frozen=True, kw_only=True):
         if emulator is not None:
             return _say_emulated(row, emulator)
         if row.family != "informational" and (blocking := self.blocking(row.side)):
+            return replace(row, verdict="invalid", reason=describe_blocking(blocking))
+        return row
+
+    def overrule_all(self, row: JudgedRow, sides: Sequence[str]) -> JudgedRow:
+        """Return a row that rests on several sides with the verdict that these facts allow."""
+        emulator = next(filter(None, map(self.emulation, sides)), None)
+        if emulator is not None:
+            return _say_emulated(row, emulator)
+        blocking = _unique(each for side in sides[1:] for each in self.blocking(side))
+        if row.family != "informational" and blocking:
             return replace(row, verdict="invalid", reason=describe_blocking(blocking))
         return row
 

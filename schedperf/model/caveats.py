@@ -25,6 +25,8 @@ TEXTS: Mapping[str, str] = {
     "blocks": "the sides were recorded one after the other, so drift confounds the comparison",
     "unbalanced": "the order of the {sides} interleaved sides is not balanced over {rounds:round} "
     "(a multiple of {cycle} is balanced), so drift may affect the sides differently",
+    "no-interaction": "the interaction of kernel and setting is not computed, because {base} and "
+    "{new} were not recorded in the same boots or rounds of each kernel",
     "looks": "{side} was recorded with --until-decided and at most {max_runs:run}, so p "
     "and the equivalence test are corrected for group-sequential stopping",
     "history": "the variance estimate uses {count:earlier recording}",

@@ -370,6 +370,60 @@ class SideBySide(Struct, frozen=True, kw_only=True):
     worst: str | None
 
 
+class SettingEffect(Struct, frozen=True, kw_only=True):
+    """The effect of a setting on one kernel.
+
+    :param ratio: with the new setting / with the base setting, with its 95% CI
+    :param verdict: of this effect alone
+    """
+
+    ratio: float | None
+    ci_low: float | None
+    ci_high: float | None
+    verdict: Verdict
+
+
+class Interaction(Struct, frozen=True, kw_only=True):
+    """Whether a setting has another effect on the new kernel than on base, for one result.
+
+    :param n: number of boots (or rounds) of each kernel
+    :param effects: of the setting on each kernel
+    :param ratio: effect on the new kernel / effect on base, with its 95% CI
+    :param q: p, corrected for all results of the family
+    :param verdict: "regression": the setting is worse on the new kernel than on base
+    """
+
+    workload: str
+    point: str
+    metric: str
+    unit: str
+    better: Better
+    family: Family
+    n: BaseNew[int | None]
+    effects: BaseNew[SettingEffect]
+    ratio: float | None
+    ci_low: float | None
+    ci_high: float | None
+    p: float | None
+    q: float | None
+    verdict: Verdict
+    reason: str
+    method: str
+    caveats: tuple[Caveat, ...]
+
+
+class TwoByTwo(Struct, frozen=True, kw_only=True):
+    """The interaction of two kernels and two settings, which four sides were recorded with.
+
+    :param replication: what ``n`` counts: each unit has runs of both settings
+    """
+
+    kernels: BaseNew[str]
+    settings: BaseNew[str]
+    replication: Replication
+    results: tuple[Interaction, ...]
+
+
 class FamilySummary(Struct, frozen=True, kw_only=True):
     """How many rows of a family have each verdict.
 
@@ -524,6 +578,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
     """The comparison of two or more bundles or tables.
 
     :param side_by_side: the results of three or more sides, a column per side; () for two
+    :param two_by_two: None if the sides do not cross two kernels with two settings
     :param command: command line that reproduces the comparison, one word per item; () if unknown
     """
 
@@ -540,6 +595,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
     caveats: tuple[Caveat, ...]
     overall: Overall
     side_by_side: tuple[SideBySide, ...] = ()
+    two_by_two: TwoByTwo | None = None
     next_steps: tuple[NextStep, ...] = ()
     command: tuple[str, ...] = ()
 

@@ -55,15 +55,19 @@ Examples:
      -n 3 -- hackbench -l 500 -g 2
   %(prog)s --base all.tar --new one.tar --new-setup 'taskset -p 1 $$' \\
      -n 3 -- hackbench -l 200 -g 1
+  %(prog)s -o nice --with none --setup n0= --setup 'n5=renice -n 5 -p $$' \\
+     --setup 'n9=renice -n 9 -p $$' -- hackbench -l 200 -g 1
+  %(prog)s -o lag --feature PLACE_LAG -- hackbench -l 500 -g 2
+  %(prog)s status
+  %(prog)s stop
 
 A setup is a shell command. It runs in the process that later executes the
 workload. The cgroup, CPU mask, limits and environment that a setup
 sets therefore apply to the workload only. After each run, changed sysctls and
 values of debugfs (sched), transparent huge pages, cpufreq and cpuidle are
 restored. Cgroups that a setup creates are removed at the end.
-
-  %(prog)s status   list running recordings and what killed ones left
-  %(prog)s stop     end running recordings and undo what killed ones left
+`stop` ends a running recording and restores what a killed one left; `status`
+lists both.
 """
 
 DOCTOR_EXAMPLES = """\

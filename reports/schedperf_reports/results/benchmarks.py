@@ -9,6 +9,7 @@ from schedperf_reports.graphics.intervals import IntervalLine, Intervals
 from schedperf_reports.results.side_by_side import draw_side_by_side
 from schedperf_reports.results.sweep_plot import describe_sweep, is_point_of
 from schedperf_reports.results.table import Results, build_results
+from schedperf_reports.results.two_by_two import draw_two_by_two
 from schedperf_reports.sections import report_section
 from schedperf_reports.words.remarks import (
     Line,
@@ -59,6 +60,7 @@ def benchmarks(comparison: Comparison) -> Iterator[Block]:
             yield of_all
             members = [line for line in lines if line[1].family == family]
             yield from _remarks_of_all(comparison, members, is_brief=family == first)
+    yield from draw_two_by_two(comparison.two_by_two)
     # The table of all sides is on one screen instead of one table per side.
     are_brief = not comparison.side_by_side
     for side in dict.fromkeys(row.side for row in comparison.rows):
