@@ -87,6 +87,24 @@ PYTHON -I recorder ab --events 9 -o limit -n 1 --instrumented 1 --warmup 0 \\
     --new-setup 'echo 2 >/run/groups' --new-teardown "$remove" \\
     --with bpf_placement,system_counters -- sh loops
 tell limit
+state() {
+    grep -rs . /proc/sys/kernel /proc/sys/vm /sys/kernel/debug/sched | grep -v -e /random/ \\
+        -e ns_last_pid -e sched/debug: -e max_newidle -e max_sample_rate -e stat_refresh | sort
+    find /sys/fs/cgroup -type d | sort
+}
+state >/mnt/state-before
+PYTHON -I recorder ab --events 9 -o feature --feature TTWU_QUEUE -n 2 --warmup 0 --with none \\
+    -- sh -c 'cat /sys/kernel/debug/sched/features; hackbench -l 20 -g 1'
+state >/mnt/state-restored
+PYTHON -I recorder ab -o killed --feature TTWU_QUEUE -n 2 --warmup 0 --with none \\
+    -- tail -f /dev/null &
+until grep -q NO_TTWU_QUEUE /sys/kernel/debug/sched/features; do sleep 0.1; done
+kill -KILL $!
+pkill -x tail || true
+PYTHON -I recorder ab status >/mnt/left
+PYTHON -I recorder ab stop >/mnt/stopped
+state >/mnt/state-stopped
+tell feature
 PYTHON -I recorder doctor --json >doctor.json
 tell doctor
 cp *.tar doctor.json /mnt/

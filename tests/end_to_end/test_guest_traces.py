@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What BPF programs count in a real kernel, against what else counts the same there.
 
-One boot does it all: counts and breakpoints, cgroups of two depths, cgroups with a limit, and the
-doctor.
+One boot does it all: counts and breakpoints, cgroups of two depths, cgroups with a limit, a feature
+of the scheduler, and the doctor.
 """
 
 import json
@@ -229,3 +229,22 @@ def test_the_doctor_finds_more_in_the_guest_than_here(share: Path) -> None:
 
 def statuses(doctor: Any) -> Mapping[str, tuple[str, str | None]]:
     return {one["name"]: (one["status"], one["reason"]) for one in doctor["collectors"]}
+
+
+def test_a_scheduler_feature_is_switched_off_and_on_and_restored(share: Path) -> None:
+    for side in ("NO_TTWU_QUEUE", "TTWU_QUEUE"):
+        bundle = open_bundle(share / f"feature-{side}.tar")
+        assert len(bundle.runs) == 2
+        for run in bundle.runs:
+            assert side in bundle.read_text(f"{run.folder}/stdout").split()
+        assert "sched.features" in bundle.treatment
+    before = (share / "state-before").read_text()
+    assert "sched/features:" in before
+    assert (share / "state-restored").read_text() == before
+
+
+def test_what_a_killed_ab_left_is_restored_by_stop(share: Path) -> None:
+    features = "/sys/kernel/debug/sched/features"
+    assert f"a killed recording left {features} changed; undo this" in (share / "left").read_text()
+    assert f"restored {features} to " in (share / "stopped").read_text()
+    assert (share / "state-stopped").read_text() == (share / "state-before").read_text()
