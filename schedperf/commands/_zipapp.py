@@ -29,8 +29,8 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 _MODE = 0o100644 << 16
 
 
-# Sources that other tools compile, e.g. bcc, are packed unchanged.
-_SOURCES = (".py", ".c", ".h")
+# Sources that other tools compile or run, e.g. bcc and sh, are packed unchanged.
+_SOURCES = (".py", ".c", ".h", ".sh")
 
 
 class Zipapp(Struct, frozen=True, kw_only=True):
