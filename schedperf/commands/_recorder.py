@@ -267,6 +267,8 @@ def parameters(
             help=_sentence(action.help or ""),
             hidden=action.help == argparse.SUPPRESS,
             is_flag=action.nargs == 0,
+            # An option whose value may be left out.
+            flag_value=action.const if action.nargs == "?" else None,
             multiple=isinstance(action.default, list),
             metavar=str(action.metavar) if action.metavar else None,
             type=click.Path() if action.metavar == "FILE" else None,

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from schedperf_collectors import __version__
+from schedperf_collectors.boots.doctor import Asked, doctor_boot
 from schedperf_collectors.contract import MOST_BUDGETED
 from schedperf_collectors.machine.errors import RecordError
 from schedperf_collectors.machine.orphans import adopt_orphans
@@ -283,6 +284,13 @@ def _target(options: argparse.Namespace) -> Target:
 
 
 def _run_doctor(options: argparse.Namespace) -> None:
+    if options.boot is not None:
+        asked = Asked(options.boot, options.kernel, options.prove, options.json)
+        for text in doctor_boot(asked):
+            sys.stdout.write(text)
+        return
+    if options.prove or options.kernel:
+        raise RecordError("--prove and --kernel: only valid with --boot; add --boot")
     examined = examine_all(_group(options.set))
     if options.json:
         sys.stdout.write(to_json(examined))

@@ -75,6 +75,8 @@ Examples:
   %(prog)s
   %(prog)s -v
   %(prog)s --json
+  %(prog)s --boot --kernel 6.1.0-47-amd64 --kernel 6.1.0-50-amd64
+  %(prog)s --boot --prove
 """
 
 
@@ -379,6 +381,31 @@ def _add_doctor_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="COLLECTOR.NAME=VALUE",
         help="Set an option of a collector, e.g. schedstat.enable=1.",
+    )
+    parser.add_argument(
+        "--boot",
+        nargs="?",
+        const="auto",
+        metavar="HOOK",
+        help=(
+            "Check instead that kernels can be booted alternately with this hook: auto, "
+            "grub-reboot, bootctl, efibootmgr, kexec or command:PATH. [default: auto]"
+        ),
+    )
+    parser.add_argument(
+        "--kernel",
+        action="append",
+        default=[],
+        metavar="REL",
+        help="With --boot: a kernel to check; repeatable. [default: the kernel booted by default]",
+    )
+    parser.add_argument(
+        "--prove",
+        action="store_true",
+        help=(
+            "With --boot: select the kernel for the next boot only; after a reboot, doctor --boot "
+            "prints whether the boot consumed this selection."
+        ),
     )
 
 
