@@ -51,7 +51,9 @@ def doctor_boot(asked: Asked) -> Iterator[str]:
     if asked.prove and not examination.problems:
         proof = _prove(examination, machine)
     yield to_json(examination, proof) if asked.as_json else format_text(examination, proof, machine)
-    problems = examination.problems + (proof is not None and proof.problem() is not None)
+    problems = examination.problems
+    if proof is not None and proof.hook == examination.hook and proof.problem() is not None:
+        problems += 1
     if problems:
         refused = "; no one-shot entry was set" if asked.prove else ""
         raise RecordError(

@@ -101,7 +101,11 @@ def conclude(call: Call, machine: Machine, file: Path = FILE) -> Proof | None:
     proof = _read(file)
     if proof is None or proof.state != ARMED or proof.boot_id == machine.boot_id:
         return proof
-    problem = _judge(call, proof, machine)
+    try:
+        problem = _judge(call, proof, machine)
+    except RecordError as error:
+        remedy = "run `schedperf doctor --boot HOOK --prove` with another hook"
+        problem = Problem(str(error), remedy)
     if problem is None:
         proof = replace(proof, state=PROVED)
     else:

@@ -19,9 +19,9 @@ hook_applies() {
     fi
 }
 
-# Read the list of entries. With MODE=entry, print three lines for the entry of RELEASE: id,
-# kernel, initrds. With MODE=release, print the release of the entry whose id matches the glob
-# in ID (only * and ?). With MODE=default, print the release of the entry marked as default.
+# Read the list of entries. With MODE=entry, print four lines for the entry of RELEASE: id,
+# kernel, initrds, kernel parameters. With MODE=default, print the release of the entry marked as
+# default. With MODE=all, print the release and the id of each entry.
 read_entries() {
     bootctl list --no-pager 2>/dev/null |
         MODE=$1 RELEASE=${2-} awk '
@@ -45,16 +45,16 @@ read_entries() {
             sub(/.*\//, "", name)
             return sub(/^(vmlinuz|vmlinux|Image|kernel|bzImage|linux)-/, "", name) ? name : ""
         }
-        { key = $1 }
-        key == "type:" { flush() }
-        key == "title:" { is_default = /\(default\)/ }
-        key == "id:" { id = $2 }
-        key == "version:" { version = $2 }
-        key == "linux:" { linux = $NF }
-        key == "options:" { options = $0; sub(/^ *options: */, "", options) }
-        key == "initrd:" { initrds = initrds (initrds == "" ? "" : " ") $NF; more = 1; next }
+        $1 == "type:" { flush() }
+        $1 == "title:" { is_default = /\(default\)/ }
+        $1 == "id:" { id = $2 }
+        $1 == "version:" { version = $2 }
+        # An error may follow a path, e.g. (No such file or directory).
+        $1 == "linux:" { linux = $2 }
+        $1 == "options:" { options = $0; sub(/^ *options: */, "", options) }
+        $1 == "initrd:" { initrds = initrds (initrds == "" ? "" : " ") $2; more = 1; next }
         # Further initrds are on lines of their own, without a key.
-        more && NF == 1 && /^ *\// { initrds = initrds " " $1; next }
+        more && /^ *\// { initrds = initrds " " $1; next }
         { more = 0 }
         END { flush() }
         '
@@ -74,9 +74,7 @@ hook_check() {
         check_files "$1" "$(below "$image")" "$(below "$(printf '%s\n' "$entry" | sed -n 3p)")" \
             "$(printf '%s\n' "$entry" | sed -n 4p)"
     fi
-    if [ ! -w "$EFI/efivars" ] || ! grep -q " $EFI/efivars efivarfs rw" /proc/mounts; then
-        problem "EFI variables cannot be written" "run mount -o remount,rw $EFI/efivars"
-    fi
+    check_variables
 }
 
 # Print paths (words) without the mount points of the EFI and the boot partition.

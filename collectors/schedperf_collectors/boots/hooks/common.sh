@@ -96,6 +96,13 @@ by_systemd_boot() {
     esac
 }
 
+# Check that EFI variables can be written: root may write them unless they are mounted read-only.
+check_variables() {
+    if ! grep -Eq " $EFI/efivars [^ ]+ rw" /proc/mounts; then
+        problem "EFI variables cannot be written" "run mount -o remount,rw $EFI/efivars"
+    fi
+}
+
 # Print where a file of a boot entry is mounted; fail if it is not found.
 locate_file() {
     for located in "/boot$1" "/boot/efi$1" "/efi$1" "$1" "/boot/${1##*/}"; do

@@ -49,6 +49,7 @@ hook_check() {
         return
     fi
     passed "boot entry Boot$number"
+    check_variables
     for file in "/boot/efi/EFI/Linux/linux-$1.efi" "/efi/EFI/Linux/linux-$1.efi" \
         "/boot/EFI/Linux/linux-$1.efi"; do
         if [ -f "$file" ]; then

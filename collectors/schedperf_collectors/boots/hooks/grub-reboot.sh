@@ -76,8 +76,8 @@ read_menu() {
     }
     # GRUB separates the levels of the menu by >, and doubles a > inside a name.
     function escaped(name) { gsub(/>/, ">>", name); return name }
-    function add_item(type,    i, id, title, up, at) {
-        title = ""; id = ""
+    function add_item(type,    i, id, title, up, at, named, own) {
+        title = ""; id = ""; named = 0
         for (i = 2; i < count; i++) {
             if (words[i] == "$menuentry_id_option" || words[i] == "--id") {
                 i++; id = variable[i] ? "" : words[i]
@@ -85,8 +85,8 @@ read_menu() {
                 id = variable[i] ? "" : substr(words[i], 6)
             } else if (words[i] ~ /^--(class|users|hotkey|source)$/) {
                 i++
-            } else if (words[i] !~ /^--/ && title == "" && !variable[i]) {
-                title = words[i]
+            } else if (words[i] !~ /^--/ && !named) {
+                named = 1; title = variable[i] ? "" : words[i]
             }
         }
         # Items of one level are counted from 0, those in an if only when it is true.
@@ -100,7 +100,7 @@ read_menu() {
         ids[at] = id; titles[at] = title; types[at] = type
         # GRUB takes a name that begins with a digit for a number.
         own = id != "" ? id : title
-        if (own ~ /^[0-9]/ || own ~ /[[:cntrl:]]/) own = ""
+        if (!named || own ~ /^[0-9]/ || own ~ /[[:cntrl:]]/) own = ""
         whole[at] = own == "" || (up && whole[up] == "") ? "" : (up ? whole[up] ">" : "") escaped(own)
         return at
     }
