@@ -245,6 +245,7 @@ def test_releases_that_are_none(machine: Machine, release: str) -> None:
         assert done.stderr.startswith("invalid kernel release")
 
 
+@pytest.mark.slow
 def test_a_menu_of_10_megabytes(machine: Machine) -> None:
     entries = (menuentry(f"x{i}", f"5.{i}", with_id(f"id{i}")) for i in range(60_000))
     machine.install_grub(DEBIAN_MENU + "#" * 1_000_000 + "\n" + "".join(entries))
@@ -269,3 +270,20 @@ def test_entries_of_the_boot_loader_specification(machine: Machine) -> None:
     assert machine.hook(HOOK, "default").stdout == f"{NEW}\n"
     assert machine.hook(HOOK, "arm", OLD).returncode == 0
     assert machine.hook(HOOK, "armed").stdout == f"0123-{OLD}\n"
+
+
+@pytest.mark.parametrize(
+    ("root", "needs"),
+    [
+        ("root=/dev/sda1", False),
+        ("root=PARTUUID=1-2", False),
+        ("root=UUID=1", True),
+        ("root=/dev/mapper/vg-root", True),
+    ],
+)
+def test_an_entry_without_initrd(machine: Machine, root: str, needs: bool) -> None:  # noqa: FBT001
+    menu = menuentry("x", OLD, with_id("x"), rest=f"ro {root} quiet").replace("initrd", "# ")
+    machine.install_grub(DEBIAN_MENU.replace(OLD, "5.0") + menu)
+    machine.make_disk("ext4")
+    said = f"the boot entry of {OLD} has no initrd, and its root= needs one; make one, e.g. "
+    assert [line.startswith(said) for line in problems(machine)] == [True] * needs

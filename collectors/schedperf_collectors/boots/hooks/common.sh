@@ -162,9 +162,10 @@ check_files() {
     fi
 }
 
-# Without an initrd the kernel itself must find its root: it does not know UUID=, LABEL= or LVM.
+# Check the parameters of a release that has no initrd: the kernel itself must find its root, and
+# does not know UUID=, LABEL= or LVM.
 check_without_initrd() {
-    case " $4 " in
+    case " $2 " in
         *' root=UUID='* | *' root=LABEL='* | *' root=/dev/mapper/'* | *' root=ZFS='*)
             problem "the boot entry of $1 has no initrd, and its root= needs one" \
                 "make one, e.g. update-initramfs -c -k $1, then update the boot menu"

@@ -30,10 +30,11 @@ has_bls() {
     grep -Eq '^[[:space:]]*blscfg([[:space:]]|$)' "$GRUB_DIR/grub.cfg"
 }
 
-# Print a variable of the environment block; nothing if it is not set.
+# Print a variable of the environment block; nothing if it is not set, or empty as GRUB leaves
+# next_entry when it boots.
 env_value() {
     [ -f "$ENV_FILE" ] || return 0
-    "$EDITENV" "$ENV_FILE" list 2>/dev/null | sed -n "s/^$1=//p" | head -n 1
+    "$EDITENV" "$ENV_FILE" list 2>/dev/null | sed -n "s/^$1=\\(.\\)/\\1/p" | head -n 1
 }
 
 # Read the menu. With MODE=entry, print four lines for the first entry of RELEASE: name for
