@@ -16,8 +16,8 @@ pytestmark = pytest.mark.vm
 HOOK = "grub-reboot"
 IMAGES = Path("/usr/lib/grub/i386-pc")
 MODULES = [
-    "biosdisk", "btrfs", "configfile", "echo", "ext2", "halt", "linux", "loadenv", "normal", "serial",
-    "terminal", "test",
+    "biosdisk", "btrfs", "configfile", "echo", "ext2", "halt", "linux", "loadenv", "normal",
+    "serial", "terminal", "test",
 ]  # fmt: skip
 # GRUB starts from the first disk; /boot is the second one.
 START = """\
