@@ -71,8 +71,10 @@ def find_design(sides: Sequence[Side]) -> Design | None:
     if None in kinds or set(cells) != set(product((False, True), kinds)):
         return None
     off, on = (str(kind) for kind in kinds)
+    new = cells[True, off]
+    if has_other_kernel(new.bundle.host_fields, cells[True, on].bundle.host_fields):
+        return None
     names = {key: side.name for key, side in cells.items()}
-    new = next(side for side, other in zip(sides, is_other, strict=True) if other)
     return Design(
         kernels=_name_kernels(sides[0], new),
         settings=BaseNew(base=off, new=on),

@@ -142,6 +142,17 @@ def test_other_designs_have_no_interaction(tmp_path: Path, names: str) -> None:
     assert "no-interaction" not in {each.code for each in comparison.caveats}
 
 
+def test_three_kernels_are_no_such_design(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = golden_inputs.write_bundle
+
+    def write_changed(path: Path, *, host: Mapping[str, Any], **chosen: Any) -> None:
+        third = {"kernel": {"release": "6.13.0"}} if path.stem == "patched-on" else {}
+        write(path, host={**host, **third}, **chosen)
+
+    monkeypatch.setattr(golden_inputs, "write_bundle", write_changed)
+    assert compare(tmp_path, golden_inputs.two_by_two, ALL).two_by_two is None
+
+
 def test_settings_that_share_no_boot_have_a_caveat(tmp_path: Path) -> None:
     comparison = compare(tmp_path, golden_inputs.settings_apart, ALL)
     assert comparison.two_by_two is None
