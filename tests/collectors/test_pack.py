@@ -78,9 +78,9 @@ def test_it_holds_the_package_and_nothing_else(packed: Path) -> None:
     package = Path(schedperf_collectors.__file__).parent
     with zipfile.ZipFile(packed) as archive:
         names = set(archive.namelist())
-    # Programs in C, their headers, and what clang has made of those for libbpf.
-    files = {str(file.relative_to(package)) for file in package.rglob("*.[pch]*")}
-    sources = {name for name in files if name.endswith((".py", ".c", ".h"))}
+    # Programs in C, their headers, what clang has made of those for libbpf, and shell scripts.
+    files = {str(file.relative_to(package)) for file in package.rglob("*.[pchs]*")}
+    sources = {name for name in files if name.endswith((".py", ".c", ".h", ".sh"))}
     compiled = {name.replace(".bpf.c", ".bpf.o") for name in files if name.endswith(".bpf.c")}
     wanted = sources | (compiled if shutil.which("clang") else set())
     assert names == {"__main__.py", *(f"{package.name}/{name}" for name in wanted)}

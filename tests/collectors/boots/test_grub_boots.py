@@ -50,7 +50,17 @@ def machine(tmp_path: Path) -> Machine:
     early = tmp_path / "early.cfg"
     early.write_text(START)
     core = tmp_path / "core.img"
-    command = ["grub-mkimage", "-O", "i386-pc", "-c", early, "-o", core, "-p", "(hd1)/grub"]
+    command: list[str | Path] = [
+        "grub-mkimage",
+        "-O",
+        "i386-pc",
+        "-c",
+        early,
+        "-o",
+        core,
+        "-p",
+        "(hd1)/grub",
+    ]
     subprocess.run([*command, *MODULES], check=True)
     # The boot sector loads the image from the sectors that follow it.
     first = (IMAGES / "boot.img").read_bytes().ljust(SECTOR, b"\0") + core.read_bytes()
