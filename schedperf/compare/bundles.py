@@ -19,7 +19,13 @@ from schedperf.bundle.open import Bundle
 from schedperf.compare.advice.next_steps import next_steps
 from schedperf.compare.advice.rerun import recordings_of
 from schedperf.compare.comparability import compare_hosts
-from schedperf.compare.interaction import boots_of, find_design, judge_interactions, to_two_by_two
+from schedperf.compare.interaction import (
+    boots_of,
+    find_design,
+    judge_interactions,
+    overrule,
+    to_two_by_two,
+)
 from schedperf.compare.kernel_config import option_differences
 from schedperf.compare.side_by_side import compare_side_by_side
 from schedperf.compare.why.find import all_rules, find_all
@@ -218,7 +224,7 @@ def _cross(
         return judged
     replication, results = judged
     overruled = [
-        replace(result, row=facts.overrule_all(result.row, [side.name for side in sides]))
+        overrule(result, facts.overrule_all(result.row, [side.name for side in sides]))
         for result in results
     ]
     return to_two_by_two(design, replication, overruled)

@@ -16,9 +16,17 @@ from itertools import product
 from statistics import fmean
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from schedperf.model.caveats import Caveat, caveat
-from schedperf.model.comparison import BaseNew, Interaction, Replication, SettingEffect, TwoByTwo
+from schedperf.model.comparison import (
+    BaseNew,
+    Family,
+    Interaction,
+    Replication,
+    SettingEffect,
+    TwoByTwo,
+)
 from schedperf.model.frame import Frame
 from schedperf.model.host import has_other_kernel
 from schedperf.runs.side import Side
@@ -29,6 +37,9 @@ SIDES = 4
 FEWEST_BOOTS = 2
 # Digits of a build id that tell two builds of one release apart.
 BUILD_ID_DIGITS = 12
+
+# From the strongest claim to the weakest.
+FAMILY_ORDER: Sequence[Family] = ("primary", "secondary", "informational")
 
 Question = tuple[str, str, str, str, str]
 # Of one kernel and result: the geometric mean of each setting, by boot or round.
@@ -137,6 +148,17 @@ def judge_interactions(
     ]
 
 
+def overrule(judged: Judged, row: JudgedRow) -> Judged:
+    """Return the interaction with another row; what overrules its verdict overrules the effects'.
+
+    :param row: with the verdict that facts beside the numbers allow
+    """
+    if row is judged.row:
+        return judged
+    effects = judged.effects.map(lambda effect: replace(effect, verdict=row.verdict))
+    return Judged(row=row, effects=effects)
+
+
 def to_two_by_two(design: Design, replication: Replication, judged: Sequence[Judged]) -> TwoByTwo:
     """Return the record of the interactions."""
     return TwoByTwo(
@@ -182,17 +204,23 @@ def _units(
 
     :param boots: id of each boot, by side and number; None: the units are rounds
     """
-    logs: dict[tuple[Question, str], dict[str, dict[object, list[float]]]] = {}
+    logs: dict[Question, dict[str, dict[object, list[float]]]] = {}
+    families: dict[Question, Family] = {}
     for run in runs.take(runs["status"] == "ok").records():
         unit = run["round"] if boots is None else boots[run["side"], int(run["boot"])]
-        question = tuple(run[name] for name in KEY)
-        of_side = logs.setdefault((question, run["family"]), {}).setdefault(run["side"], {})
+        workload, point, metric, unit_name, better = (run[name] for name in KEY)
+        question = (workload, point, metric, unit_name, better)
+        # The weaker of two claims, as of rows: under emulation only new sides are informational.
+        families[question] = max(
+            run["family"], families.get(question, run["family"]), key=FAMILY_ORDER.index
+        )
+        of_side = logs.setdefault(question, {}).setdefault(run["side"], {})
         if unit is not None:
             # What is not positive has no ratio, and its unit none either.
             value = run["value"]
             of_side.setdefault(unit, []).append(math.log(value) if value > 0.0 else math.nan)
     for question, of_sides in logs.items():
-        yield question, design.names.map(partial(_pair, of_sides))
+        yield (question, families[question]), design.names.map(partial(_pair, of_sides))
 
 
 def _pair(

@@ -16,6 +16,8 @@ from schedperf.model.comparison import BaseNew, Comparison, TwoByTwo
 from schedperf.model.frame import Frame
 from tests import golden_inputs
 
+Json = dict[str, Any]
+
 DESIGN = Design(
     kernels=BaseNew(base="tip", new="patched"),
     settings=BaseNew(base="off", new="on"),
@@ -151,6 +153,31 @@ def test_three_kernels_are_no_such_design(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(golden_inputs, "write_bundle", write_changed)
     assert compare(tmp_path, golden_inputs.two_by_two, ALL).two_by_two is None
+
+
+@pytest.mark.parametrize(
+    ("host", "verdict", "family"),
+    [
+        ({"virtualisation": {"emulated": True, "kind": "qemu"}}, "inconclusive", "informational"),
+        ({"cpu": {"microcode": "0x1"}}, "invalid", "primary"),
+    ],
+    ids=["emulated", "not comparable"],
+)
+def test_what_overrules_rows_overrules_the_interaction_and_its_effects(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: Json, verdict: str, family: str
+) -> None:
+    write = golden_inputs.write_bundle
+
+    def write_changed(path: Path, **chosen: Any) -> None:
+        # All four sides are emulated; the last one has another microcode.
+        is_changed = "virtualisation" in host or path.name == "patched-on.tar"
+        write(path, **{**chosen, "host": {**chosen["host"], **(host if is_changed else {})}})
+
+    monkeypatch.setattr(golden_inputs, "write_bundle", write_changed)
+    (result,) = crossed(compare(tmp_path, golden_inputs.two_by_two, ALL)).results
+    assert (result.verdict, result.family) == (verdict, family)
+    assert {effect.verdict for effect in result.effects} == {verdict}
+    assert result.ratio == pytest.approx(1.06 / 1.01 / 1.002, rel=0.002)
 
 
 def test_settings_that_share_no_boot_have_a_caveat(tmp_path: Path) -> None:
