@@ -29,6 +29,9 @@ def say_status(folder: Path | None) -> Iterator[str]:
         if left is None:
             yield f"recording with process id {_pid(path)}; end it with: schedperf ab stop"
             continue
+        if not path.exists():
+            # The recording ended after the journals were listed.
+            continue
         what = [each for each, _ in left.commands(path)] or ["nothing but its journal"]
         yield f"a killed recording left {', '.join(what)}; undo this with: schedperf ab stop"
 
@@ -50,8 +53,12 @@ def stop(folder: Path | None) -> Iterator[str]:
 
 
 def _read(path: Path) -> Left | None:
+    """Return what a recording that ended left; None if it is running."""
     try:
         return read_left(path)
+    except FileNotFoundError:
+        # The recording removes its journal at any moment.
+        return Left(tunables={}, groups=(), side=None, teardown="")
     except ValueError as error:
         raise RecordError(str(error)) from error
 

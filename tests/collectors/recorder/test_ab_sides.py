@@ -15,7 +15,7 @@ import pytest
 from schedperf.bundle.open import open_bundle
 from schedperf.compare.bundles import compare_bundles
 from schedperf_collectors.machine.errors import RecordError
-from schedperf_collectors.recorder import sides
+from schedperf_collectors.recorder import sides, stop
 from schedperf_collectors.recorder.control_groups import all_cgroups
 from schedperf_collectors.recorder.options import make_parser
 from schedperf_collectors.recorder.sides import check_feature, read_settings
@@ -212,3 +212,12 @@ def test_stop_ends_a_recording_and_undoes_what_a_killed_one_left(
         assert f"restored {SYSCTL} to '{sysctl}'\n" in stopped.stdout
     again = recorder("ab", "stop")
     assert again.stdout == "no recording is running, and nothing is left of a killed one\n"
+
+
+def test_a_recording_that_ends_meanwhile_is_neither_listed_nor_undone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its journal was listed, and is gone when it is opened."""
+    monkeypatch.setattr(stop, "journals", lambda _: [tmp_path / "ab-1.jsonl"])
+    assert list(stop.say_status(tmp_path)) == []
+    assert list(stop.stop(tmp_path)) == []
