@@ -19,6 +19,12 @@ if sys.version_info < (3, 9):  # noqa: UP036
 # Until the recorder handles Ctrl-C itself, it simply ends the process.
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 
+# `ab --kernel` asks a target many small questions, which need little of this program.
+if sys.argv[1:2] == ["boots-agent"] and sys.argv[2:3] != ["resume"]:
+    from schedperf_collectors.boots.agent import main as agent
+
+    sys.exit(agent(sys.argv[2:]))
+
 from schedperf_collectors.recorder.cli import main  # noqa: E402 # see above
 
 if __name__ == "__main__":

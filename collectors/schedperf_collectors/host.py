@@ -15,6 +15,7 @@ import hashlib
 import json
 import os
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Callable
 
@@ -67,7 +68,7 @@ EMULATED_TOOL_TIMEOUT_S = 20.0
 
 @collector(scope="boot", place="", cost="20 kB, 0.2 s")
 def host(capture: Capture) -> None:
-    """Record the machine, the kernel and their settings; option: kernel_files (a directory)."""
+    """Record the machine, the kernel and their settings; options: kernel_files, boot (method)."""
     facts = describe_host(System(), capture)
     (capture.folder / "host.json").write_text(json.dumps(facts, indent=1) + "\n")
 
@@ -105,7 +106,7 @@ def _groups(system: System, capture: Capture) -> dict[str, Finders]:
             "source": lambda: system.text(f"{CLOCKSOURCE}/current_clocksource"),
             "available": lambda: system.text(f"{CLOCKSOURCE}/available_clocksource"),
         },
-        "system": _system_finders(system),
+        "system": _system_finders(system, capture.options),
         "tools": {name: _tool_finder(command, patience_s) for name, command in TOOLS.items()},
         "state": _state_finders(system),
     }
@@ -143,8 +144,12 @@ def _virtualisation_finders(system: System, virtualisation: Virtualisation) -> F
     }
 
 
-def _system_finders(system: System) -> Finders:
+def _system_finders(system: System, options: Mapping[str, str]) -> Finders:
+    # No kernel knows how it was started; who booted it does.
+    method = options.get("boot")
+    known: Finders = {} if method is None else {"boot_method": lambda: method}
     return {
+        **known,
         "hostname": lambda: system.text("/proc/sys/kernel/hostname"),
         "distro": lambda: _distro(system),
         "libc": _libc,

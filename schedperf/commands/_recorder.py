@@ -85,8 +85,8 @@ def run_recorder(arguments: Sequence[str], lent: Sequence[int] = ()) -> int:
     :param lent: file descriptors that it inherits
     """
     with _zipapp() as program:
-        # `ab status` and `ab stop` have no progress.
-        if not sys.stderr.isatty() or _is_action(arguments):
+        # `ab status` and `ab stop` have no progress, and `ab --kernel` prints lines.
+        if not sys.stderr.isatty() or _is_action(arguments) or _boots_kernels(arguments):
             return _exit_status(_wait([*program, *arguments], lent=lent), arguments)
         read_fd, tell = os.pipe()
         with (
@@ -231,9 +231,14 @@ def _is_action(arguments: Sequence[str]) -> bool:
     return arguments[0] == "ab" and arguments[1:2] != [] and arguments[1] in AB_ACTIONS
 
 
+def _boots_kernels(arguments: Sequence[str]) -> bool:
+    before = itertools.takewhile(lambda word: word != "--", arguments)
+    return any(word.partition("=")[0] == "--kernel" for word in before)
+
+
 def _say_left(arguments: Sequence[str]) -> str:
     name, *rest = arguments
-    if not COMMANDS[name].takes_command or _is_action(arguments):
+    if not COMMANDS[name].takes_command or _is_action(arguments) or _boots_kernels(arguments):
         return ""
     written = [Names(path) for path in _bundles(name, rest)]
     partial = [str(each.partial) for each in written if each.partial.exists()]

@@ -99,6 +99,8 @@ def _open_sides(
         side.name = setting.name
         side.setup = setting.setup
         side.teardown = setting.teardown
+        if setting.level is not None:
+            side.factors = {"setting": setting.level}
         side.environment = functools.partial(machine.with_setting, setting)
         sides.append(side)
     return sides

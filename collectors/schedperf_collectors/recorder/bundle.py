@@ -94,6 +94,11 @@ class Names:
         return self.path.with_name(self.path.name + ".reserve")
 
     @property
+    def manifest(self) -> Path:
+        """Return the file with the manifest as it would be now, for `recover`."""
+        return self.path.with_name(self.path.name + ".manifest")
+
+    @property
     def compressing(self) -> Path:
         """Return the compressed file before it is renamed."""
         return self.path.with_name(self.path.name + ".compressing")
@@ -126,6 +131,7 @@ def _remove_abandoned(partial: Path) -> None:
         with partial.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             partial.unlink()
+        partial.with_suffix(".manifest").unlink(missing_ok=True)
     except FileNotFoundError:
         pass
     except BlockingIOError as error:
@@ -155,11 +161,15 @@ class BundleWriter:
         synced to disk.
 
     :param existing: the bundle to add to; None for a new one
+    :param is_partial: the bundle to add to is still named ``NAME.partial``
     :raises RecordError: the file cannot be created
     """
 
-    def __init__(self, path: Path, existing: Existing | None = None) -> None:
+    def __init__(
+        self, path: Path, existing: Existing | None = None, *, is_partial: bool = False
+    ) -> None:
         self.names = Names(path)
+        self._is_partial = is_partial
         self._existing = existing
         self.entries: list[Entry] = list(existing.manifest["captures"]) if existing else []
         self._committed = len(self.entries)
@@ -229,6 +239,15 @@ class BundleWriter:
         self._file.truncate(self._end)
         self._file.seek(self._end)
 
+    def keep_manifest(self, manifest: Mapping[str, object]) -> None:
+        """Write the manifest as it would be now to a file beside the bundle.
+
+        If the recorder is killed, `recover` takes from it what no other member has.
+        """
+        write_durably(
+            self.names.manifest, json.dumps({**manifest, "captures": self.entries}).encode()
+        )
+
     def finish(self, manifest: Mapping[str, object]) -> Path:
         """Write the manifest with the captures, and rename the file to the bundle's name.
 
@@ -270,15 +289,18 @@ class BundleWriter:
         self._file.close()
         self.names.partial.unlink(missing_ok=True)
         self.names.reserve.unlink(missing_ok=True)
+        self.names.manifest.unlink(missing_ok=True)
 
     def _open(self, existing: Existing | None) -> BinaryIO:
         partial = self.names.partial
+        if existing is not None:
+            self.keep_manifest(existing.manifest)
         if existing is None:
             # Unbuffered, so that an error is raised by the write that causes it.
             return partial.open("xb", buffering=0)
         if self.names.is_compressed:
             _decompress(existing, partial)
-        else:
+        elif not self._is_partial:
             self.names.path.rename(partial)
         file = partial.open("r+b", buffering=0)
         file.truncate(existing.offset)
@@ -333,6 +355,7 @@ class BundleWriter:
         else:
             partial.replace(path)
         _sync_folder(path.parent)
+        self.names.manifest.unlink(missing_ok=True)
         return path
 
 
@@ -378,6 +401,25 @@ def _decompress(existing: Existing, partial: Path) -> None:
     except OSError:
         partial.unlink(missing_ok=True)
         raise
+
+
+def write_durably(path: Path, data: bytes) -> None:
+    """Replace a file; a power cut leaves the old or the new one.
+
+    :raises OSError: it cannot be written; the old one is unchanged
+    """
+    new = path.with_name(f"{path.name}.new")
+    try:
+        with new.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            new.unlink()
+        raise
+    _sync_folder(path.parent)
 
 
 def _sync_folder(folder: Path) -> None:

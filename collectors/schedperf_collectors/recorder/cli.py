@@ -13,7 +13,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from schedperf_collectors import __version__
+from schedperf_collectors.boots import commands as boots
+from schedperf_collectors.boots.agent import VERB
 from schedperf_collectors.boots.doctor import Asked, doctor_boot
+from schedperf_collectors.boots.options import OF_BOOTS
 from schedperf_collectors.contract import MOST_BUDGETED
 from schedperf_collectors.machine.errors import RecordError
 from schedperf_collectors.machine.orphans import adopt_orphans
@@ -44,7 +47,7 @@ from schedperf_collectors.recorder.plan import (
 from schedperf_collectors.recorder.progress import Progress
 from schedperf_collectors.recorder.record import Target, record
 from schedperf_collectors.recorder.session import Request, Rerun
-from schedperf_collectors.recorder.sides import check_feature, read_settings
+from schedperf_collectors.recorder.sides import check_feature, of_kernel, read_settings
 from schedperf_collectors.recorder.stop import say_status, stop
 
 # A shell reports a program killed by a signal with 128 added.
@@ -53,8 +56,11 @@ _BY_SIGNAL = 128
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the recorder; return its exit status."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        _run(list(sys.argv[1:] if argv is None else argv))
+        if arguments[:1] == [VERB]:
+            return boots.resume()
+        _run(arguments)
         sys.stdout.flush()
     except RecordError as error:
         kind = "" if error.exit_status > _BY_SIGNAL else "error: "
@@ -84,6 +90,9 @@ def _run(arguments: Sequence[str]) -> None:
         _warn_of_left_over(Progress())
         _run_doctor(options)
         return
+    if name == "ab" and _boots_kernels(options):
+        boots.start(options, before, command, _check_boots(options, command))
+        return
     adopt_orphans()
     progress = Progress(options.events, quiet=options.quiet)
     _warn_of_left_over(progress)
@@ -94,7 +103,7 @@ def _run(arguments: Sequence[str]) -> None:
         _check_command(request)
         record(request, _target(options), chosen, progress, looks)
     else:
-        settings = read_settings(options)
+        settings = of_kernel(read_settings(options), dict(options.factor).get("kernel"))
         check_feature(options.feature)
         options.runs = _rounds(options.runs, len(settings), progress)
         request = _request(options, command, _rerun(name, options))
@@ -103,13 +112,52 @@ def _run(arguments: Sequence[str]) -> None:
 
 def _act(action: str, rest: Sequence[str]) -> None:
     """Print the status of recordings by ``ab`` on this machine, or end and undo them."""
-    if rest:
-        raise RecordError(f"ab {action} {rest[0]}: unexpected argument; use: ab {action}")
+    options = boots.parse_action(action, rest)
+    if boots.act(action, options):
+        return
+    if action == "continue":
+        raise RecordError(
+            "ab continue: no recording of `ab --kernel --resume` on this machine; give -o PREFIX "
+            "for one of --on"
+        )
     folder = journal_folder()
     if not journals(folder):
         sys.stdout.write("no recording is running, and nothing is left of a killed one\n")
     for line in stop(folder) if action == "stop" else say_status(folder):
         sys.stdout.write(f"{line}\n")
+
+
+def _boots_kernels(options: argparse.Namespace) -> bool:
+    """Return whether ``ab`` boots kernels; refuse options that only then are valid."""
+    if options.kernel:
+        return True
+    for name in OF_BOOTS:
+        if getattr(options, name) not in (None, False, []):
+            option = name.replace("_", "-")
+            raise RecordError(
+                f"--{option}: only valid with --kernel; add --kernel NAME=REL for each kernel"
+            )
+    return False
+
+
+def _check_boots(options: argparse.Namespace, command: Sequence[str]) -> list[str]:
+    """Check the options of each boot's recording; return the names of its settings."""
+    pair = ("base", "new")
+    parts = ("", "_setup", "_teardown", "_label")
+    for name in (*(f"{side}{part}" for side in pair for part in parts), "append"):
+        if getattr(options, name):
+            option = name.replace("_", "-")
+            raise RecordError(
+                f"--{option}: cannot be combined with --kernel; use -o PREFIX, and --setup "
+                "NAME=CMD for settings"
+            )
+    choose(options.collectors, options.attempted)
+    options.runs = options.runs or RUNS
+    if command:
+        _request(options, command, _rerun("ab", options))
+    if not (options.setup or options.feature or options.teardown):
+        return []
+    return [str(setting.name) for setting in read_settings(options)]
 
 
 def _warn_of_left_over(progress: Progress) -> None:
@@ -215,8 +263,8 @@ def _request(
         vary=tuple(options.vary),
         options=_collector_options(options),
         rerun=rerun,
-        # ab makes its own rounds.
-        turn=getattr(options, "turn", None),
+        turn=options.turn,
+        factors=dict(options.factor),
     )
 
 
@@ -225,6 +273,8 @@ def _rerun(name: str, options: argparse.Namespace) -> Rerun:
     guest: list[str] | None = getattr(options, "guest", None)
     if guest is not None:
         return Rerun("vm", tuple(guest))
+    if options.booted is not None:
+        return Rerun("boots", tuple(options.booted))
     words: list[str] = []
     if options.collectors != ["default"]:
         words += ["--with", ",".join(options.collectors)]

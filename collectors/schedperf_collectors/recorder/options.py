@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, NoReturn
 
+from schedperf_collectors.boots.options import add_boot_options
 from schedperf_collectors.machine.errors import RecordError
 from schedperf_collectors.recorder.plan import FIRST_LOOK, MAX_RUNS, ROUNDS, Turn, parse_point
 
@@ -33,7 +34,7 @@ _FEATURE = re.compile(r"(?!NO_)[A-Z][A-Z0-9_]{0,63}\Z")
 RUNS = 5
 
 # Words that take the place of the options of `ab`.
-AB_ACTIONS = ("status", "stop")
+AB_ACTIONS = ("status", "stop", "continue")
 
 RECORD_EXAMPLES = """\
 Examples:
@@ -58,6 +59,8 @@ Examples:
   %(prog)s -o nice --with none --setup n0= --setup 'n5=renice -n 5 -p $$' \\
      --setup 'n9=renice -n 9 -p $$' -- hackbench -l 200 -g 1
   %(prog)s -o lag --feature PLACE_LAG -- hackbench -l 500 -g 2
+  %(prog)s -o night --kernel base=6.1.0-47-amd64 --kernel new=6.1.0-50-amd64 \
+     --on ssh:root@lab1 --boots 4 -n 3 -- hackbench -l 500 -g 2
   %(prog)s status
   %(prog)s stop
 
@@ -67,7 +70,8 @@ sets therefore apply to the workload only. After each run, changed sysctls and
 values of debugfs (sched), transparent huge pages, cpufreq and cpuidle are
 restored. Cgroups that a setup creates are removed at the end.
 `stop` ends a running recording and restores what a killed one left; `status`
-lists both.
+lists both. For recordings of --kernel, they take -o PREFIX or --on, and
+`%(prog)s continue` goes on after an interruption.
 """
 
 DOCTOR_EXAMPLES = """\
@@ -159,8 +163,6 @@ def _add_record_options(parser: argparse.ArgumentParser) -> None:
     _add_until_decided(parser)
     # For `schedperf vm`: its own options, which the bundle keeps instead of those of `record`.
     parser.add_argument("--guest", type=_words, metavar="JSON", help=argparse.SUPPRESS)
-    # For programs that alternate between several recordings of one session.
-    parser.add_argument("--turn", type=_turn, metavar="SESSION,ROUND,ORDER", help=argparse.SUPPRESS)
     _add_common_options(
         parser,
         f"Record N runs per combination of --point values.  [default: {RUNS}; {FIRST_LOOK} with "
@@ -251,6 +253,7 @@ def _add_ab_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="Add the runs to the bundles that exist, e.g. after booting again.",
     )
+    add_boot_options(parser)
     _add_common_options(
         parser,
         "Record N rounds, each with one run per side and combination of --point values.  "
@@ -351,6 +354,18 @@ def _add_common_options(parser: argparse.ArgumentParser, what_n_is: str) -> None
         metavar="N",
         help="Set the seed of the run order.  [default: random, stored in the bundle]",
     )
+    # For programs that alternate between several recordings of one session.
+    add("--turn", type=_turn, metavar="SESSION,ROUND,ORDER", help=argparse.SUPPRESS)
+    add(
+        "--factor",
+        action="append",
+        type=_side_command,
+        default=[],
+        metavar="NAME=LEVEL",
+        help=argparse.SUPPRESS,
+    )
+    # For `ab --kernel`: its own options, which the bundle keeps instead of those of each boot.
+    add("--booted", type=_words, metavar="JSON", help=argparse.SUPPRESS)
     add("--force", action="store_true", help="Replace existing files.")
     _add_display_options(parser)
 

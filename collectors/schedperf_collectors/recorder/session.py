@@ -10,7 +10,7 @@ import shlex
 import tempfile
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable, NoReturn
 
@@ -62,6 +62,9 @@ from schedperf_collectors.recorder.plan import (
 from schedperf_collectors.recorder.progress import Progress, format_size, say_missing, say_outcome
 from schedperf_collectors.workload import Outcome, run_workload, utc_now
 
+# More rounds in one recording than anybody makes in one boot.
+_ROUNDS_PER_TURN = 1000
+
 # Errors after which a bundle without a new run is discarded, or left as it was.
 _WORTHLESS = (SetupFailed, NotComparable, CannotCapture)
 
@@ -90,6 +93,7 @@ class Request:
     :param vary: paths of host.json that are meant to differ
     :param rerun: the command that was given, and its options that nothing else in the bundle shows
     :param turn: None if this recording is a session by itself
+    :param factors: level of each factor of a design, e.g. {"kernel": "new"}
     """
 
     template: tuple[str, ...]
@@ -104,6 +108,7 @@ class Request:
     options: Options
     rerun: Rerun
     turn: Turn | None = None
+    factors: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -129,6 +134,7 @@ class Side:
     teardown: str = ""
     environment: Callable[[], contextlib.AbstractContextManager[object]] = contextlib.nullcontext
     treatment: tuple[str, ...] = ()
+    factors: Mapping[str, str] = field(default_factory=dict)
     planned: int = 0
     clean: int = 0
     instrumented: int = 0
@@ -228,6 +234,7 @@ class Session:
         for captured in self._dropped:
             side.writer.add_captured(folder, captured)
         side.writer.commit()
+        side.writer.keep_manifest(self._manifest(side, "the recorder was killed"))
 
     def _make_all(self, plan: Sequence[PlannedRun]) -> None:
         self.progress.planned(plan, is_budget=self._looks is not None)
@@ -358,8 +365,9 @@ class Session:
             "kind": planned.kind,
             "warmup": planned.warmup,
             "block": planned.block,
-            "round": planned.round if turn is None else turn.round,
+            "round": _round(planned, turn),
             "side": side.name,
+            "factors": self._factors(side),
             "order": run.order if turn is None else turn.first_order + run.order,
             "session": self._id if turn is None else turn.session,
             "seed": self.request.seed,
@@ -369,6 +377,9 @@ class Session:
             "metric": self.request.metrics,
             "captures": entries,
         }
+
+    def _factors(self, side: Side) -> Mapping[str, str]:
+        return {**self.request.factors, **side.factors}
 
     def _finish(self, stopped: RecordError | None) -> None:
         paths: list[str] = []
@@ -432,6 +443,7 @@ class Session:
             "workload": _merge(old.get("workload"), [format_template(request.template)]),
             "points": _merge(old.get("points"), points),
             "treatment": _merge(old.get("treatment"), side.treatment),
+            "factors": old.get("factors", self._factors(side)),
             "setup": old.get("setup", side.setup or None),
             "metric": _merge(old.get("metric"), request.metrics),
             "rerun": self._rerun(side, old),
@@ -511,6 +523,17 @@ def _reason(cause: RecordError, made: int, planned: int) -> str:
 def _join(reason: str, cause: RecordError, said: str) -> str:
     remedy = cause.remedy if isinstance(cause, _Refused) else ""
     return "; ".join(filter(None, (reason, remedy, said)))
+
+
+def _round(planned: PlannedRun, turn: Turn | None) -> int | None:
+    """Return the round of a run in its session.
+
+    Runs of one side are one round per recording; several sides make rounds of their own, which get
+    numbers that no other recording of the session has.
+    """
+    if turn is None or planned.round is None:
+        return planned.round if turn is None else turn.round
+    return turn.round * _ROUNDS_PER_TURN + planned.round
 
 
 def _merge(old: Sequence[Any] | None, new: Sequence[Any]) -> list[Any]:

@@ -37,6 +37,7 @@ class Setting:
     :param name: of a side of ``ab``, e.g. "base"; None with one side
     :param setup: shell command that runs in the process that becomes the workload; "" for none
     :param teardown: shell command that runs after each run; "" for none
+    :param level: its level of the factor "setting"; None if the sides have no factors
     """
 
     name: str | None
@@ -44,6 +45,7 @@ class Setting:
     label: str | None
     setup: str
     teardown: str
+    level: str | None = None
 
 
 @contextlib.contextmanager

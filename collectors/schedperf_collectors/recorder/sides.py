@@ -7,6 +7,7 @@ import argparse
 import difflib
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from schedperf_collectors.machine.errors import RecordError, explain
@@ -42,6 +43,19 @@ def read_settings(options: argparse.Namespace) -> list[Setting]:
             teardown=getattr(options, f"{side}_teardown"),
         )
         for side in _TWO
+    ]
+
+
+def of_kernel(settings: Sequence[Setting], kernel: str | None) -> list[Setting]:
+    """Return the settings as sides of one kernel of a kernel x setting design.
+
+    :param kernel: its name; None without such a design
+    """
+    if kernel is None:
+        return list(settings)
+    return [
+        replace(setting, name=f"{kernel}-{setting.name}", label=f"{kernel}-{setting.name}")
+        for setting in settings
     ]
 
 
@@ -104,6 +118,7 @@ def _named(options: argparse.Namespace, setups: Sequence[tuple[str, str]]) -> li
             label=name,
             setup=setup,
             teardown=teardowns.get(name, ""),
+            level=name,
         )
         for name, setup in commands.items()
     ]

@@ -1,0 +1,420 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""``ab --kernel``: start a recording over several boots; ``ab continue``, ``status``, ``stop``."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import functools
+import os
+import sys
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from schedperf_collectors.boots import agent, unit
+from schedperf_collectors.boots.call import check_name
+from schedperf_collectors.boots.engine import Engine, Rebooting, Target, output_path
+from schedperf_collectors.boots.examine import AUTO, Examination, examine
+from schedperf_collectors.boots.options import (
+    BOOT_LIMIT_S,
+    BOOTS,
+    OF_BOOTS,
+    SETTLE_S,
+    boots_parser,
+    without_boots,
+)
+from schedperf_collectors.boots.shell import Unreachable, parse_host
+from schedperf_collectors.boots.state import OVER, STATE_VERSION, KernelState, State, Store
+from schedperf_collectors.boots.target import Here, There, own_archive
+from schedperf_collectors.machine.errors import Interrupted, RecordError, explain
+from schedperf_collectors.machine.signals import signals
+from schedperf_collectors.recorder.bundle import check_output
+
+_STATE = "state.json"
+_STOP = "stop"
+_LOG = "log"
+_LOCK = "lock"
+_FEWEST_KERNELS = 2
+# The engine asks between two steps; the recorder of a boot needs time to finish its bundles.
+_STOPS_WITHIN_S = 180.0
+
+
+def start(
+    options: argparse.Namespace, arguments: Sequence[str], command: Sequence[str], names: list[str]
+) -> int:
+    """Start a recording; return the exit status of the whole.
+
+    :param arguments: all options as given
+    :param names: names of the settings of each boot; empty with one
+    :raises RecordError: it cannot start, or cannot go on
+    """
+    _check(options, command)
+    target: Target = Here() if options.resume else There(parse_host(options.on))
+    with signals:
+        state = _new_state(options, arguments, command, names)
+        for index in range(len(state.kernels)):
+            for name in state.bundles(index):
+                check_output(output_path(state, name), force=options.force)
+        try:
+            state = _prepare(target, state)
+        except Unreachable as error:
+            raise RecordError(
+                f"--on {options.on}: {error}; check with `ssh {target.name} true`"
+            ) from error
+        folder = _folder(state)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / _STOP).unlink(missing_ok=True)
+        Store(folder / _STATE).write(state)
+        if options.resume:
+            unit.install()
+            _tell(
+                folder,
+                f"{len(state.plan)} boots; this machine reboots now and goes on by "
+                f"itself; see: schedperf ab status",
+                quiet=False,
+            )
+    return _drive(folder, target, quiet=options.quiet)
+
+
+def resume() -> int:
+    """Go on after a boot of this machine; the systemd unit calls this."""
+    return _drive(agent.HOME, Here(), quiet=False)
+
+
+def parse_action(action: str, arguments: Sequence[str]) -> argparse.Namespace:
+    """Parse what follows ``ab continue``, ``status`` or ``stop``.
+
+    :raises RecordError: it is invalid
+    """
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("-o", "--output")
+    parser.add_argument("--on")
+    words = [word for word in arguments if word not in {"-h", "--help"}]
+    if len(words) % 2 or any(word.startswith("-") for word in words[1::2]):
+        raise RecordError(
+            f"ab {action} {' '.join(words)[:99]}: unexpected argument; use: ab {action} [-o PREFIX]"
+        )
+    options, unknown = parser.parse_known_args(words)
+    if unknown:
+        raise RecordError(
+            f"ab {action} {unknown[0][:100]}: unexpected argument; use: ab {action} [-o PREFIX]"
+        )
+    return options
+
+
+def act(action: str, options: argparse.Namespace) -> bool:
+    """Do ``ab continue``, ``status`` or ``stop`` on a recording over several boots.
+
+    :return: whether there is such a recording
+    """
+    if options.on is not None:
+        _act_there(action, options.on)
+        return True
+    folder = agent.HOME if options.output is None else _folder_of(options.output)
+    store = Store(folder / _STATE)
+    if options.output is None and not store.path.exists():
+        return False
+    state = store.read()
+    # What has ended here does not hide other recordings of this machine.
+    if options.output is None and state.phase == OVER and action == "stop":
+        return False
+    if action == "status":
+        for line in _describe(state, folder):
+            sys.stdout.write(f"{line}\n")
+        return state.phase != OVER
+    target: Target = There(parse_host(state.target)) if state.target else Here()
+    if action == "stop":
+        _stop(state, folder, target)
+        return True
+    (folder / _STOP).unlink(missing_ok=True)
+    _drive(folder, target, quiet=False)
+    return True
+
+
+def _act_there(action: str, on: str) -> None:
+    """Print what a target is doing, or free it from a controller that is gone."""
+    try:
+        target = There(parse_host(on))
+        look = target.act("look")
+    except (ValueError, Unreachable) as error:
+        raise RecordError(f"--on {on}: {error}") from error
+    session = look["claim"]
+    job = look["job"]["state"]
+    if session is None:
+        sys.stdout.write(f"{target.name}: no recording\n")
+    elif action == "status":
+        sys.stdout.write(f"{target.name}: {look['release']}, recording of this boot: {job}\n")
+    elif action == "stop":
+        target.act("stop")
+        target.act("release", str(session))
+        sys.stdout.write(f"{target.name}: freed; its bundles of this recording were removed\n")
+    else:
+        raise RecordError("ab continue --on: give -o PREFIX, where the controller has its state")
+
+
+def _check(options: argparse.Namespace, command: Sequence[str]) -> None:
+    if options.output is None:
+        raise RecordError("no output file; give -o PREFIX")
+    if len(options.kernel) < _FEWEST_KERNELS:
+        raise RecordError(
+            f"--kernel {options.kernel[0][0]}: one kernel given (expected two or more); add "
+            "another --kernel NAME=REL"
+        )
+    for part, what in ((0, "name"), (1, "release")):
+        given = [kernel[part] for kernel in options.kernel]
+        for value in given:
+            if given.count(value) > 1:
+                raise RecordError(f"--kernel: {what} {value} given twice; give different kernels")
+    if (options.on is None) == (not options.resume):
+        raise RecordError(
+            "--kernel: give either --on ssh:HOST (another machine boots) or --resume (this machine "
+            "boots)"
+        )
+    if not command:
+        raise RecordError("no command given; put it at the end, after --")
+    if options.boot not in {None, AUTO}:
+        check_name(options.boot)
+    if options.resume and (options.power or options.console):
+        raise RecordError("--power and --console: only valid with --on; omit them")
+
+
+def _new_state(
+    options: argparse.Namespace, arguments: Sequence[str], command: Sequence[str], names: list[str]
+) -> State:
+    output = str(Path(options.output).absolute())
+    if _is_folder(options.output):
+        output += "/"
+    if not Path(output).parent.is_dir():
+        raise RecordError(f"{Path(output).parent}: no such directory; create it first")
+    return State(
+        version=STATE_VERSION,
+        session=uuid.uuid4().hex,
+        target=options.on or "",
+        hook=options.boot or AUTO,
+        kernels=[KernelState(name, release) for name, release in options.kernel],
+        boots=options.boots or BOOTS,
+        options=without_boots(arguments),
+        booted=_booted(options, arguments),
+        command=list(command),
+        is_design=bool(names),
+        settings=names,
+        output=output,
+        boot_limit_s=options.boot_limit or BOOT_LIMIT_S,
+        settle_s=SETTLE_S if options.settle is None else options.settle,
+        owner=_owner(),
+        power=_program(options.power),
+        console=_program(options.console),
+    )
+
+
+def _booted(options: argparse.Namespace, arguments: Sequence[str]) -> list[str]:
+    """Return the options with which `rerun` boots and records again, without those of files."""
+    given = boots_parser().parse_known_args(list(arguments))[0]
+    words = [word for name, release in given.kernel for word in ("--kernel", f"{name}={release}")]
+    for name in OF_BOOTS:
+        value = getattr(given, name)
+        if name in {"kernel", "resume"} or value is None:
+            continue
+        words += [
+            "--" + name.replace("_", "-"),
+            f"{value:g}" if name == "boot_limit" else str(value),
+        ]
+    if options.resume:
+        words.append("--resume")
+    return [*words, *without_boots(arguments)]
+
+
+def _owner() -> list[int] | None:
+    """Return the user who runs sudo, or who runs this."""
+    user, group = os.environ.get("SUDO_UID", ""), os.environ.get("SUDO_GID", "")
+    if user.isdigit() and group.isdigit():
+        return [int(user), int(group)]
+    return None
+
+
+def _program(path: str | None) -> str | None:
+    return None if path is None else str(Path(path).absolute())
+
+
+def _prepare(target: Target, state: State) -> State:
+    """Check the target and its kernels, and claim it; return the state with hook and default."""
+    if target.is_here and os.geteuid() != 0:
+        raise RecordError("--resume: needs root (it reboots this machine); use sudo")
+    target.install(own_archive())
+    where = f"ssh:{target.name}" if not target.is_here else "--resume"
+    free = (
+        "schedperf ab stop"
+        if target.is_here
+        else f"schedperf ab stop -o {_folder(state).name[: -len('.boots')]}"
+    )
+    who = f"{os.environ.get('SUDO_USER') or os.environ.get('USER') or 'root'} {where}"
+    target.act("space")
+    target.act("claim", state.session, who, free)
+    try:
+        examination = _examine(target, state)
+    except BaseException:
+        with contextlib.suppress(RecordError, Unreachable):
+            target.act("release", state.session)
+        raise
+    state.hook = examination.hook
+    state.default = examination.default
+    return state
+
+
+def _examine(target: Target, state: State) -> Examination:
+    running = target.act("look")
+    if running["is_held"]:
+        raise RecordError(f"{agent.HOLD} exists on {target.name}; remove it to allow boots")
+    releases = [kernel.release for kernel in state.kernels]
+    examination = examine(target.call, state.hook, releases, running["release"])
+    _refuse(examination)
+    return examination
+
+
+def _refuse(examination: Examination) -> None:
+    for kernel in examination.kernels:
+        for problem in kernel.problems:
+            more = examination.problems - 1
+            others = f" ({more} more: see `schedperf doctor --boot`)" if more else ""
+            remedy = f"; {problem.remedy}" if problem.remedy else ""
+            raise RecordError(f"--kernel {kernel.release}: {problem.text}{remedy}{others}")
+    if examination.armed is not None:
+        raise RecordError(
+            f"--boot {examination.hook}: a one-shot boot entry is already set "
+            f"({examination.armed}); reboot, or cancel it"
+        )
+
+
+def _folder(state: State) -> Path:
+    return agent.HOME if not state.target else _folder_of(state.output)
+
+
+def _folder_of(output: str) -> Path:
+    whole = Path(output).absolute()
+    return whole / "ab.boots" if _is_folder(output) else Path(f"{whole}.boots")
+
+
+def _is_folder(output: str) -> bool:
+    return output.endswith("/") or Path(output).is_dir()
+
+
+def _drive(folder: Path, target: Target, *, quiet: bool) -> int:
+    """Take the recording to its end; return its exit status."""
+    stop = folder / _STOP
+    with _locked(folder), signals:
+        engine = Engine(
+            Store(folder / _STATE),
+            target,
+            functools.partial(_tell, folder, quiet=quiet),
+            stop.exists,
+            lambda: _finish_here(engine.state),
+        )
+        try:
+            engine.run()
+        except Rebooting:
+            return 0
+        except Interrupted as error:
+            if not target.is_here:
+                raise RecordError(
+                    f"interrupted; {target.name} finishes the recording of this boot; go on with: "
+                    f"schedperf ab continue -o {folder.with_suffix('')}",
+                    error.exit_status,
+                ) from error
+            return 0
+    return _conclude(engine.state)
+
+
+def _conclude(state: State) -> int:
+    """Print how the recording ended; return its exit status."""
+    said = [f"{kernel.name}: {kernel.gave_up}" for kernel in state.kernels if kernel.gave_up]
+    if state.ended is not None:
+        said.append(state.ended)
+    names = [name for index in range(len(state.kernels)) for name in state.bundles(index)]
+    paths = [str(path) for path in (output_path(state, name) for name in names) if path.exists()]
+    kept = f"finished runs are in {', '.join(paths)}" if paths else "no run was finished"
+    if said:
+        raise RecordError(
+            f"{'; '.join(said)} ({len(state.done)} of {len(state.plan)} boots recorded); {kept}",
+            state.status or 1,
+        )
+    sys.stderr.write(f"schedperf: {len(state.done)} boots recorded in {', '.join(paths)}\n")
+    return state.status
+
+
+def _finish_here(state: State) -> None:
+    """Remove the unit, and give the bundles to the user."""
+    unit.remove()
+    if state.owner is not None:
+        for index in range(len(state.kernels)):
+            for name in state.bundles(index):
+                with contextlib.suppress(OSError):
+                    os.chown(output_path(state, name), *state.owner)
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    try:
+        file = (folder / _LOCK).open("ab")
+    except OSError as error:
+        raise RecordError(f"{folder}: {explain(error)}; give the -o of the recording") from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise RecordError(
+                f"{folder}: another schedperf drives this recording; see: schedperf ab status"
+            ) from error
+        yield
+
+
+def _tell(folder: Path, line: str, *, quiet: bool) -> None:
+    if not quiet:
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
+    with contextlib.suppress(OSError), (folder / _LOG).open("a", encoding="utf-8") as log:
+        log.write(f"{line}\n")
+
+
+def _describe(state: State, folder: Path) -> Iterator[str]:
+    total = len(state.plan)
+    where = state.target or "this machine"
+    if state.phase == OVER:
+        yield f"{where}: ended; {len(state.done)} of {total} boots recorded"
+    else:
+        stopping = ", stopping" if (folder / _STOP).exists() else ""
+        yield f"{where}: {state.phase}, {len(state.done)} of {total} boots recorded{stopping}"
+    for index, kernel in enumerate(state.kernels):
+        made = sum(state.plan[number].kernel == index for number in state.done)
+        gave_up = f"; {kernel.gave_up}" if kernel.gave_up else ""
+        yield f"{kernel.name} ({kernel.release}): {made} of {state.boots} boots{gave_up}"
+    if state.ended is not None:
+        yield f"ended: {state.ended}"
+
+
+def _stop(state: State, folder: Path, target: Target) -> int:
+    """End the recording: by the program that drives it, or by this one."""
+    if state.phase == OVER:
+        sys.stdout.write("the recording has already ended\n")
+        return 0
+    (folder / _STOP).touch()
+    until = time.monotonic() + _STOPS_WITHIN_S
+    while time.monotonic() < until:
+        try:
+            with _locked(folder):
+                pass
+        except RecordError:
+            time.sleep(0.2)
+            continue
+        break
+    if Store(folder / _STATE).read().phase != OVER:
+        with contextlib.suppress(RecordError):
+            # It raises the reason of the end, which is that this was asked for.
+            _drive(folder, target, quiet=False)
+    ended = Store(folder / _STATE).read()
+    if ended.phase != OVER:
+        raise RecordError(f"{folder}: could not be ended; run `schedperf ab continue` to see why")
+    sys.stdout.write(f"ended; {len(ended.done)} of {len(ended.plan)} boots recorded\n")
+    return 0

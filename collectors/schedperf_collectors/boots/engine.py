@@ -1,0 +1,474 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Take a recording over several boots step by step; each step is written before it is done.
+
+A step can be repeated after a crash of this program, of the target, or both. Decisions use boot
+ids and the monotonic clock, never the time of day.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Callable, Union
+
+from schedperf_collectors.boots.agent import HOLD
+from schedperf_collectors.boots.call import Called
+from schedperf_collectors.boots.examine import read_armed, say_failure
+from schedperf_collectors.boots.plan import MOST_FAILURES, most_boots
+from schedperf_collectors.boots.scripts import COLD
+from schedperf_collectors.boots.shell import Unreachable
+from schedperf_collectors.boots.state import (
+    ARM,
+    BOOT,
+    CHOOSE,
+    FETCH,
+    HOME,
+    OVER,
+    RECORD,
+    SEAL,
+    Identity,
+    KernelState,
+    State,
+    Store,
+)
+from schedperf_collectors.boots.target import Here, There
+from schedperf_collectors.machine.errors import RecordError
+from schedperf_collectors.machine.signals import signals
+from schedperf_collectors.recorder.plan import MOST_RUNS
+
+Target = Union[Here, There]
+Say = Callable[[str], None]
+
+_POLL_S = 2.0
+# A target that records is expected to answer; its network may be down for a while.
+_REACH_S = 600.0
+_TEMPORARY = 75
+_TEMPORARY_TRIES = 10
+_REBOOT_LIMIT_S = 20.0
+_IDLE = 0.1
+_BY_SIGNAL = 128
+_FEWEST_KERNELS = 2
+_CONSOLE_LINES = 3
+
+
+class Rebooting(Exception):
+    """This machine reboots; its unit goes on."""
+
+
+class Engine:
+    """One recording.
+
+    :param say: called with one line per transition
+    :param is_stopped: returns whether the user asked to stop
+    :param at_end: called once at the end, when this machine was the target; before its last reboot
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        target: Target,
+        say: Say,
+        is_stopped: Callable[[], bool],
+        at_end: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._store = store
+        self.state = store.read()
+        self._target = target
+        self._say = say
+        self._is_stopped = is_stopped
+        self._at_end = at_end
+        self._settled_by: float | None = None
+
+    def run(self) -> None:
+        """Go on to the end.
+
+        :raises Rebooting: this machine reboots
+        :raises RecordError: it cannot go on now; the state is kept
+        :raises Interrupted: a signal asks to terminate; the state is kept
+        """
+        while self.state.phase != OVER:
+            self.step()
+
+    def step(self) -> None:
+        """Do the next step."""
+        signals.check()
+        state = self.state
+        if state.phase not in {SEAL, HOME} and state.ended is None and self._is_stopped():
+            self._end("stopped by the user", 1)
+            return
+        steps = {
+            CHOOSE: self._choose,
+            ARM: self._arm,
+            BOOT: self._boot,
+            RECORD: self._record,
+            FETCH: self._fetch,
+            SEAL: self._seal,
+            HOME: self._go_home,
+        }
+        steps[state.phase]()
+
+    def _go(self, phase: str, **changes: Any) -> None:
+        state = dataclasses.replace(self.state, phase=phase, **changes)
+        self._store.write(state)
+        self.state = state
+
+    def _end(self, reason: str, status: int) -> None:
+        """Stop recording; bundles are completed, and the machine goes to its default kernel."""
+        self._say(f"ending: {reason}")
+        self._reach(lambda: self._target.act("stop"))
+        self._go(SEAL, ended=reason, status=status)
+
+    @property
+    def _kernel(self) -> KernelState:
+        return self.state.kernels[self.state.plan[self.state.next].kernel]
+
+    def _where(self) -> str:
+        state = self.state
+        planned = state.plan[state.next]
+        return f"boot {state.next + 1} of {len(state.plan)} ({state.kernels[planned.kernel].name})"
+
+    # Choosing and booting
+
+    def _choose(self) -> None:
+        state = self.state
+        alive = [kernel for kernel in state.kernels if kernel.gave_up is None]
+        if len(alive) < _FEWEST_KERNELS:
+            self._end(f"{len(alive)} kernel left (expected at least {_FEWEST_KERNELS})", 1)
+            return
+        index = state.next
+        while index < len(state.plan) and state.kernels[state.plan[index].kernel].gave_up:
+            index += 1
+        if index == len(state.plan):
+            self._go(SEAL, next=index, status=0 if len(alive) == len(state.kernels) else 1)
+            return
+        cap = most_boots(len(state.kernels), state.boots)
+        if state.started >= cap:
+            self._end(f"the cap of {cap} boots is reached; too many boots failed", 1)
+            return
+        if self._target.is_here and HOLD.exists():
+            self._end(f"{HOLD} exists", 1)
+            return
+        self._reach(lambda: self._target.act("space"))
+        self._go(ARM, next=index)
+
+    def _arm(self) -> None:
+        look = self._look()
+        called = self._call_hook("arm", self._kernel.release)
+        if called.status != 0:
+            reason = f"the hook cannot select it: {say_failure(called)}"
+            if called.status == 1:
+                self._fail(reason)
+            else:
+                self._end(f"--boot {self.state.hook}: {reason}", 1)
+            return
+        if self._armed() is None:
+            self._end(f"--boot {self.state.hook}: no one-shot entry is set after `arm`", 1)
+            return
+        state = self.state
+        self._go(BOOT, before=look["boot_id"], started=state.started + 1, attempt=state.attempt + 1)
+
+    def _boot(self) -> None:
+        look = self._look_soon()
+        if look["boot_id"] == self.state.before:
+            if self._armed() is None:
+                self._call_hook("arm", self._kernel.release)
+            self._say(f"{self._where()}: booting {self._kernel.release}")
+            self._reboot()
+            arrived = self._await_boot(self.state.before)
+            if arrived is None:
+                self._did_not_boot()
+                return
+            look = arrived
+        self._check_boot(look)
+
+    def _check_boot(self, look: Mapping[str, Any]) -> None:
+        left = self._armed()
+        if left is not None:
+            self._call_hook("disarm")
+            self._end(
+                f"the boot did not consume the one-shot entry ({left}), so it was cancelled; use "
+                "another --boot hook (see `schedperf doctor --boot`)",
+                1,
+            )
+            return
+        kernel = self._kernel
+        identity = Identity(look["release"], look["version"], look["build_id"])
+        if identity.release != kernel.release:
+            self._fail(f"{identity.release} booted, expected {kernel.release}")
+            return
+        if kernel.identity is not None and kernel.identity != identity:
+            self._fail(f"another build of {kernel.release} booted: {identity.version}")
+            return
+        kernels = list(self.state.kernels)
+        kernels[self.state.plan[self.state.next].kernel] = dataclasses.replace(
+            kernel, identity=identity
+        )
+        self._settled_by = None
+        self._go(RECORD, kernels=kernels, before=look["boot_id"])
+
+    def _did_not_boot(self) -> None:
+        """Handle a target that does not answer after a boot."""
+        limit = f"{self.state.boot_limit_s:.0f} s"
+        before = self.state.before
+        self._fail(f"no answer within {limit}{self._say_console()}")
+        if self.state.power is None:
+            raise RecordError(
+                f"{self._target.name}: no answer within {limit} after a boot; power-cycle it, then "
+                "run `schedperf ab continue`",
+                1,
+            )
+        called = self._target.call(f"command:{self.state.power}", ["cycle"])
+        if called.status != 0:
+            raise RecordError(
+                f"--power {self.state.power}: cycle failed ({say_failure(called)}); power-cycle "
+                f"{self._target.name}, then run `schedperf ab continue`",
+                1,
+            )
+        self._say(f"{self._target.name}: power-cycled")
+        if self._await_boot(before) is None:
+            raise RecordError(
+                f"{self._target.name}: no answer within {limit} after a power cycle; start it, "
+                "then run `schedperf ab continue`",
+                1,
+            )
+
+    def _fail(self, reason: str) -> None:
+        """Count a failed boot; after two, the kernel is not booted any more."""
+        state = self.state
+        index = state.plan[state.next].kernel
+        kernel = state.kernels[index]
+        failures = kernel.failures + 1
+        gave_up = f"did not boot: {reason}" if failures >= MOST_FAILURES else None
+        kernels = list(state.kernels)
+        kernels[index] = dataclasses.replace(kernel, failures=failures, gave_up=gave_up)
+        self._say(f"{self._where()}: failed: {reason}")
+        if gave_up is not None:
+            self._say(f"{kernel.name}: given up after {failures} failed boots")
+        self._go(CHOOSE, kernels=kernels)
+
+    def _say_console(self) -> str:
+        if self.state.console is None:
+            return ""
+        called = self._target.call(f"command:{self.state.console}", ["last"])
+        lines = ["".join(filter(str.isprintable, line)) for line in called.stdout.splitlines()]
+        kept = [line.strip()[:200] for line in lines if line.strip()][-_CONSOLE_LINES:]
+        return f"; console: {' | '.join(kept)}" if kept else "; the console has no lines"
+
+    # Recording
+
+    def _record(self) -> None:
+        look = self._look()
+        job, name = look["job"], self.state.booted_name()
+        if job["id"] != name:
+            if look["boot_id"] != self.state.before:
+                self._repeat("the machine rebooted")
+            elif self._is_settled():
+                self._start(name)
+            return
+        if job["state"] == "running":
+            signals.wait(_POLL_S)
+        elif job["state"] == "lost":
+            self._repeat("the recorder was killed, or the machine lost power")
+        elif job["status"] == 0:
+            self._go(FETCH)
+        elif job["status"] > _BY_SIGNAL or job["status"] < 0:
+            self._repeat("the recorder was interrupted")
+        else:
+            self._end(f"{self._where()}: the recording failed: {job['text']}", 1)
+
+    def _repeat(self, reason: str) -> None:
+        bundles = self.state.bundles(self.state.plan[self.state.next].kernel)
+        self._reach(lambda: self._target.act("recover", *bundles))
+        self._say(f"{self._where()}: {reason}; finished runs are kept, the boot is repeated")
+        self._go(CHOOSE)
+
+    def _is_settled(self) -> bool:
+        """Return whether the boot is over and the machine is idle, or the wait was long enough."""
+        if self.state.settle_s == 0:
+            return True
+        if self._settled_by is None:
+            self._settled_by = time.monotonic() + self.state.settle_s
+        now = self._reach(lambda: self._target.act("settle"))
+        if not now["is_starting"] and now["busy"] < _IDLE:
+            return True
+        if time.monotonic() > self._settled_by:
+            self._say(f"{self._where()}: not idle within {self.state.settle_s} s after the boot")
+            return True
+        signals.wait(_POLL_S)
+        return False
+
+    def _start(self, name: str) -> None:
+        state = self.state
+        planned = state.plan[state.next]
+        turn = f"{state.session},{planned.round},{state.attempt * MOST_RUNS}"
+        factor = ["--factor", f"kernel={self._kernel.name}"] if state.is_design else []
+        known = {"kexec": "kexec", **dict.fromkeys(COLD, "cold")}.get(state.hook)
+        method = [] if known is None else ["--set", f"host.boot={known}"]
+        job = {
+            "id": name,
+            "boot_id": state.before,
+            "name": self._kernel.name,
+            "is_design": state.is_design,
+            "bundles": state.bundles(planned.kernel),
+            "options": [
+                *state.options,
+                *method,
+                *factor,
+                "-q",
+                "--turn",
+                turn,
+                "--booted",
+                json.dumps(state.booted),
+            ],
+            "command": state.command,
+        }
+        self._say(f"{self._where()}: recording")
+        self._reach(lambda: self._target.act("start", source=json.dumps(job).encode()))
+
+    def _fetch(self) -> None:
+        self._copy(self.state.plan[self.state.next].kernel)
+        self._say(f"{self._where()}: done")
+        state = self.state
+        self._go(CHOOSE, done=[*state.done, state.next], next=state.next + 1)
+
+    def _copy(self, kernel: int) -> None:
+        for name in self.state.bundles(kernel):
+            path = output_path(self.state, name)
+            self._reach(lambda name=name, path=path: self._target.fetch(name, path))
+
+    # The end
+
+    def _seal(self) -> None:
+        """Complete the bundles, and copy them a last time."""
+        state = self.state
+        reasons = {}
+        for index in range(len(state.kernels)):
+            made = sum(state.plan[number].kernel == index for number in state.done)
+            why = state.kernels[index].gave_up or state.ended
+            reason = None if made == state.boots else f"{why} after {made} of {state.boots} boots"
+            reasons.update(dict.fromkeys(state.bundles(index), reason))
+        self._reach(lambda: self._target.act("seal", source=json.dumps(reasons).encode()))
+        present = self._reach(lambda: self._target.act("list", *reasons))
+        for name in reasons:
+            if present[name] is not None:
+                path = output_path(state, name)
+                self._reach(lambda name=name, path=path: self._target.fetch(name, path))
+        self._go(HOME, before=self._look()["boot_id"])
+
+    def _go_home(self) -> None:
+        """Leave the machine with its default kernel running and no boot entry set."""
+        state = self.state
+        look = self._look()
+        self._call_hook("disarm")
+        is_home = state.default is None or look["release"] == state.default
+        if state.default is None:
+            self._say(f"the default kernel is not known; {look['release']} keeps running")
+        if self._target.is_here:
+            self._at_end()
+            self._reach(lambda: self._target.act("release", state.session))
+            self._go(OVER)
+            if not is_home:
+                self._say(f"rebooting into the default kernel {state.default}")
+                self._reboot()
+            return
+        if not is_home and look["boot_id"] == state.before:
+            self._say(f"rebooting {self._target.name} into the default kernel {state.default}")
+            self._reboot()
+            if self._await_boot(state.before) is None:
+                raise RecordError(
+                    f"{self._target.name}: no answer after the last boot; all bundles are "
+                    "complete; start it, then run `schedperf ab continue`",
+                    1,
+                )
+            look = self._look()
+            if look["release"] != state.default:
+                self._say(f"{look['release']} booted, expected the default {state.default}")
+        self._reach(lambda: self._target.act("release", state.session))
+        self._go(OVER)
+
+    # The target
+
+    def _look(self) -> Mapping[str, Any]:
+        return self._reach(lambda: self._target.act("look"))
+
+    def _look_soon(self) -> Mapping[str, Any]:
+        """Return the target's state, also if it is just booting."""
+        limit_s = max(_REACH_S, self.state.boot_limit_s)
+        return self._reach(lambda: self._target.act("look"), limit_s)
+
+    def _reach(self, do: Callable[[], Any], limit_s: float = _REACH_S) -> Any:
+        """Do something on the target; repeat it while there is no answer.
+
+        :raises RecordError: no answer within the limit
+        """
+        until = time.monotonic() + limit_s
+        while True:
+            try:
+                return do()
+            except Unreachable as error:
+                if time.monotonic() > until:
+                    raise RecordError(
+                        f"{self._target.name}: not reachable for {limit_s:.0f} s ({error}); start "
+                        "it, then run `schedperf ab continue`",
+                        1,
+                    ) from error
+            signals.wait(_POLL_S)
+            signals.check()
+
+    def _call_hook(self, *arguments: str) -> Called:
+        """Call the hook; repeat it while it reports a temporary failure."""
+        for _ in range(_TEMPORARY_TRIES):
+            called: Called = self._reach(lambda: self._target.call(self.state.hook, arguments))
+            if called.status != _TEMPORARY:
+                break
+            signals.wait(_POLL_S)
+            signals.check()
+        return called
+
+    def _armed(self) -> str | None:
+        armed: str | None = self._reach(lambda: read_armed(self._target.call, self.state.hook))
+        return armed
+
+    def _reboot(self) -> None:
+        """Ask for a reboot.
+
+        :raises Rebooting: it is this machine that reboots
+        """
+        try:
+            called = self._target.call(self.state.hook, ["reboot"], _REBOOT_LIMIT_S)
+        except Unreachable:
+            # The connection may break before the answer.
+            return
+        if called.status not in {0, None} and called.status > 0:
+            raise RecordError(
+                f"--boot {self.state.hook}: reboot failed ({say_failure(called)}); reboot "
+                f"{self._target.name}, then run `schedperf ab continue`",
+                1,
+            )
+        if self._target.is_here:
+            raise Rebooting
+
+    def _await_boot(self, before: str) -> Mapping[str, Any] | None:
+        """Wait for another boot than ``before``; return None at the time limit."""
+        until = time.monotonic() + self.state.boot_limit_s
+        while time.monotonic() < until:
+            signals.wait(_POLL_S)
+            signals.check()
+            try:
+                look = self._target.act("look")
+            except (Unreachable, RecordError):
+                # sshd may answer before file systems are mounted.
+                continue
+            if look["boot_id"] != before:
+                return look
+        return None
+
+
+def output_path(state: State, name: str) -> Path:
+    """Return where a bundle ends up."""
+    if state.output.endswith("/"):
+        return Path(state.output, f"{name}.tar")
+    return Path(f"{state.output}-{name}.tar")

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The options of ``ab --kernel``, which boots kernels alternately."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Sequence
+
+from schedperf_collectors.boots.shell import parse_host
+
+BOOTS = 4
+BOOT_LIMIT_S = 900.0
+SETTLE_S = 120
+_MOST_BOOTS = 1000
+_KERNEL = re.compile(
+    r"(?P<name>[A-Za-z0-9][A-Za-z0-9_.+-]{0,63})=(?P<release>[A-Za-z0-9][A-Za-z0-9._+~:@-]{0,63})\Z",
+    re.ASCII,
+)
+
+
+def add_boot_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of boots to the parser of ``ab``."""
+    add = parser.add_argument
+    add(
+        "--kernel",
+        action="append",
+        type=_kernel,
+        default=[],
+        metavar="NAME=REL",
+        help="Boot this installed kernel (a release, e.g. 6.1.0-50-amd64).  Repeat it for two or "
+        "more kernels, base first; needs --on or --resume.",
+    )
+    add(
+        "--boots",
+        type=_boots,
+        metavar="N",
+        help=f"Boot each kernel N times, alternately.  [default: {BOOTS}]",
+    )
+    add(
+        "--boot",
+        metavar="HOOK",
+        help="Select kernels with auto, grub-reboot, bootctl, efibootmgr, kexec or command:PATH.  "
+        "[default: auto]",
+    )
+    add("--on", type=_host, metavar="ssh:HOST", help="Boot and record on this machine, by ssh.")
+    add(
+        "--resume",
+        action="store_true",
+        help="Boot and record on this machine; a systemd unit goes on after each boot.",
+    )
+    add(
+        "--boot-limit",
+        type=_limit,
+        metavar="S",
+        help=f"A boot that takes longer than S seconds has failed.  [default: {BOOT_LIMIT_S:.0f}]",
+    )
+    add(
+        "--settle",
+        type=_count,
+        metavar="S",
+        help="Wait after each boot until the machine is idle, at most S seconds.  "
+        f"[default: {SETTLE_S}]",
+    )
+    add("--power", metavar="PATH", help="Run `PATH cycle` here if the target does not answer.")
+    add("--console", metavar="PATH", help="Run `PATH last` here to read the target's console.")
+
+
+# Options of `ab` that the recorder in each boot does not get.
+OF_BOOTS = ("kernel", "boots", "boot", "on", "resume", "boot_limit", "settle", "power", "console")
+
+
+def boots_parser() -> argparse.ArgumentParser:
+    """Return a parser of what belongs to the boots, which leaves the recorder's options over."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    add_boot_options(parser)
+    parser.add_argument("-o", "--output")
+    parser.add_argument("-q", "--quiet", action="store_true")
+    parser.add_argument("--events", type=int)
+    parser.add_argument("--force", action="store_true")
+    return parser
+
+
+def without_boots(arguments: Sequence[str]) -> list[str]:
+    """Return the options that the recorder in each boot gets."""
+    return boots_parser().parse_known_args(list(arguments))[1]
+
+
+def _kernel(text: str) -> tuple[str, str]:
+    match = _KERNEL.match(text)
+    if not match:
+        raise argparse.ArgumentTypeError(
+            f"invalid kernel {text!r} (expected NAME=RELEASE, e.g. new=6.1.0-50-amd64; see `ls "
+            "/lib/modules`)"
+        )
+    return match["name"], match["release"]
+
+
+def _boots(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,4}", text) or not 1 <= int(text) <= _MOST_BOOTS:
+        raise argparse.ArgumentTypeError(
+            f"invalid number {text!r} (expected 1 to {_MOST_BOOTS}, e.g. {BOOTS})"
+        )
+    return int(text)
+
+
+def _count(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,5}", text):
+        raise argparse.ArgumentTypeError(f"invalid time {text!r} (expected seconds, e.g. 120)")
+    return int(text)
+
+
+def _host(text: str) -> str:
+    try:
+        parse_host(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return text
+
+
+def _limit(text: str) -> float:
+    if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,3})?", text) or float(text) == 0:
+        raise argparse.ArgumentTypeError(f"invalid time {text!r} (expected seconds, e.g. 900)")
+    return float(text)

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# ruff: noqa: UP045 # Python 3.9 reads these types at run time
+"""The state of a recording over several boots: written before each step, read to go on.
+
+The file is JSON, and is replaced as a whole. It may be damaged by a disk or an editor, so every
+field is checked when it is read.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Optional, get_args, get_origin, get_type_hints
+
+from schedperf_collectors.boots.plan import PlannedBoot, plan_boots
+from schedperf_collectors.machine.errors import RecordError, explain
+from schedperf_collectors.recorder.bundle import write_durably
+
+STATE_VERSION = 1
+_LONGEST_BYTES = 16 << 20
+
+# Phases, in their order; REBOOTED follows the boot that BOOT asked for.
+CHOOSE = "choose"
+ARM = "arm"
+BOOT = "boot"
+RECORD = "record"
+FETCH = "fetch"
+HOME = "home"
+SEAL = "seal"
+OVER = "over"
+PHASES = (CHOOSE, ARM, BOOT, RECORD, FETCH, HOME, SEAL, OVER)
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What distinguishes one build of a kernel.
+
+    :param version: as ``uname -v`` prints it
+    :param build_id: hexadecimal; None if the kernel has none
+    """
+
+    release: str
+    version: str
+    build_id: Optional[str]
+
+
+@dataclass
+class KernelState:
+    """One kernel of the recording.
+
+    :param identity: learnt at its first boot; None before
+    :param failures: boots that failed
+    :param gave_up: why it is not booted any more; None while it is
+    """
+
+    name: str
+    release: str
+    identity: Optional[Identity] = None
+    failures: int = 0
+    gave_up: Optional[str] = None
+
+
+@dataclass
+class State:
+    """The whole recording.
+
+    :param session: hexadecimal; shared by the runs of all boots
+    :param target: ``ssh:HOST``; "" for this machine
+    :param boots: planned boots of each kernel
+    :param options: options for the recorder in each boot, without those of files
+    :param command: the workload, with placeholders
+    :param is_design: each boot records several settings (kernel x setting)
+    :param settings: names of the settings; empty with one
+    :param output: PREFIX, absolute
+    :param owner: user and group id of the bundles; None: as they are
+    :param next: index of the planned boot
+    :param attempt: counts the attempts at all boots, and names the recording of each
+    :param started: boots so far, failed ones included
+    :param before: boot id before the boot that is asked for
+    :param default: release that boots by default; None if it is not known
+    :param ended: why it ended before all boots; None if it did not
+    """
+
+    version: int
+    session: str
+    target: str
+    hook: str
+    kernels: list[KernelState]
+    boots: int
+    options: list[str]
+    booted: list[str]
+    command: list[str]
+    is_design: bool
+    settings: list[str]
+    output: str
+    boot_limit_s: float
+    settle_s: int
+    owner: Optional[list[int]] = None
+    power: Optional[str] = None
+    console: Optional[str] = None
+    default: Optional[str] = None
+    phase: str = CHOOSE
+    next: int = 0
+    attempt: int = 0
+    started: int = 0
+    done: list[int] = field(default_factory=list)
+    before: str = ""
+    ended: Optional[str] = None
+    status: int = 0
+
+    @property
+    def plan(self) -> list[PlannedBoot]:
+        """Return all planned boots."""
+        return list(plan_boots(len(self.kernels), self.boots))
+
+    def booted_name(self) -> str:
+        """Return the id of the recording of this attempt."""
+        return f"{self.session}-{self.attempt}"
+
+    def bundles(self, kernel: int) -> list[str]:
+        """Return the names of a kernel's bundles, without suffix."""
+        name = self.kernels[kernel].name
+        return [f"{name}-{setting}" for setting in self.settings] or [name]
+
+
+class Store:
+    """The state's file.
+
+    :param path: its directory exists
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def write(self, state: State) -> None:
+        """Replace the file durably.
+
+        :raises RecordError: it cannot be written
+        """
+        try:
+            write_durably(self.path, (json.dumps(dataclasses.asdict(state), indent=1)).encode())
+        except OSError as error:
+            raise RecordError(f"{self.path}: {explain(error)}; free space and continue") from error
+
+    def read(self) -> State:
+        """Return the state.
+
+        :raises RecordError: there is none, or it is damaged
+        """
+        try:
+            with self.path.open("rb") as file:
+                record = json.loads(file.read(_LONGEST_BYTES))
+            state: State = _parse(State, record, "state")
+            _check(state)
+        except FileNotFoundError as error:
+            raise RecordError(
+                f"{self.path}: no such recording; start one with `schedperf ab --kernel`"
+            ) from error
+        except OSError as error:
+            raise RecordError(f"{self.path}: {explain(error)}; make the file readable") from error
+        except (ValueError, RecursionError) as error:
+            raise RecordError(
+                f"{self.path}: damaged state file ({str(error)[:200]}); remove it and record again"
+            ) from error
+        return state
+
+
+def _check(state: State) -> None:
+    if state.version != STATE_VERSION:
+        raise ValueError(f"version {state.version}, expected {STATE_VERSION}")
+    if state.phase not in PHASES:
+        raise ValueError(f"unknown phase {state.phase[:40]!r}")
+    if not 1 <= len(state.kernels) <= 64 or not 1 <= state.boots <= 10_000:  # noqa: PLR2004
+        raise ValueError("number of kernels or boots out of range")
+    if not 0 <= state.next <= len(state.plan):
+        raise ValueError(f"planned boot {state.next} out of range")
+
+
+def _parse(kind: Any, value: Any, where: str) -> Any:
+    """Return a JSON value as a type of the state.
+
+    :raises ValueError: it has another type
+    """
+    if dataclasses.is_dataclass(kind):
+        return _parse_object(kind, value, where)
+    if get_origin(kind) is list:
+        if not isinstance(value, list):
+            raise ValueError(f"{where}: expected a list")
+        return [_parse(get_args(kind)[0], each, f"{where}[{i}]") for i, each in enumerate(value)]
+    if type(None) in get_args(kind):
+        return None if value is None else _parse(get_args(kind)[0], value, where)
+    if kind is float and type(value) is int:
+        return float(value)
+    if type(value) is not kind:
+        raise ValueError(f"{where}: expected {kind.__name__}")
+    return value
+
+
+def _parse_object(kind: Any, value: Any, where: str) -> Any:
+    if not isinstance(value, dict):
+        raise ValueError(f"{where}: expected an object")  # noqa: TRY004 # one kind of damage
+    hints = get_type_hints(kind)
+    missing = [
+        each.name
+        for each in dataclasses.fields(kind)
+        if each.name not in value
+        and each.default is dataclasses.MISSING
+        and each.default_factory is dataclasses.MISSING
+    ]
+    if missing:
+        raise ValueError(f"{where}: no {missing[0]}")
+    return kind(**{name: _parse(hints[name], value[name], name) for name in hints if name in value})

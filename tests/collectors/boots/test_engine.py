@@ -1,0 +1,368 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The engine of boots: a crash at any moment loses no run; the wrong kernel is never recorded."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schedperf_collectors.boots import engine as engine_module
+from schedperf_collectors.boots.call import Called
+from schedperf_collectors.boots.engine import Engine
+from schedperf_collectors.boots.shell import Unreachable
+from schedperf_collectors.boots.state import (
+    OVER,
+    STATE_VERSION,
+    KernelState,
+    State,
+    Store,
+)
+from schedperf_collectors.machine.errors import RecordError
+from schedperf_collectors.machine.signals import signals
+
+RUNS = 2
+
+
+class Crash(Exception):
+    """The controller is killed."""
+
+
+class Machine:
+    """A target whose faults are chosen: what it does is written to ``bundles`` once finished."""
+
+    is_here = False
+    name = "lab"
+
+    def __init__(self) -> None:
+        self.boots = 0
+        self.release = self.default = "one"
+        self.armed: str | None = None
+        self.job: dict[str, Any] = {}
+        self.bundles: dict[str, list[tuple[str, int, str]]] = {}
+        self.claim: str | None = "session"
+        self.broken: set[str] = set()
+        self.is_sticky = False
+        self.random = random.Random(0)
+        self.cut_chance = 0.0
+        self.deaf_chance = 0.0
+        self.calls: list[str] = []
+
+    def power_cut(self) -> None:
+        """Boot without anybody having asked for it."""
+        self.boots += 1
+        if self.job.get("state") == "running":
+            self.job["state"] = "lost"
+        self.release = self.armed or self.default
+        if self.release in self.broken:
+            self.release = self.default
+        if not self.is_sticky:
+            self.armed = None
+
+    def act(self, verb: str, *arguments: str, source: bytes = b"") -> Mapping[str, Any]:
+        if self.random.random() < self.deaf_chance:
+            raise Unreachable("connection timed out")
+        if self.random.random() < self.cut_chance:
+            self.power_cut()
+        self.calls.append(verb)
+        if verb == "look":
+            self._work()
+            return self._look()
+        if verb == "start":
+            wanted = json.loads(source)
+            is_new = self.job.get("id") != wanted["id"]
+            if is_new and wanted["boot_id"] == str(self.boots):
+                self.job = {**wanted, "state": "running", "made": 0, "status": None}
+        if verb == "stop" and self.job.get("state") == "running":
+            self.job.update(state="done", status=143)
+        if verb == "release":
+            self.claim = None
+        if verb == "list":
+            return {name: {"bytes": 1} if name in self.bundles else None for name in arguments}
+        return {}
+
+    def _work(self) -> None:
+        job = self.job
+        if job.get("state") != "running":
+            return
+        for name in job["bundles"]:
+            runs = self.bundles.setdefault(name, [])
+            runs.append((job["id"], job["made"], self.release))
+        job["made"] += 1
+        if job["made"] == RUNS:
+            job.update(state="done", status=0)
+
+    def _look(self) -> Mapping[str, Any]:
+        job = self.job
+        return {
+            "boot_id": str(self.boots),
+            "release": self.release,
+            "version": f"#1 {self.release}",
+            "build_id": None,
+            "job": {
+                "id": job.get("id"),
+                "state": job.get("state", "none"),
+                "status": job.get("status"),
+                "text": "",
+            },
+        }
+
+    def call(self, hook: str, arguments: Sequence[str], limit_s: float = 60) -> Called:
+        del hook, limit_s
+        verb = arguments[0]
+        out = ""
+        if verb == "arm":
+            self.armed = arguments[1]
+        elif verb == "disarm":
+            self.armed = None
+        elif verb == "armed":
+            out = self.armed or ""
+        elif verb == "reboot":
+            self.power_cut()
+        return Called(0, out, "")
+
+    def install(self, recorder: bytes) -> None:
+        del recorder
+
+    def fetch(self, name: str, path: Path) -> None:
+        path.write_text(json.dumps(self.bundles[name]))
+
+
+class CrashingStore(Store):
+    """Kill the controller before or after some writes.
+
+    :param moments: numbers of the writes, negative for before
+    """
+
+    def __init__(self, path: Path, moments: Sequence[int]) -> None:
+        super().__init__(path)
+        self.moments = moments
+        self.writes = 0
+
+    def write(self, state: State) -> None:
+        self.writes += 1
+        if -self.writes in self.moments:
+            raise Crash
+        super().write(state)
+        if self.writes in self.moments:
+            raise Crash
+
+
+@pytest.fixture(autouse=True)
+def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_module, "_POLL_S", 0.0)
+    # No power is cut here, and syncing a thousand times takes minutes.
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+
+
+def _state(tmp_path: Path, boots: int = 4, kernels: Sequence[str] = ("one", "two")) -> State:
+    return State(
+        version=STATE_VERSION,
+        session="5e55",
+        target="ssh:lab",
+        hook="command:hook",
+        kernels=[KernelState(f"k-{release}", release) for release in kernels],
+        boots=boots,
+        options=[],
+        booted=[],
+        command=["true"],
+        is_design=False,
+        settings=[],
+        output=f"{tmp_path}/",
+        boot_limit_s=0.05,
+        settle_s=0,
+        default="one",
+    )
+
+
+def _drive(store: Store, machine: Machine, said: list[str], *, stopped: bool = False) -> State:
+    with signals:
+        engine = Engine(store, machine, said.append, lambda: stopped)  # type: ignore[arg-type]
+        engine.run()
+        return engine.state
+
+
+def _until_over(store: Store, machine: Machine, said: list[str]) -> State:
+    for _ in range(1000):
+        try:
+            return _drive(store, machine, said)
+        except Crash:
+            continue
+    raise AssertionError("no end")
+
+
+def _check(machine: Machine, state: State) -> None:
+    for kernel in state.kernels:
+        runs = machine.bundles.get(kernel.name, [])
+        assert len(set(runs)) == len(runs)
+        assert {release for _, _, release in runs} <= {kernel.release}
+        jobs = [job for job, _, _ in runs]
+        made = sum(
+            state.plan[number].kernel == state.kernels.index(kernel) for number in state.done
+        )
+        assert sum(jobs.count(job) == RUNS for job in set(jobs)) >= made
+    assert machine.armed is None
+    assert machine.release == machine.default
+    assert machine.claim is None
+
+
+def test_all_boots_are_recorded_in_balanced_order(tmp_path: Path) -> None:
+    store, machine, said = Store(tmp_path / "state"), Machine(), list[str]()
+    store.write(_state(tmp_path))
+    state = _drive(store, machine, said)
+    assert (state.phase, state.done, state.status) == (OVER, list(range(8)), 0)
+    _check(machine, state)
+    assert {name: len(runs) for name, runs in machine.bundles.items()} == {"k-one": 8, "k-two": 8}
+    booting = [line for line in said if "booting" in line]
+    assert "".join("12"["two" in line] for line in booting[:8]) == "12211221"
+
+
+@pytest.mark.parametrize("seed", range(220))
+def test_crashes_and_power_cuts_lose_no_run(tmp_path: Path, seed: int) -> None:
+    choose = random.Random(seed)
+    moments = [choose.choice((-1, 1)) * choose.randint(1, 50) for _ in range(5)]
+    store, machine = CrashingStore(tmp_path / "state", ()), Machine()
+    store.write(_state(tmp_path, boots=3))
+    store.moments = moments
+    machine.random = choose
+    machine.deaf_chance = 0.1
+    machine.cut_chance = 0.01 if seed % 2 else 0.0
+    state = _until_over(store, machine, [])
+    _check(machine, state)
+    if not machine.cut_chance:
+        assert (state.done, state.ended) == (list(range(6)), None)
+
+
+def test_a_kernel_that_does_not_boot_is_given_up(tmp_path: Path) -> None:
+    store, machine, said = Store(tmp_path / "state"), Machine(), list[str]()
+    store.write(_state(tmp_path, boots=2, kernels=("one", "two", "three")))
+    machine.broken = {"two"}
+    state = _drive(store, machine, said)
+    _check(machine, state)
+    assert state.kernels[1].gave_up == "did not boot: one booted, expected two"
+    assert (state.status, state.ended) == (1, None)
+    assert sorted(machine.bundles) == ["k-one", "k-three"]
+
+
+def test_one_kernel_left_ends_the_recording(tmp_path: Path) -> None:
+    store, machine, said = Store(tmp_path / "state"), Machine(), list[str]()
+    store.write(_state(tmp_path))
+    machine.broken = {"two"}
+    state = _drive(store, machine, said)
+    _check(machine, state)
+    assert state.ended == "1 kernel left (expected at least 2)"
+
+
+def test_an_entry_that_stays_set_ends_the_recording(tmp_path: Path) -> None:
+    store, machine, said = Store(tmp_path / "state"), Machine(), list[str]()
+    store.write(_state(tmp_path))
+    machine.is_sticky = True
+    state = _drive(store, machine, said)
+    assert state.ended is not None
+    assert "did not consume the one-shot entry (one)" in state.ended
+    assert machine.armed is None
+    assert machine.bundles == {}
+
+
+def test_another_build_of_the_release_is_not_recorded(tmp_path: Path) -> None:
+    store, machine, said = Store(tmp_path / "state"), Machine(), list[str]()
+    state = _state(tmp_path)
+    state.kernels[1].identity = engine_module.Identity("two", "#7 older", None)
+    store.write(state)
+    ended = _drive(store, machine, said)
+    assert ended.kernels[1].gave_up == "did not boot: another build of two booted: #1 two"
+    assert "k-two" not in machine.bundles
+
+
+def test_stop_keeps_bundles_and_goes_home(tmp_path: Path) -> None:
+    store, machine, said = Store(tmp_path / "state"), Machine(), list[str]()
+    store.write(_state(tmp_path))
+    with signals:
+        engine = Engine(
+            store,
+            machine,  # type: ignore[arg-type]
+            said.append,
+            lambda: machine.job.get("made") == 1 and machine.release == "two",
+        )
+        engine.run()
+    assert engine.state.ended == "stopped by the user"
+    _check(machine, engine.state)
+    assert len(machine.bundles["k-two"]) == 1
+
+
+def test_a_target_that_stays_silent_is_given_up_with_its_console(tmp_path: Path) -> None:
+    console = tmp_path / "console"
+    console.write_text("#!/bin/sh\necho 'Kernel panic - not syncing'\n")
+    console.chmod(0o755)
+    store, machine, said = Store(tmp_path / "state"), Machine(), list[str]()
+    state = _state(tmp_path)
+    state.console = str(console)
+    store.write(state)
+    calls = machine.call
+
+    def call(hook: str, arguments: Sequence[str], limit_s: float = 60) -> Called:
+        if hook == f"command:{console}":
+            return Called(0, console.read_text().split("'")[1], "")
+        if arguments[0] == "reboot":
+            machine.deaf_chance = 1.0
+            return Called(0, "", "")
+        return calls(hook, arguments, limit_s)
+
+    machine.call = call  # type: ignore[method-assign]
+    with pytest.raises(RecordError, match="power-cycle it, then run `schedperf ab continue`"):
+        _drive(store, machine, said)
+    assert "no answer within 0 s; console: Kernel panic - not syncing" in said[-1]
+    assert store.read().kernels[0].failures == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        '{"version": 1}',
+        "[" * 100_000,
+        "\0" * 100,
+    ],
+)
+def test_a_damaged_state_is_one_line(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "state"
+    path.write_text(text)
+    with pytest.raises(RecordError, match="damaged state file") as caught:
+        Store(path).read()
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"phase": "x"},
+        {"next": 99},
+        {"next": -1},
+        {"boots": 10**9},
+        {"kernels": []},
+        {"kernels": [{"name": 1, "release": "x"}]},
+        {"options": "abc"},
+        {"version": 2},
+        {"default": 5},
+    ],
+)
+def test_damaged_fields_of_a_state_are_refused(tmp_path: Path, changes: dict[str, object]) -> None:
+    store = Store(tmp_path / "state")
+    store.write(_state(tmp_path))
+    record = {**json.loads(store.path.read_text()), **changes}
+    store.path.write_text(json.dumps(record))
+    with pytest.raises(RecordError, match="damaged state file"):
+        store.read()
+
+
+def test_a_state_is_read_as_it_was_written(tmp_path: Path) -> None:
+    store = Store(tmp_path / "state")
+    store.write(_state(tmp_path))
+    assert store.read() == _state(tmp_path)
