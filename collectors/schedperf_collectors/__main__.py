@@ -25,7 +25,7 @@ if sys.argv[1:2] == ["boots-agent"] and sys.argv[2:3] != ["resume"]:
 
     sys.exit(agent(sys.argv[2:]))
 
-from schedperf_collectors.recorder.cli import main  # noqa: E402 # see above
+from schedperf_collectors.command_line.main import main  # noqa: E402 # see above
 
 if __name__ == "__main__":
     sys.exit(main())

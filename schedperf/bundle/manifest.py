@@ -19,6 +19,8 @@ from schedperf_collectors.contract import BUNDLE_VERSION, MOST_BUDGETED, point_k
 
 # The largest number of runs of `record`; each may be a separate point.
 MOST_POINTS = 100_000
+# A kernel, a setting, and some more.
+MOST_FACTORS = 16
 # The longest lists that users give: fields that are meant to differ, metric rules.
 MOST_PATHS = 1_000
 MOST_RULES = 100
@@ -32,6 +34,9 @@ Direction = Literal["higher", "lower"]
 Quantity = Annotated[float, Meta(ge=0)]
 Budget = Annotated[int, Meta(ge=1, le=MOST_BUDGETED)]
 Points = Annotated[tuple[str, ...], Meta(max_length=MOST_POINTS)]
+# Reports print the levels of factors within a sentence.
+Level = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}\Z")]
+Factors = Annotated[Mapping[Level, Level], Meta(max_length=MOST_FACTORS)]
 Paths = Annotated[tuple[str, ...], Meta(max_length=MOST_PATHS)]
 
 
@@ -117,7 +122,8 @@ class Run(Struct, frozen=True, kw_only=True):
     """One run, from its run.json; keys as in docs/bundle.md.
 
     :param order: position in the recording session, over all points and both sides
-    :param side: of ``ab``: "base" or "new"; None in other recordings
+    :param side: of ``ab``, e.g. "base"; None in other recordings
+    :param factors: level of each factor of a design: {"kernel": "new", "setting": "on"}
     :param wall_s: from fork to exit
     :param left_behind: names of processes that the workload left running after its end
     :param output_left_out: bytes that the recorder left out, by stream: {"stdout": 1073741824}
@@ -135,6 +141,7 @@ class Run(Struct, frozen=True, kw_only=True):
     block: Count
     round: Count | None = None
     side: str | None = None
+    factors: Factors = field(default_factory=dict)
     session: str | None = None
     order: Count
     start: str | None = None

@@ -97,7 +97,8 @@ def find_design(sides: Sequence[Side]) -> Design | None:
 
 
 def _setting(side: Side) -> str | None:
-    names = {run.side for run in side.bundle.runs if not run.warmup}
+    runs = [run for run in side.bundle.runs if not run.warmup]
+    names = {run.factors.get("setting", run.side) for run in runs}
     return names.pop() if len(names) == 1 else None
 
 

@@ -18,7 +18,12 @@ from schedperf_collectors.boots import agent, unit
 from schedperf_collectors.boots.call import check_name
 from schedperf_collectors.boots.engine import Engine, Rebooting, Target, output_path
 from schedperf_collectors.boots.examine import AUTO, Examination, examine
-from schedperf_collectors.boots.options import (
+from schedperf_collectors.boots.shell import Unreachable, parse_host
+from schedperf_collectors.boots.state import OVER, STATE_VERSION, KernelState, State, Store
+from schedperf_collectors.boots.target import Here, There, own_archive
+from schedperf_collectors.machine.errors import Interrupted, RecordError, explain
+from schedperf_collectors.machine.signals import signals
+from schedperf_collectors.recorder.boot_options import (
     BOOT_LIMIT_S,
     BOOTS,
     OF_BOOTS,
@@ -26,11 +31,6 @@ from schedperf_collectors.boots.options import (
     boots_parser,
     without_boots,
 )
-from schedperf_collectors.boots.shell import Unreachable, parse_host
-from schedperf_collectors.boots.state import OVER, STATE_VERSION, KernelState, State, Store
-from schedperf_collectors.boots.target import Here, There, own_archive
-from schedperf_collectors.machine.errors import Interrupted, RecordError, explain
-from schedperf_collectors.machine.signals import signals
 from schedperf_collectors.recorder.bundle import check_output
 
 _STATE = "state.json"

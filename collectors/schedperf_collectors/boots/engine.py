@@ -336,15 +336,17 @@ class Engine:
 
     def _copy(self, kernel: int) -> None:
         for name in self.state.bundles(kernel):
-            path = output_path(self.state, name)
-            self._reach(lambda name=name, path=path: self._target.fetch(name, path))
+            self._fetch_to(name, output_path(self.state, name))
+
+    def _fetch_to(self, name: str, path: Path) -> None:
+        self._reach(lambda: self._target.fetch(name, path))
 
     # The end
 
     def _seal(self) -> None:
         """Complete the bundles, and copy them a last time."""
         state = self.state
-        reasons = {}
+        reasons: dict[str, str | None] = {}
         for index in range(len(state.kernels)):
             made = sum(state.plan[number].kernel == index for number in state.done)
             why = state.kernels[index].gave_up or state.ended
@@ -354,8 +356,7 @@ class Engine:
         present = self._reach(lambda: self._target.act("list", *reasons))
         for name in reasons:
             if present[name] is not None:
-                path = output_path(state, name)
-                self._reach(lambda name=name, path=path: self._target.fetch(name, path))
+                self._fetch_to(name, output_path(state, name))
         self._go(HOME, before=self._look()["boot_id"])
 
     def _go_home(self) -> None:
@@ -392,12 +393,14 @@ class Engine:
     # The target
 
     def _look(self) -> Mapping[str, Any]:
-        return self._reach(lambda: self._target.act("look"))
+        look: Mapping[str, Any] = self._reach(lambda: self._target.act("look"))
+        return look
 
     def _look_soon(self) -> Mapping[str, Any]:
         """Return the target's state, also if it is just booting."""
         limit_s = max(_REACH_S, self.state.boot_limit_s)
-        return self._reach(lambda: self._target.act("look"), limit_s)
+        look: Mapping[str, Any] = self._reach(lambda: self._target.act("look"), limit_s)
+        return look
 
     def _reach(self, do: Callable[[], Any], limit_s: float = _REACH_S) -> Any:
         """Do something on the target; repeat it while there is no answer.

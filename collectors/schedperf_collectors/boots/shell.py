@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import subprocess
 import tempfile
@@ -17,6 +16,7 @@ from typing import IO
 from schedperf_collectors.machine.errors import RecordError, explain
 from schedperf_collectors.machine.process import kill_group
 from schedperf_collectors.machine.signals import signals
+from schedperf_collectors.recorder.boot_options import HOST
 
 LIMIT_S = 60.0
 OUTPUT_BYTES = 1 << 20
@@ -34,11 +34,6 @@ _SSH_OPTIONS = (
 _SSH_FAILED = 255
 _LOOK_AGAIN_S = 0.1
 _DRAIN_S = 1.0
-_HOST = re.compile(
-    r"ssh:(?P<host>(?:[A-Za-z0-9._-]+@)?(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%a-z]+\]))"
-    r"(?::(?P<port>[0-9]{1,5}))?\Z",
-    re.ASCII,
-)
 
 
 class Unreachable(Exception):
@@ -179,9 +174,9 @@ def parse_host(text: str) -> Ssh:
     >>> parse_host("ssh:root@lab1:2222")
     Ssh(host='root@lab1', port=2222)
 
-    :raises ValueError: with the error message
+    :raises RecordError: it is neither
     """
-    match = _HOST.match(text)
-    if not match or match["host"].startswith("-"):
-        raise ValueError(f"invalid target {text!r} (expected ssh:HOST, e.g. ssh:root@lab1)")
+    match = HOST.match(text)
+    if not match:
+        raise RecordError(f"invalid target {text!r} (expected ssh:HOST, e.g. ssh:root@lab1)")
     return Ssh(match["host"], int(match["port"]) if match["port"] else None)

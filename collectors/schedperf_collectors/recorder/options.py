@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, NoReturn
 
-from schedperf_collectors.boots.options import add_boot_options
 from schedperf_collectors.machine.errors import RecordError
+from schedperf_collectors.recorder.boot_options import add_boot_options
 from schedperf_collectors.recorder.plan import FIRST_LOOK, MAX_RUNS, ROUNDS, Turn, parse_point
 
 _METRIC = re.compile(

@@ -111,23 +111,23 @@ def _read_members(file: BinaryIO) -> _Kept:
     # Members behind the last complete run, by name.
     pending: dict[str, Entry] = {}
     size = os.fstat(file.fileno()).st_size
-    with contextlib.suppress(tarfile.TarError, EOFError, ValueError, RecursionError, OSError):
-        with tarfile.open(fileobj=file, mode="r:") as tar:
-            for member in tar:
-                end = member.offset_data + -(-member.size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
-                if not member.isreg() or member.offset_data + member.size > size:
+    damages = (tarfile.TarError, EOFError, ValueError, RecursionError, OSError)
+    with contextlib.suppress(*damages), tarfile.open(fileobj=file, mode="r:") as tar:
+        for member in tar:
+            end = member.offset_data + -(-member.size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
+            if not member.isreg() or member.offset_data + member.size > size:
+                break
+            if member.name == MANIFEST:
+                _read_json(tar, member, _LONGEST_MANIFEST_BYTES)
+                kept.is_whole = bool(kept.runs)
+                break
+            pending[member.name] = _entry(tar, member)
+            if _RUN.match(member.name):
+                run = _read_json(tar, member, _LONGEST_JSON_BYTES)
+                if not _is_complete(run, pending):
                     break
-                if member.name == MANIFEST:
-                    _read_json(tar, member, _LONGEST_MANIFEST_BYTES)
-                    kept.is_whole = bool(kept.runs)
-                    break
-                pending[member.name] = _entry(tar, member)
-                if _RUN.match(member.name):
-                    run = _read_json(tar, member, _LONGEST_JSON_BYTES)
-                    if not _is_complete(run, pending):
-                        break
-                    _keep(kept, run, pending, end)
-                    pending = {}
+                _keep(kept, run, pending, end)
+                pending = {}
     return kept
 
 

@@ -19,6 +19,7 @@ from schedperf_collectors.boots.shell import Unreachable
 from schedperf_collectors.boots.state import (
     OVER,
     STATE_VERSION,
+    Identity,
     KernelState,
     State,
     Store,
@@ -48,7 +49,7 @@ class Machine:
         self.claim: str | None = "session"
         self.broken: set[str] = set()
         self.is_sticky = False
-        self.random = random.Random(0)
+        self.random = random.Random(0)  # noqa: S311 # faults, no secrets
         self.cut_chance = 0.0
         self.deaf_chance = 0.0
         self.calls: list[str] = []
@@ -224,7 +225,7 @@ def test_all_boots_are_recorded_in_balanced_order(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(220))
 def test_crashes_and_power_cuts_lose_no_run(tmp_path: Path, seed: int) -> None:
-    choose = random.Random(seed)
+    choose = random.Random(seed)  # noqa: S311 # faults, no secrets
     moments = [choose.choice((-1, 1)) * choose.randint(1, 50) for _ in range(5)]
     store, machine = CrashingStore(tmp_path / "state", ()), Machine()
     store.write(_state(tmp_path, boots=3))
@@ -272,7 +273,7 @@ def test_an_entry_that_stays_set_ends_the_recording(tmp_path: Path) -> None:
 def test_another_build_of_the_release_is_not_recorded(tmp_path: Path) -> None:
     store, machine, said = Store(tmp_path / "state"), Machine(), list[str]()
     state = _state(tmp_path)
-    state.kernels[1].identity = engine_module.Identity("two", "#7 older", None)
+    state.kernels[1].identity = Identity("two", "#7 older", None)
     store.write(state)
     ended = _drive(store, machine, said)
     assert ended.kernels[1].gave_up == "did not boot: another build of two booted: #1 two"

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from schedperf.bundle.open import open_bundle
+from schedperf_collectors.command_line.main import main
 from schedperf_collectors.contract import MANIFEST, run_folder
 from schedperf_collectors.machine.errors import RecordError
 from schedperf_collectors.recorder.bundle import Names, examine
-from schedperf_collectors.recorder.cli import main
 from schedperf_collectors.recorder.recover import recover
 
 

@@ -7,14 +7,20 @@ import argparse
 import re
 from collections.abc import Sequence
 
-from schedperf_collectors.boots.shell import parse_host
-
 BOOTS = 4
 BOOT_LIMIT_S = 900.0
 SETTLE_S = 120
 _MOST_BOOTS = 1000
 _KERNEL = re.compile(
     r"(?P<name>[A-Za-z0-9][A-Za-z0-9_.+-]{0,63})=(?P<release>[A-Za-z0-9][A-Za-z0-9._+~:@-]{0,63})\Z",
+    re.ASCII,
+)
+
+
+# What `ssh:HOST` is; IPv6 addresses in brackets, as in URLs.
+HOST = re.compile(
+    r"ssh:(?P<host>(?!-)(?:[A-Za-z0-9._-]+@)?(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%a-z]+\]))"
+    r"(?::(?P<port>[0-9]{1,5}))?\Z",
     re.ASCII,
 )
 
@@ -111,10 +117,10 @@ def _count(text: str) -> int:
 
 
 def _host(text: str) -> str:
-    try:
-        parse_host(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
+    if not HOST.match(text):
+        raise argparse.ArgumentTypeError(
+            f"invalid target {text!r} (expected ssh:HOST, e.g. ssh:root@lab1)"
+        )
     return text
 
 

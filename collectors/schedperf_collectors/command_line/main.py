@@ -16,11 +16,11 @@ from schedperf_collectors import __version__
 from schedperf_collectors.boots import commands as boots
 from schedperf_collectors.boots.agent import VERB
 from schedperf_collectors.boots.doctor import Asked, doctor_boot
-from schedperf_collectors.boots.options import OF_BOOTS
 from schedperf_collectors.contract import MOST_BUDGETED
 from schedperf_collectors.machine.errors import RecordError
 from schedperf_collectors.machine.orphans import adopt_orphans
 from schedperf_collectors.recorder.ab import ab
+from schedperf_collectors.recorder.boot_options import OF_BOOTS
 from schedperf_collectors.recorder.captures import check_options, choose
 from schedperf_collectors.recorder.doctor import Paper, examine_all, format_text, to_json
 from schedperf_collectors.recorder.journal import journals, say_left_over
