@@ -130,6 +130,8 @@ def missing_for(command: str) -> str | None:
     """Return what a command needs that is not here; None where it can run."""
     if "/proc/sys/" in command and os.geteuid() != 0:
         return "needs root to write /proc/sys"
+    if " --on ssh:" in command:
+        return "needs a machine to boot"
     if " --feature " in command and not has_features():
         return "needs root and /sys/kernel/debug/sched/features"
     if command.startswith("schedperf vm ") and shutil.which("qemu-system-x86_64") is None:

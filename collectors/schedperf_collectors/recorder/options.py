@@ -56,11 +56,13 @@ Examples:
      -n 3 -- hackbench -l 500 -g 2
   %(prog)s --base all.tar --new one.tar --new-setup 'taskset -p 1 $$' \\
      -n 3 -- hackbench -l 200 -g 1
-  %(prog)s -o nice --with none --setup n0= --setup 'n5=renice -n 5 -p $$' \\
-     --setup 'n9=renice -n 9 -p $$' -- hackbench -l 200 -g 1
+  %(prog)s -o nice --setup n0= --setup 'n5=renice -n 5 -p $$' \\
+     --setup 'n9=renice -n 9 -p $$' --with none \\
+     -- hackbench -l 200 -g 1
   %(prog)s -o lag --feature PLACE_LAG -- hackbench -l 500 -g 2
-  %(prog)s -o night --kernel base=6.1.0-47-amd64 --kernel new=6.1.0-50-amd64 \
-     --on ssh:root@lab1 --boots 4 -n 3 -- hackbench -l 500 -g 2
+  %(prog)s -o night --kernel base=6.1.0-47-amd64 \\
+     --kernel new=6.1.0-50-amd64 --on ssh:root@lab1 --boots 4 -n 3 \\
+     -- hackbench -l 500 -g 2
   %(prog)s status
   %(prog)s stop
 

@@ -159,6 +159,7 @@ def state() -> tuple[dict[Path, str], set[Path]]:
     return read_tunables(), set(all_cgroups())
 
 
+@pytest.mark.alone
 def test_everything_is_restored(recorder: Any, sysctl: int) -> None:
     before = state()
     setups = ("--setup", "a=", "--setup", write(f"b=echo {sysctl + 1}"))
@@ -169,6 +170,7 @@ def test_everything_is_restored(recorder: Any, sysctl: int) -> None:
     assert state() == before
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("how", [signal.SIGKILL, None])
 def test_stop_ends_a_recording_and_undoes_what_a_killed_one_left(
     recorder: Any, read_bundle: Any, sysctl: int, how: signal.Signals | None

@@ -11,6 +11,7 @@ from schedperf.model.caveats import SHORT_TEXTS, TEXTS, caveat
 COUNTED: dict[str, tuple[dict[str, object], str, str]] = {
     "failed-runs": ({"failed": 1, "side": "new"}, "total", "run"),
     "unpaired": ({"side": "new"}, "count", "run"),
+    "unbalanced": ({"sides": 3, "cycle": 6}, "rounds", "round"),
     "looks": ({"side": "new"}, "max_runs", "run"),
     "history": ({}, "count", "earlier recording"),
     "unlisted-members": ({"bundle": "new.tar", "first": "a"}, "count", "member"),
