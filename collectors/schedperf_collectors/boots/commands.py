@@ -245,11 +245,7 @@ def _prepare(target: Target, state: State) -> State:
         raise RecordError("--resume: needs root (it reboots this machine); use sudo")
     target.install(own_archive())
     where = f"ssh:{target.name}" if not target.is_here else "--resume"
-    free = (
-        "schedperf ab stop"
-        if target.is_here
-        else f"schedperf ab stop -o {_folder(state).name[: -len('.boots')]}"
-    )
+    free = "schedperf ab stop" if target.is_here else f"schedperf ab stop -o {state.output}"
     who = f"{os.environ.get('SUDO_USER') or os.environ.get('USER') or 'root'} {where}"
     target.act("space")
     target.act("claim", state.session, who, free)

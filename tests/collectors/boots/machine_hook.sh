@@ -3,9 +3,9 @@
 # The boot hook of machine.sh: a reboot kills what runs there, and a loader chooses the kernel.
 job=/var/lib/schedperf/boots/job.status
 boot() {
-    if [ -e $job ]; then
+    if [ -e $job ] && ! grep -q '"status"' $job; then
         pid=$(sed -n 's/.*"pid": \([0-9]*\).*/\1/p' $job)
-        kill -KILL -- "-$pid" 2>/dev/null
+        kill -KILL "-$pid" 2>/dev/null
     fi
     if [ -e "$MACHINE/armed" ]; then
         cat "$MACHINE/armed" > "$MACHINE/release"

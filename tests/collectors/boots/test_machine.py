@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""``ab --kernel --on`` against a machine made of processes: real recorder, real bundles."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from schedperf.bundle.open import open_bundle
+
+HERE = Path(__file__).parent
+HOOK = HERE / "machine_hook.sh"
+_LIMIT_S = 240
+
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.skipif(os.geteuid() != 0, reason="mount namespaces need root"),
+]
+
+
+class ProcessMachine:
+    """A machine in a mount namespace, which a sleeping process keeps."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.process = subprocess.Popen(
+            [
+                "unshare",
+                "-m",
+                "sh",
+                HERE / "machine.sh",
+                folder,
+                "sh",
+                "-c",
+                "echo; exec sleep 900",
+            ],
+            stdout=subprocess.PIPE,
+        )
+        assert self.process.stdout is not None
+        if self.process.stdout.readline() != b"\n":
+            pytest.skip("unshare cannot make a mount namespace here")
+
+    def command(self, *words: str) -> list[str]:
+        """Return a command that runs there."""
+        return ["nsenter", "-m", f"-t{self.process.pid}", "--", *words]
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment of the controller."""
+        ssh = f"sh {HERE / 'machine_ssh.sh'}"
+        return {**os.environ, "MACHINE": str(self.folder), "SCHEDPERF_SSH": ssh}
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """Start ``ab`` there."""
+        return subprocess.Popen(
+            self.command(sys.executable, "-m", "schedperf_collectors", "ab", *arguments),
+            env=self.environment(),
+            stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def power_cut(self) -> None:
+        """Boot the default kernel, as after a power cut."""
+        subprocess.run(self.command("sh", str(HOOK), "reboot"), env=self.environment(), check=True)
+
+    def job(self) -> dict[str, object]:
+        """Return the status file of the recorder there."""
+        try:
+            path = self.folder / "lib/schedperf/boots/job.status"
+            record: dict[str, object] = json.loads(path.read_text())
+        except (OSError, ValueError):
+            return {}
+        return record
+
+    def await_job(self, *, other_than: object = None) -> object:
+        """Wait until a recorder runs; return its id."""
+        until = time.monotonic() + _LIMIT_S
+        while time.monotonic() < until:
+            job = self.job()
+            if job.get("id", other_than) != other_than and "status" not in job:
+                return job["id"]
+            time.sleep(0.05)
+        raise AssertionError("no recording began")
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[ProcessMachine]:
+    """Yield a machine."""
+    (tmp_path / "machine").mkdir()
+    made = ProcessMachine(tmp_path / "machine")
+    yield made
+    made.process.kill()
+    made.process.communicate()
+
+
+def _arguments(tmp_path: Path, *more: str) -> list[str]:
+    kernels = ["--kernel", "base=one", "--kernel", "new=two", "--boots", "1"]
+    how = ["--boot", f"command:{HOOK}", "--on", "ssh:root@lab", "--settle", "0"]
+    what = ["-n", "2", "--warmup", "0", "--with", "none", *more, "--", "sleep", "1"]
+    return ["-o", str(tmp_path / "out"), *kernels, *how, *what]
+
+
+def _check(path: Path, release: str, least: int) -> None:
+    bundle = open_bundle(path)
+    assert bundle.complete
+    keys = Counter((run.session, run.order) for run in bundle.runs)
+    assert set(keys.values()) == {1}
+    assert len(bundle.runs) >= least
+    assert {boot.host.kernel.release for boot in bundle.boots} == {release}
+
+
+def test_killed_controller_and_power_cut(tmp_path: Path, machine: ProcessMachine) -> None:
+    controller = machine.start(*_arguments(tmp_path))
+    first = machine.await_job()
+    controller.kill()
+    controller.communicate()
+    # The recording survives its controller; a power cut ends the next one.
+    controller = machine.start("continue", "-o", str(tmp_path / "out"))
+    second = machine.await_job(other_than=first)
+    machine.power_cut()
+    third = machine.await_job(other_than=second)
+    assert third != second
+    _, errors = controller.communicate(timeout=_LIMIT_S)
+    assert controller.returncode == 0, errors
+    assert "finished runs are kept, the boot is repeated" in errors
+    _check(tmp_path / "out-base.tar", "one", 2)
+    _check(tmp_path / "out-new.tar", "two", 2)
+    assert (machine.folder / "release").read_text() == "one\n"
+    assert not (machine.folder / "armed").exists()
+
+
+def test_stop_ends_the_recording_and_frees_the_machine(
+    tmp_path: Path, machine: ProcessMachine
+) -> None:
+    controller = machine.start(
+        *_arguments(tmp_path, "--point", "s=1"),
+    )
+    _, errors = controller.communicate(timeout=_LIMIT_S)
+    assert controller.returncode == 2
+    assert "the command has no {s}" in errors
+    controller = machine.start(*_arguments(tmp_path))
+    machine.await_job()
+    (tmp_path / "other").mkdir()
+    other = machine.start(*_arguments(tmp_path / "other"))
+    _, errors = other.communicate(timeout=_LIMIT_S)
+    assert other.returncode == 2
+    assert "another recording uses this machine" in errors
+    assert f"schedperf ab stop -o {tmp_path / 'out'}" in errors
+    stop = machine.start("stop", "-o", str(tmp_path / "out"))
+    said, errors = stop.communicate(timeout=_LIMIT_S)
+    assert (stop.returncode, said) == (0, "ended; 0 of 2 boots recorded\n"), errors
+    _, errors = controller.communicate(timeout=_LIMIT_S)
+    assert controller.returncode == 1, errors
+    assert "stopped by the user (0 of 2 boots recorded)" in errors
+    assert not (machine.folder / "lib/schedperf/boots/claim.json").exists()
+
+
+def test_interrupted_controller_says_how_to_go_on(tmp_path: Path, machine: ProcessMachine) -> None:
+    controller = machine.start(*_arguments(tmp_path))
+    machine.await_job()
+    controller.send_signal(signal.SIGTERM)
+    _, errors = controller.communicate(timeout=_LIMIT_S)
+    assert controller.returncode == 128 + signal.SIGTERM
+    assert f"go on with: schedperf ab continue -o {tmp_path / 'out'}" in errors.splitlines()[-1]
