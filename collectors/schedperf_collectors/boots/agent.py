@@ -160,16 +160,32 @@ def _claim(arguments: Sequence[str], _source: bytes) -> Record:
     """Reserve this machine for a session; the claim survives boots."""
     session, who, free = arguments
     HOME.mkdir(mode=0o755, parents=True, exist_ok=True)
+    check_claim(_read(CLAIM) if CLAIM.exists() else None, session)
     if CLAIM.exists():
-        owner = _read(CLAIM)
-        if owner.get("session") != session:
-            raise RecordError(
-                f"{CLAIM}: another recording uses this machine ({_say(owner.get('who'))}); wait "
-                f"for its end, or end it with: {_say(owner.get('free')) or f'rm {CLAIM}'}"
-            )
         return {}
-    write_durably(CLAIM, json.dumps({"session": session, "who": who, "free": free}).encode())
+    mine = CLAIM.with_name(f"claim-{session}")
+    write_durably(mine, json.dumps({"session": session, "who": who, "free": free}).encode())
+    try:
+        # Unlike a rename, a link fails if another session was faster.
+        os.link(mine, CLAIM)
+    except FileExistsError:
+        check_claim(_read(CLAIM), session)
+    finally:
+        mine.unlink()
     return {}
+
+
+def check_claim(claim: Record | None, session: str) -> None:
+    """Refuse a machine that another session has claimed.
+
+    :param claim: None: nobody has
+    :raises RecordError: another session has
+    """
+    if claim is not None and claim.get("session") != session:
+        raise RecordError(
+            f"{CLAIM}: another recording uses this machine ({_say(claim.get('who'))}); wait "
+            f"for its end, or end it with: {_say(claim.get('free')) or f'rm {CLAIM}'}"
+        )
 
 
 def _say(value: object) -> str:
@@ -340,8 +356,16 @@ def _read(path: Path) -> Record:
     """Return a JSON object; {} if there is none, or it is damaged."""
     try:
         with path.open("rb") as file:
-            record = json.loads(file.read(_LONGEST_BYTES))
-    except (OSError, ValueError, RecursionError):
+            return parse_object(file.read(_LONGEST_BYTES))
+    except OSError:
+        return {}
+
+
+def parse_object(text: bytes) -> Record:
+    """Return a JSON object; {} if the text is damaged."""
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError):
         return {}
     return record if isinstance(record, dict) else {}
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import schedperf_collectors
 from schedperf_collectors.boots import agent
-from schedperf_collectors.boots.agent import BUNDLES, HOME, RECORDER, VERB
+from schedperf_collectors.boots.agent import BUNDLES, CLAIM, HOME, RECORDER, VERB
 from schedperf_collectors.boots.call import COMMAND, LIMIT_S, Called, call_here
 from schedperf_collectors.boots.shell import Ssh, Unreachable
 from schedperf_collectors.machine.errors import RecordError, explain
@@ -27,15 +27,19 @@ from schedperf_collectors.recorder.bundle import write_durably
 _COPY_LIMIT_S = 1800.0
 _PACKED = (".py", ".c", ".h", ".o", ".sh")
 _ARCHIVE = HOME / "recorder.zip"
-# Prints the checksum of what arrived, after it is unpacked.
+# Prints the checksum of what arrived, after it is unpacked; or the claim of another recording,
+# which needs its recorder.
 _INSTALL = """\
 set -e
+if [ -e "$4" ]; then
+    cat "$4"
+    exit 0
+fi
 umask 022
 mkdir -p "$1"
 cat > "$2"
 rm -rf "$3"
 python3 -m zipfile -e "$2" "$3" >&2
-python3 -m compileall -q "$3" >&2 || true
 sync
 sha256sum < "$2" | cut -c1-64
 """
@@ -59,7 +63,12 @@ class Here:
         return call_here(hook, arguments, limit_s)
 
     def install(self, recorder: bytes) -> None:
-        """Store the recorder where it survives boots."""
+        """Store the recorder where it survives boots.
+
+        :raises RecordError: another recording uses this machine, and its recorder
+        """
+        if CLAIM.exists():
+            agent.check_claim(agent.parse_object(CLAIM.read_bytes()), "")
         HOME.mkdir(mode=0o755, parents=True, exist_ok=True)
         write_durably(_ARCHIVE, recorder)
         # A directory, because Python caches compiled modules there; it starts faster.
@@ -118,10 +127,15 @@ class There:
         return Called(result["status"], str(result["stdout"]), str(result["stderr"]))
 
     def install(self, recorder: bytes) -> None:
-        """Copy the recorder there; check root and Python first."""
+        """Copy the recorder there; check root and Python first.
+
+        :raises RecordError: that failed, or another recording uses the machine
+        """
         output = self._run(
-            ["sh", "-c", _INSTALL, "sh", str(HOME), str(_ARCHIVE), str(RECORDER)], recorder
+            ["sh", "-c", _INSTALL, "sh", *map(str, (HOME, _ARCHIVE, RECORDER, CLAIM))], recorder
         )
+        if output.stdout.lstrip().startswith(b"{"):
+            agent.check_claim(agent.parse_object(output.stdout), "")
         digest = hashlib.sha256(recorder).hexdigest()
         if output.stdout.decode(errors="replace").strip() != digest:
             raise RecordError(
