@@ -27,7 +27,7 @@ from schedperf.compare.interaction import (
     to_two_by_two,
 )
 from schedperf.compare.kernel_config import option_differences
-from schedperf.compare.side_by_side import compare_side_by_side
+from schedperf.compare.side_by_side import compare_side_by_side, find_movers
 from schedperf.compare.why.find import all_rules, find_all
 from schedperf.compare.why.load_avg import name_load_avg
 from schedperf.compare.workers import do_all
@@ -149,6 +149,7 @@ def compare_bundles(
         sweeps=tuple(sweep for _, sweep in numbers.result.sweeps),
         families=tuple(to_families(rows)),
         side_by_side=numbers.beside,
+        movers=find_movers(numbers.beside),
         two_by_two=numbers.two_by_two,
         findings=name_load_avg(
             findings,

@@ -2,22 +2,39 @@
 """The results of three or more sides beside each other: a row per result, a cell per side.
 
 Each cell has the change from base, which the rows of the record test, and the change from the side
-before it, which is estimated without a test: a series of patches is read step by step.
+before it: a series of patches is read step by step. Steps are tested as rows are, and their p
+values are corrected over the steps of all results of a family (Holm, "A simple sequentially
+rejective multiple test procedure", Scand. J. Stat. 6 (1979)): naming a patch by mistake costs more
+than missing one.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from msgspec.structs import replace
 
-from schedperf.model.comparison import BASE, Better, Row, SideBySide, SideCell, Step
+from schedperf.model.comparison import (
+    BASE,
+    Better,
+    Family,
+    Mover,
+    Row,
+    SideBySide,
+    SideCell,
+    Step,
+)
 from schedperf.model.frame import Frame
-from schedperf.stats import compare_runs
+from schedperf.model.verdict import CHANGED, CONFIDENCE
+from schedperf.stats import JudgedRow, compare_runs
 
 FEWEST_SIDES = 3
 
 Question = tuple[str, str, str, str, str]
-
+# Side, workload, point, metric.
+_Tested = tuple[str, str, str, str]
+# In the order in which results count.
+_FAMILIES: Sequence[Family] = ("primary", "secondary", "informational")
 
 Steps = Mapping[Question, Mapping[str, Step]]
 
@@ -49,16 +66,89 @@ def put_side_by_side(
         yield _put(sides, of_side, steps.get(question, {}))
 
 
+def find_movers(results: Sequence[SideBySide]) -> tuple[Mover, ...]:
+    """Return the significant steps: of primary results first, then the largest."""
+    movers = [mover for result in results for mover in _movers_of(result)]
+    return tuple(
+        sorted(movers, key=lambda each: (_FAMILIES.index(each.family), -abs(math.log(each.ratio))))
+    )
+
+
+def _movers_of(result: SideBySide) -> Iterator[Mover]:
+    for before, cell in pairwise(result.cells):
+        step = cell.step
+        if step is None or not step.significant or not step.ratio:
+            continue
+        yield Mover(
+            side=cell.side,
+            before=before.side,
+            workload=result.workload,
+            point=result.point,
+            metric=result.metric,
+            unit=result.unit,
+            better=result.better,
+            family=result.family,
+            ratio=step.ratio,
+            ci_low=step.ci_low,
+            ci_high=step.ci_high,
+            p_corrected=step.p_corrected,
+        )
+
+
 def _steps(digests: Mapping[str, str], runs: Frame) -> Steps:
+    rows = [
+        _same_data(row) if digests[before] == digests[side] else row
+        for before, side in pairwise(digests)
+        for row in compare_runs(runs, base=before, new=[side]).rows
+    ]
     steps: dict[Question, dict[str, Step]] = {}
-    for before, side in pairwise(digests):
-        same = digests[before] == digests[side]
-        for row in compare_runs(runs, base=before, new=[side]).rows:
-            ends = (row.ratio, row.ci_low, row.ci_high)
-            ratio, low, high = (1.0 if same and row.ratio else end for end in ends)
-            step = Step(ratio=ratio, ci_low=low, ci_high=high)
-            steps.setdefault(row.question, {})[side] = step
+    for row, corrected in zip(rows, _correct(rows), strict=True):
+        steps.setdefault(row.question, {})[row.side] = Step(
+            ratio=row.ratio,
+            ci_low=row.ci_low,
+            ci_high=row.ci_high,
+            p=row.p,
+            p_corrected=corrected,
+            significant=corrected is not None
+            and corrected < 1.0 - CONFIDENCE
+            and row.verdict in CHANGED,
+        )
     return steps
+
+
+def _same_data(row: JudgedRow) -> JudgedRow:
+    ratio = row.ratio and 1.0
+    return replace(row, ratio=ratio, ci_low=ratio, ci_high=ratio, p=None, verdict="no-change")
+
+
+def _correct(rows: Sequence[JudgedRow]) -> list[float | None]:
+    """Return p of each row by Holm, corrected for the rows of its family."""
+    families: dict[Family, dict[_Tested, float]] = {}
+    for row in rows:
+        if row.p is not None:
+            families.setdefault(row.family, {})[_tested(row)] = row.p
+    corrected = {family: holm(tested) for family, tested in families.items()}
+    return [None if row.p is None else corrected[row.family][_tested(row)] for row in rows]
+
+
+def _tested(row: JudgedRow) -> _Tested:
+    # Two rows of one measurement are one test.
+    return row.side, row.workload, row.point, row.same_as or row.metric
+
+
+def holm(tested: Mapping[_Tested, float]) -> dict[_Tested, float]:
+    """Return the p values by Holm's method.
+
+    >>> tests = {("new", "w", "", name): p for name, p in (("a", 0.01), ("b", 0.04), ("c", 0.03))}
+    >>> [round(p, 2) for p in holm(tests).values()]
+    [0.03, 0.06, 0.06]
+    """
+    largest = 0.0
+    corrected: dict[_Tested, float] = {}
+    for index, (name, p) in enumerate(sorted(tested.items(), key=lambda each: each[1])):
+        largest = max(largest, min(1.0, p * (len(tested) - index)))
+        corrected[name] = largest
+    return corrected
 
 
 def _put(sides: Sequence[str], of_side: Mapping[str, Row], steps: Mapping[str, Step]) -> SideBySide:

@@ -21,7 +21,7 @@ from schedperf.compare.bundles import (
     to_families,
     to_rows,
 )
-from schedperf.compare.side_by_side import compare_side_by_side
+from schedperf.compare.side_by_side import compare_side_by_side, find_movers
 from schedperf.evidence import all_sections
 from schedperf.model.caveats import Caveat, caveat
 from schedperf.model.comparison import (
@@ -74,6 +74,7 @@ def compare_tables(
     judged = [say_same_data(row) if row.side in same else row for row in result.rows]
     rows = tuple(to_rows(judged, Frame.of(_df_single_runs(runs)), chosen.margin))
     digests = {side.name: side.digest for side in sides}
+    beside = tuple(compare_side_by_side(rows, digests, Frame.of(runs)))
     comparison = Comparison(
         schema=SCHEMA,
         id=comparison_id([side.digest for side in sides], chosen),
@@ -83,7 +84,8 @@ def compare_tables(
         rows=rows,
         sweeps=tuple(sweep for _, sweep in result.sweeps),
         families=tuple(to_families(rows)),
-        side_by_side=tuple(compare_side_by_side(rows, digests, Frame.of(runs))),
+        side_by_side=beside,
+        movers=find_movers(beside),
         findings=(),
         sections={
             name: Section(

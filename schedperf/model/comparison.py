@@ -320,14 +320,21 @@ class Sweep(Struct, frozen=True, kw_only=True):
 
 
 class Step(Struct, frozen=True, kw_only=True):
-    """The change of one side from the side before it, without a test.
+    """The change of one side from the side before it.
 
     :param ratio: this side / the side before it, with its 95% CI
+    :param p: of the test that rows have; None if nothing was tested
+    :param p_corrected: p by Holm, corrected for the steps of all results of the family
+    :param significant: ``p_corrected`` is below 5%, and a comparison of the two sides alone finds
+        a change
     """
 
     ratio: float | None
     ci_low: float | None
     ci_high: float | None
+    p: float | None = None
+    p_corrected: float | None = None
+    significant: bool = False
 
 
 class SideCell(Struct, frozen=True, kw_only=True):
@@ -422,6 +429,28 @@ class TwoByTwo(Struct, frozen=True, kw_only=True):
     settings: BaseNew[str]
     replication: Replication
     results: tuple[Interaction, ...]
+
+
+class Mover(Struct, frozen=True, kw_only=True):
+    """A significant step: the side, e.g. the patch, at which a result changes.
+
+    :param before: the side before it
+    :param ratio: this side / the side before it, with its 95% CI
+    :param p_corrected: as in :class:`Step`
+    """
+
+    side: str
+    before: str
+    workload: str
+    point: str
+    metric: str
+    unit: str
+    better: Better
+    family: Family
+    ratio: float
+    ci_low: float | None
+    ci_high: float | None
+    p_corrected: float | None
 
 
 class FamilySummary(Struct, frozen=True, kw_only=True):
@@ -579,6 +608,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
 
     :param side_by_side: the results of three or more sides, a column per side; () for two
     :param two_by_two: None if the sides do not cross two kernels with two settings
+    :param movers: significant steps of three or more sides: primary results first, then the largest
     :param command: command line that reproduces the comparison, one word per item; () if unknown
     """
 
@@ -595,6 +625,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
     caveats: tuple[Caveat, ...]
     overall: Overall
     side_by_side: tuple[SideBySide, ...] = ()
+    movers: tuple[Mover, ...] = ()
     two_by_two: TwoByTwo | None = None
     next_steps: tuple[NextStep, ...] = ()
     command: tuple[str, ...] = ()

@@ -40,7 +40,7 @@ from schedperf_reports.blocks import (
 )
 from schedperf_reports.formats import Options, output_format
 from schedperf_reports.results.benchmarks import FAMILIES
-from schedperf_reports.results.side_by_side import draw_side_by_side
+from schedperf_reports.results.side_by_side import draw_movers, draw_side_by_side
 from schedperf_reports.results.two_by_two import draw_two_by_two
 from schedperf_reports.sections import ReportSection, shown_sections
 from schedperf_reports.text.column_widths import GAP
@@ -206,7 +206,9 @@ def _results(comparison: Comparison) -> tuple[Block, ...]:
     family = next(family for family in FAMILIES if any(r.family == family for r in comparison.rows))
     of_all = draw_side_by_side(comparison, family, brief=True)
     if of_all is not None:
-        return (*of_all.plain(), *draw_two_by_two(comparison.two_by_two))
+        movers = draw_movers(comparison, family, brief=True)
+        named = () if movers is None else (movers,)
+        return (*of_all.plain(), *named, *draw_two_by_two(comparison.two_by_two))
     rows = [row for row in comparison.rows if row.family == family]
     return (_pair_results(comparison, rows),)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from schedperf.model.comparison import Comparison, Family, FamilySummary, Row
 from schedperf_reports.blocks import Block, Cell, Column, Item, Items, Table, Text
 from schedperf_reports.graphics.intervals import IntervalLine, Intervals
-from schedperf_reports.results.side_by_side import draw_side_by_side
+from schedperf_reports.results.side_by_side import draw_movers, draw_side_by_side
 from schedperf_reports.results.sweep_plot import describe_sweep, is_point_of
 from schedperf_reports.results.table import Results, build_results
 from schedperf_reports.results.two_by_two import draw_two_by_two
@@ -58,6 +58,9 @@ def benchmarks(comparison: Comparison) -> Iterator[Block]:
         of_all = draw_side_by_side(comparison, family, brief=family == first)
         if of_all is not None:
             yield of_all
+            movers = draw_movers(comparison, family, brief=family == first)
+            if movers is not None:
+                yield movers
             members = [line for line in lines if line[1].family == family]
             yield from _remarks_of_all(comparison, members, is_brief=family == first)
     yield from draw_two_by_two(comparison.two_by_two)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from schedperf.model.comparison import (
     Comparison,
     Family,
+    Mover,
     SideBySide,
     SideCell,
     SideSummary,
@@ -15,14 +16,22 @@ from schedperf.model.comparison import (
 )
 from schedperf.model.units import MISSING, Scale, percent, scale_for
 from schedperf.model.verdict import CHANGED, UNKNOWN
+from schedperf_reports.blocks import Item, Items
 from schedperf_reports.graphics.side_columns import SideColumns, SideFigures, SideRow, SideTitle
-from schedperf_reports.words.rows import VERDICT_TONES, count_of, describe_directions, name_side
+from schedperf_reports.words.rows import (
+    VERDICT_TONES,
+    count_of,
+    describe_directions,
+    name_side,
+)
 from schedperf_reports.words.units import format_change, format_interval
 
 # The role of a side is shorter than a longer label; the verdict has both.
 LONGEST_TITLE = 22
 # Results that a terminal lists.
 MOST_ROWS = 40
+# Significant steps that a text of one screen and a mail list.
+MOST_MOVERS = 6
 # Printed after a change, because colour alone does not reach all readers.
 MARKS: Mapping[Verdict, str] = {"regression": "*", "improvement": "*", "no-change": "="}
 
@@ -42,6 +51,53 @@ def draw_side_by_side(comparison: Comparison, family: Family, *, brief: bool) ->
         brief=brief,
         limit=MOST_ROWS,
     )
+
+
+def draw_movers(comparison: Comparison, family: Family, *, brief: bool) -> Items | None:
+    """Return the significant steps of a family: which side moves which result; None without any."""
+    movers = [mover for mover in comparison.movers if mover.family == family]
+    if not movers:
+        return None
+    labels = {side.name: name_side(side) for side in comparison.sides}
+    results = [result for result in comparison.side_by_side if result.family == family]
+    texts = [_describe_mover(mover, labels, results) for mover in movers]
+    return Items(
+        items=tuple(Item(text=text) for text in texts),
+        limit=MOST_MOVERS,
+        brief=MOST_MOVERS if brief else 0,
+    )
+
+
+def _describe_mover(mover: Mover, labels: Mapping[str, str], results: Sequence[SideBySide]) -> str:
+    """State a step: ``time +41.0% [+30.0%, +53.0%] at b (step from a, p = 0.002 by Holm)``."""
+    point = f" at {mover.point}" if mover.point else ""
+    several = len({result.workload for result in results}) > 1
+    name = f"{mover.metric} ({mover.workload})" if several else mover.metric
+    interval = "" if mover.ci_low is None else f" {format_interval(mover.ci_low, mover.ci_high)}"
+    change = f"{format_change(mover.ratio)}{interval}"
+    corrected = "" if mover.p_corrected is None else f", {_probability(mover.p_corrected)} by Holm"
+    step = f"step from {labels[mover.before]}{corrected}"
+    return (
+        f"{name}{point} changes at {labels[mover.side]}: {change} ({step}){_others(mover, results)}"
+    )
+
+
+def _probability(p: float) -> str:
+    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"  # noqa: PLR2004 # digits that are printed
+
+
+def _others(mover: Mover, results: Sequence[SideBySide]) -> str:
+    """State what the other steps of the same result are."""
+    [result] = [
+        result
+        for result in results
+        if (result.workload, result.point, result.metric, result.unit, result.better)
+        == (mover.workload, mover.point, mover.metric, mover.unit, mover.better)
+    ]
+    others = [cell.step for cell in result.cells if cell.step and cell.side != mover.side]
+    if not others or any(step.significant for step in others):
+        return ""
+    return f"; {count_of(len(others), 'other step')}: not significant"
 
 
 def _titles(sides: Sequence[SideSummary]) -> tuple[SideTitle, ...]:

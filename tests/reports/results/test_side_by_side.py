@@ -7,9 +7,10 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from schedperf.model.comparison import Comparison, Row, SideBySide, SideSummary, Step
+from schedperf.model.comparison import Comparison, Mover, Row, SideBySide, SideSummary, Step
 from schedperf_reports.formats import Options
 from schedperf_reports.formats.html import html
+from schedperf_reports.formats.lkml import lkml
 from schedperf_reports.formats.text import text
 from schedperf_reports.results.side_by_side import draw_side_by_side
 
@@ -105,3 +106,28 @@ def test_units_that_differ_are_in_the_name_of_the_row(
     drawn = draw_side_by_side(comparison, "primary", brief=True)
     assert drawn is not None
     assert [row.name for row in drawn.rows] == ["time", "  n=1, ms", "  n=9, s"]
+
+
+def test_the_side_that_moves_a_result_is_named_in_every_format(three: Comparison) -> None:
+    mover = Mover(
+        side="new",
+        before="base",
+        workload=three.rows[0].workload,
+        point="groups=4",
+        metric="time",
+        unit=three.rows[0].unit,
+        better="lower",
+        family="primary",
+        ratio=1.41,
+        ci_low=1.3,
+        ci_high=1.53,
+        p_corrected=0.0021,
+    )
+    named = replace(three, movers=(mover,))
+    options = Options(width=78, colour=False)
+    sentence = (
+        "time at groups=4 changes at cluster: +41.0% [+30.0%, +53.0%] (step from base, "
+        "p = 0.0021 by Holm); 1 other step: not significant"
+    )
+    for drawn in (text(named, options), lkml(named, options), html(named, options)):
+        assert sentence in " ".join(drawn.split())

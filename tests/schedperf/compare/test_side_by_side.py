@@ -126,3 +126,33 @@ def test_the_worst_verdict_decides_the_exit_status(tmp_path: Path) -> None:
     assert better_and_worse.overall.exit_status == 1
     better_alone = compare(tmp_path, [("tip", 1.0), ("a", 0.8), ("b", 0.7)])
     assert better_alone.overall.exit_status == 0
+
+
+def test_the_step_at_which_a_result_changes_is_named(tmp_path: Path) -> None:
+    series = [("tip", 1.0), ("tidy", 1.0), ("slow", 1.4), ("doc", 1.4)]
+    comparison = compare(tmp_path, series)
+    [mover] = comparison.movers
+    assert (mover.side, mover.before, mover.metric) == ("new2", "new", "time")
+    assert mover.ratio == pytest.approx(1.4)
+    assert mover.p_corrected is not None
+    assert mover.p_corrected < 0.05
+    steps = [cell.step for cell in only(comparison).cells[1:]]
+    assert [step is not None and step.significant for step in steps] == [False, True, False]
+
+
+def test_the_largest_step_is_named_first(tmp_path: Path) -> None:
+    comparison = compare(tmp_path, [("tip", 1.0), ("a", 1.1), ("b", 0.5)])
+    assert [mover.side for mover in comparison.movers] == ["new2", "new"]
+
+
+def test_a_series_without_a_change_names_no_side(tmp_path: Path) -> None:
+    assert not compare(tmp_path, [("tip", 1.0), ("a", 1.001), ("b", 0.999)]).movers
+
+
+def test_steps_are_corrected_for_the_steps_of_all_results(tmp_path: Path) -> None:
+    comparison = compare(tmp_path, [("tip", 1.0), ("a", 1.2), ("b", 1.5)])
+    steps = [cell.step for result in comparison.side_by_side for cell in result.cells[1:]]
+    tested = sorted(step.p for step in steps if step is not None and step.p is not None)
+    assert len(tested) > 2
+    [smallest] = [step for step in steps if step is not None and step.p == tested[0]]
+    assert smallest.p_corrected == pytest.approx(len(tested) * tested[0], rel=1e-9)
