@@ -63,6 +63,8 @@ class Kernel(Struct, frozen=True, kw_only=True):
     :param files: the System.map and config found, by file name
     :param modules: directory of its modules if the image is in an unpacked package; None: the guest
         sees this machine's modules of its release
+    :param arguments: of this kernel alone on its command line
+    :param label: of its bundle; None: its name
     """
 
     name: str
@@ -70,6 +72,8 @@ class Kernel(Struct, frozen=True, kw_only=True):
     release: str
     files: Mapping[str, Path]
     modules: Path | None = None
+    arguments: str = ""
+    label: str | None = None
 
 
 def read_kernel(name: str, image: Path, folder: Path | None, modules: Path) -> Kernel:

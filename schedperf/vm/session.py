@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from schedperf.model.errors import InputError
 from schedperf.vm.guest import Event, GuestFailed, Hypervisor, KvmFailed, boot
@@ -30,6 +31,21 @@ from schedperf_collectors.recorder.plan import MOST_RUNS, orders
 _ATTEMPTS = 2
 
 What = Literal["booting", "recording", "again", "booted", "warning"]
+
+
+class KernelFailed(InputError):
+    """A kernel did not boot, or its guest died, in all attempts.
+
+    :param kernel: index of the kernel
+    :param reason: one line
+    :param is_first: it has no finished boot in this session
+    """
+
+    def __init__(self, message: str, kernel: int, reason: str, *, is_first: bool) -> None:
+        super().__init__(message)
+        self.kernel = kernel
+        self.reason = reason
+        self.is_first = is_first
 
 
 class PlannedBoot(Struct, frozen=True, kw_only=True):
@@ -204,8 +220,11 @@ class _Session:
     def _boot(self, number: int, planned: PlannedBoot) -> None:
         folder, share = self._folders[planned.kernel], self._share(planned)
         turn = f"{self._id},{planned.round},{number * MOST_RUNS}"
+        kernel = self._request.kernels[planned.kernel]
         options = ["--turn", turn, "--kernel-files", f"{SHARE}/kernel"]
-        name = self._request.kernels[planned.kernel].name
+        if kernel.label is not None and not (share / "bundle.tar").exists():
+            options.append(f"--label={kernel.label}")
+        hypervisor, name = _with_arguments(self._hypervisor, kernel), kernel.name
         before = _identity(share / "bundle.tar")
         write_script(share, self._request.work, f"{name}.tar", options)
 
@@ -216,7 +235,7 @@ class _Session:
             self._say("booting", number)
             try:
                 # Kernel messages take time, but explain a crash.
-                boot(self._hypervisor, folder / "image", share, hear, is_verbose=attempt > 0)
+                boot(hypervisor, folder / "image", share, hear, is_verbose=attempt > 0)
             except KvmFailed as error:
                 if not any(self._made):
                     raise
@@ -234,8 +253,11 @@ class _Session:
                 raise InputError(f"{name}: boot {number + 1}: {error}") from None
             else:
                 return
-        raise InputError(
-            f"{name}: the guest failed in all {_ATTEMPTS} attempts ({failure}); see docs/vm.md"
+        raise KernelFailed(
+            f"{name}: the guest failed in all {_ATTEMPTS} attempts ({failure}); see docs/vm.md",
+            planned.kernel,
+            failure,
+            is_first=not self._made[planned.kernel],
         )
 
     def _say(self, what: What, number: int, event: Event | None = None, text: str = "") -> None:
@@ -263,6 +285,11 @@ class _Session:
 
     def _path(self, kernel: int) -> Path:
         return bundle_path(self._request.output, self._request.kernels[kernel])
+
+
+def _with_arguments(hypervisor: Hypervisor, kernel: Kernel) -> Hypervisor:
+    words = filter(None, (hypervisor.kernel_arguments, kernel.arguments))
+    return replace(hypervisor, kernel_arguments=" ".join(words))
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
