@@ -136,6 +136,8 @@ def missing_for(command: str) -> str | None:
         return "needs root and /sys/kernel/debug/sched/features"
     if command.startswith("schedperf vm ") and shutil.which("qemu-system-x86_64") is None:
         return "needs qemu-system-x86"
+    if command.startswith("schedperf series "):
+        return "needs the source of a kernel, and boots guests"
     if command.startswith("schedperf rerun ") and not {"--print", "--yes"} & set(command.split()):
         return "asks on a terminal before it runs anything"
     return None

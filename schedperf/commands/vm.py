@@ -10,7 +10,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -149,29 +149,95 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     from schedperf.vm.guest import KvmFailed  # noqa: PLC0415
     from schedperf.vm.machine import Acceleration  # noqa: PLC0415
 
+    def read_kernels() -> "list[Kernel]":
+        return _kernels(options)
+
     try:
-        return _record_with(accelerated, ctx, options)
+        return _record_with(accelerated, ctx, options, read_kernels)
     except KvmFailed as error:
         if options["accel"] == "kvm":
             raise InputError(f"--accel kvm: {error.reason}; use --accel tcg") from error
-        return _record_with(Acceleration(is_kvm=False, reason=error.reason), ctx, options)
+        emulated = Acceleration(is_kvm=False, reason=error.reason)
+        return _record_with(emulated, ctx, options, read_kernels)
 
 
 def _record_with(
-    accelerated: "Acceleration", ctx: click.Context, options: Mapping[str, Any]
+    accelerated: "Acceleration",
+    ctx: click.Context,
+    options: Mapping[str, Any],
+    read_kernels: "Callable[[], list[Kernel]]",
 ) -> int:
     """Record with KVM or under emulation.
 
     :raises KvmFailed: KVM cannot run the first boot; nothing is recorded
     """
     hypervisor = _hypervisor(options, is_kvm=accelerated.is_kvm)
-    request = _request(ctx, options, is_kvm=accelerated.is_kvm)
+    request = _request(ctx, options, read_kernels, is_kvm=accelerated.is_kvm)
     if not options["quiet"]:
         click.echo(f"schedperf: {_say_acceleration(accelerated)}", err=True)
         names = _collectors(ctx)
         if not accelerated.is_kvm and "default" in names and NOT_EMULATED not in names:
             click.echo(f"schedperf: {_NO_PROFILE}", err=True)
     return _record(request, hypervisor, options)
+
+
+def shared_parameters() -> list[click.Parameter]:
+    """Return the options of guests and of recordings in them, for other commands that boot."""
+    own = {"kernels", "kernel_files", "output", "add_boots", "check", "quiet", "command_line"}
+    return [parameter for parameter in command.params if parameter.name not in own]
+
+
+class GuestRecorder:
+    """Records kernels in guests, with the options of ``schedperf vm`` in a context of click.
+
+    :param ctx: of a command that has :func:`shared_parameters`
+    :param options: their values, with ``output``, ``quiet`` and ``command_line``
+    :raises InputError: guests cannot run here, or the options are wrong
+    """
+
+    def __init__(self, ctx: click.Context, options: Mapping[str, Any]) -> None:
+        self._ctx = ctx
+        self._options = options
+        self._accelerated = _try_acceleration(options["accel"])
+        _check_work(
+            [
+                *_recorder_options(ctx, options, is_kvm=self._accelerated.is_kvm),
+                "--",
+                *options["command_line"],
+            ],
+            options["command_line"],
+        )
+        _hypervisor(options, is_kvm=self._accelerated.is_kvm)
+        if not options["quiet"]:
+            click.echo(f"schedperf: {_say_acceleration(self._accelerated)}", err=True)
+
+    def record(self, kernels: "Sequence[Kernel]", boots: int) -> None:
+        """Boot each kernel so many times, interleaved; runs are added to existing bundles.
+
+        :raises KernelFailed: a kernel does not boot
+        :raises InputError: a recording failed
+        """
+        from schedperf.vm.guest import KvmFailed  # noqa: PLC0415
+        from schedperf.vm.machine import Acceleration  # noqa: PLC0415
+
+        try:
+            self._record(kernels, boots)
+        except KvmFailed as error:
+            if self._options["accel"] == "kvm":
+                raise InputError(f"--accel kvm: {error.reason}; use --accel tcg") from error
+            self._accelerated = Acceleration(is_kvm=False, reason=error.reason)
+            click.echo(f"schedperf: {_say_acceleration(self._accelerated)}", err=True)
+            self._record(kernels, boots)
+
+    def _record(self, kernels: "Sequence[Kernel]", boots: int) -> None:
+        from schedperf.commands._vm_progress import telling  # noqa: PLC0415
+        from schedperf.vm.session import record_in_guests  # noqa: PLC0415
+
+        is_kvm = self._accelerated.is_kvm
+        options = {**self._options, "boots": boots, "add_boots": True}
+        request = _request(self._ctx, options, lambda: list(kernels), is_kvm=is_kvm)
+        with telling(quiet=options["quiet"]) as tell:
+            record_in_guests(request, _hypervisor(options, is_kvm=is_kvm), tell)
 
 
 def _record(request: "Request", hypervisor: "Hypervisor", options: Mapping[str, Any]) -> int:
@@ -182,9 +248,9 @@ def _record(request: "Request", hypervisor: "Hypervisor", options: Mapping[str, 
     paths = [bundle_path(request.output, kernel) for kernel in request.kernels]
     began_s = time.monotonic()
     try:
-        with _interruptible(), telling(quiet=options["quiet"]) as tell:
+        with interruptible(), telling(quiet=options["quiet"]) as tell:
             record_in_guests(request, hypervisor, tell)
-    except _Interrupted as error:
+    except Interrupted as error:
         kept = ", ".join(str(path) for path in paths if path.exists()) or "none"
         click.echo(f"schedperf: interrupted; bundles with finished boots: {kept}", err=True)
         return 128 + error.signum
@@ -197,14 +263,16 @@ def _record(request: "Request", hypervisor: "Hypervisor", options: Mapping[str, 
     return 0
 
 
-class _Interrupted(KeyboardInterrupt):
+class Interrupted(KeyboardInterrupt):
+    """The user ended the session by a signal."""
+
     def __init__(self, signum: int) -> None:
         super().__init__()
         self.signum = signum
 
 
 @contextlib.contextmanager
-def _interruptible() -> Iterator[None]:
+def interruptible() -> Iterator[None]:
     """On SIGINT, SIGTERM or SIGHUP, end the guest and keep finished boots."""
     signums = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     # nohup ignores SIGHUP on purpose.
@@ -218,7 +286,7 @@ def _interruptible() -> Iterator[None]:
         # A second signal would leave a guest running, or a bundle half written.
         for signal_number in before:
             signal.signal(signal_number, signal.SIG_IGN)
-        raise _Interrupted(signum)
+        raise Interrupted(signum)
 
     for signum in before:
         signal.signal(signum, interrupt)
@@ -229,7 +297,13 @@ def _interruptible() -> Iterator[None]:
             signal.signal(signum, handler)
 
 
-def _request(ctx: click.Context, options: Mapping[str, Any], *, is_kvm: bool) -> "Request":
+def _request(
+    ctx: click.Context,
+    options: Mapping[str, Any],
+    read_kernels: "Callable[[], list[Kernel]]",
+    *,
+    is_kvm: bool,
+) -> "Request":
     from schedperf.commands._zipapp import build_zipapp  # noqa: PLC0415
     from schedperf.vm.script import Work  # noqa: PLC0415
     from schedperf.vm.session import (  # noqa: PLC0415
@@ -240,7 +314,7 @@ def _request(ctx: click.Context, options: Mapping[str, Any], *, is_kvm: bool) ->
 
     arguments = [*_recorder_options(ctx, options, is_kvm=is_kvm), "--", *options["command_line"]]
     _check_work(arguments, options["command_line"])
-    kernels = _kernels(options)
+    kernels = read_kernels()
     output: Path = options["output"]
     if not output.is_dir():
         problem = (

@@ -1,0 +1,455 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""``schedperf series``: build and boot the commits of a series, and name the one that matters."""
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import math
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from schedperf.commands import vm
+from schedperf.model.errors import InputError
+from schedperf.model.text import clean_line
+
+if TYPE_CHECKING:
+    from schedperf.series.build import Builder
+    from schedperf.series.git import Checkouts, Commit
+    from schedperf.vm.images import Kernel
+
+# Series of more commits are bisected unless --all is given.
+MOST_BY_DEFAULT = 8
+_BUILD_LIMIT_S = 7200.0
+_SHORT_HASH = 12
+_LONGEST_LABEL = 40
+# What a bundle's name may have besides letters and digits.
+_UNSAFE_NAME = re.compile(r"[^A-Za-z0-9_.+-]")
+_MOST_BUILT = 64
+_FEWEST = 2
+_STATE = "series.json"
+_NO_CHANGE = "ends: no significant change, so the commits between them are not recorded (--all: do)"
+
+EPILOG = """\b
+Examples:
+  schedperf series v6.1..my-series --repo ~/linux --config kvm.config \\
+     -o series --boots 4 -n 2 -- hackbench -l 100 -g 2
+  schedperf series --patch 20220628@example.org --base v6.1 --repo ~/linux \\
+     --config kvm.config -o series -- hackbench -l 100 -g 2
+  schedperf series --built base=out/base --built patch=out/patch -o series \\
+     -- hackbench -l 100 -g 2
+\b
+Kernels boot in virtual machines, as by schedperf vm. Real machines boot
+installed kernels: schedperf ab --kernel.
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.option("--repo", metavar="DIR", type=click.Path(path_type=Path),
+              help="Read the commits from this git repository.")  # fmt: skip
+@click.option("--build", metavar="CMD",
+              help="Build each commit by this shell command in a check-out; it writes bzImage, "
+                   "System.map and config to $SCHEDPERF_OUT.  [default: make bzImage]")  # fmt: skip
+@click.option("--config", metavar="FILE", type=click.Path(path_type=Path),
+              help="Build kernels with this configuration.")  # fmt: skip
+@click.option("--build-timeout", metavar="S", type=click.FloatRange(min=1), default=_BUILD_LIMIT_S,
+              show_default=True, help="Kill a build after S seconds.")  # fmt: skip
+@click.option("--built", multiple=True, metavar="NAME=DIR",
+              help="Use kernels that are already built; the first is the base.")  # fmt: skip
+@click.option("--patch", metavar="MSGID",
+              help="Fetch this series of patches by b4, and apply it to --base.")  # fmt: skip
+@click.option("--mbox", metavar="FILE", type=click.Path(path_type=Path),
+              help="Search the series of --patch in this mailbox.")  # fmt: skip
+@click.option("--base", metavar="REF", default="HEAD", show_default=True,
+              help="Apply the patches of --patch to this commit.")  # fmt: skip
+@click.option("--each", is_flag=True,
+              help="Record each patch of --patch, not only base and all patches.")  # fmt: skip
+@click.option("--all", "mode", flag_value="all",
+              help=f"Record all commits.  [default: up to {MOST_BY_DEFAULT} commits]")  # fmt: skip
+@click.option("--ends", "mode", flag_value="ends",
+              help="Record base and the last commit; if they differ, bisect.  "
+                   f"[default: from {MOST_BY_DEFAULT + 1} commits]")  # fmt: skip
+@click.option("-o", "--output", metavar="DIR", required=True, type=click.Path(path_type=Path),
+              help="Write one bundle per commit to this directory, and continue what is in "
+                   "it.")  # fmt: skip
+@click.option("-q", "--quiet", is_flag=True, help="Print only warnings, errors and the result.")
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[BASE..HEAD] -- CMD...")
+@click.pass_context
+def command(ctx: click.Context, /, **options: Any) -> int:
+    """Build and boot each commit of a series, and name the commit that changes a result.
+
+    Each commit has a bundle of its own. The comparison has a column per commit, with the change
+    from base and the step from the commit before it.
+    """
+    span, words = _split_words(options)
+    output: Path = options["output"]
+    _make_folder(output)
+    recorder = vm.GuestRecorder(ctx, {**options, "command_line": words})
+    with _claimed(output), contextlib.ExitStack() as stack:
+        try:
+            with vm.interruptible():
+                source = _source(span, options, stack)
+                _check_state(output, [each.key for each in source.commits], words)
+                series = _Series(source, recorder, options)
+                series.record()
+        except vm.Interrupted as error:
+            click.echo(
+                f"schedperf: interrupted; finished boots are in {output}; repeat the command to "
+                "continue",
+                err=True,
+            )
+            return 128 + error.signum
+        return series.compare()
+
+
+class _Entry:
+    """One commit, or one kernel that somebody else built.
+
+    :param key: full hash, or name
+    :param name: of its bundle
+    :param label: in reports
+    """
+
+    def __init__(self, index: int, digits: int, key: str, subject: str) -> None:
+        self.key = key
+        number = f"{index:0{digits}}"
+        self.name = f"{number}-{_UNSAFE_NAME.sub('_', key)[:_SHORT_HASH]}"
+        label = f"{number} {subject}"
+        self.label = label if len(label) <= _LONGEST_LABEL else f"{label[: _LONGEST_LABEL - 1]}…"
+
+
+class _Source:
+    """The commits of a series, base first, and how to get the kernel of each."""
+
+    def __init__(
+        self, commits: Sequence[_Entry], build: "Callable[[_Entry], Path]", *, is_short: bool
+    ) -> None:
+        self.commits = commits
+        self.build = build
+        # Base and all patches are the two ends, and nothing is between them.
+        self.is_short = is_short
+
+
+def _source(span: str, options: Mapping[str, Any], stack: contextlib.ExitStack) -> _Source:
+    if options["built"]:
+        return _built_source(options["built"])
+    repo: Path | None = options["repo"]
+    if repo is None:
+        raise InputError("--repo: missing (expected a git repository, e.g. --repo ~/linux)")
+    builder = _builder(options)
+    from schedperf.series.git import Repository  # noqa: PLC0415
+
+    repository = Repository(repo)
+    work = options["output"] / "work"
+    stack.callback(shutil.rmtree, work, ignore_errors=True)
+    shutil.rmtree(work, ignore_errors=True)
+    checkouts = repository.borrow(work)
+    if options["patch"] is None:
+        base, _, head = span.partition("..")
+        commits = repository.series(base, head or "HEAD")
+    else:
+        commits = _patched(repository.resolve(options["base"]), checkouts, options, work)
+    entries = _entries([(each.hash, each.subject) for each in commits])
+    return _Source(entries, _builds(builder, checkouts, quiet=options["quiet"]), is_short=False)
+
+
+def _patched(
+    base: str, checkouts: "Checkouts", options: Mapping[str, Any], work: Path
+) -> "list[Commit]":
+    from schedperf.series.patches import fetch_patches  # noqa: PLC0415
+
+    mailbox = fetch_patches(options["patch"], options["mbox"], work / "patches")
+    tree = checkouts.add("patched", base)
+    commits = checkouts.as_repository().series(base, checkouts.apply(tree, mailbox))
+    checkouts.remove(tree)
+    return commits if options["each"] else [commits[0], commits[-1]]
+
+
+def _entries(commits: Sequence[tuple[str, str]]) -> list[_Entry]:
+    digits = max(2, len(str(len(commits) - 1)))
+    return [_Entry(index, digits, *commit) for index, commit in enumerate(commits)]
+
+
+def _builder(options: Mapping[str, Any]) -> "Builder":
+    from schedperf.series.build import DEFAULT_BUILD, Builder  # noqa: PLC0415
+
+    config: Path | None = options["config"]
+    if config is not None and not config.is_file():
+        raise InputError(f"--config {config}: no such file (expected a kernel's .config)")
+    if options["build"] is None and config is None:
+        raise InputError(
+            "--config: missing (the default build needs the .config of a kernel that boots in a "
+            "guest); give --config FILE or --build CMD"
+        )
+    return Builder(
+        folder=options["output"] / "builds",
+        command=options["build"] or DEFAULT_BUILD,
+        config=config,
+        limit_s=options["build_timeout"],
+    )
+
+
+def _builds(
+    builder: "Builder", checkouts: "Checkouts", *, quiet: bool
+) -> "Callable[[_Entry], Path]":
+    def build(entry: _Entry) -> Path:
+        existing = builder.existing(entry.key)
+        if existing is not None:
+            return existing
+        if not quiet:
+            click.echo(f"schedperf: building {clean_line(entry.label)}", err=True)
+        tree = checkouts.add(entry.name, entry.key)
+        try:
+            return builder.build(entry.key, tree)
+        finally:
+            checkouts.remove(tree)
+
+    return build
+
+
+def _built_source(given: Sequence[str]) -> _Source:
+    if not _FEWEST <= len(given) <= _MOST_BUILT:
+        raise InputError(
+            f"--built: {len(given)} kernel(s) given (expected {_FEWEST} to {_MOST_BUILT}, e.g. "
+            "--built base=DIR --built new=DIR)"
+        )
+    folders: dict[str, Path] = {}
+    for text in given:
+        name, equals, path = text.partition("=")
+        if not equals:
+            name, path = Path(text).name, text
+        if name in folders or not name or not name.isprintable():
+            raise InputError(
+                f"--built {clean_line(text)}: name missing, invalid or given twice (expected "
+                "NAME=DIR, e.g. base=out/base)"
+            )
+        folders[name] = Path(path)
+    entries = _entries([(name, name) for name in folders])
+    return _Source(entries, lambda entry: folders[entry.key], is_short=True)
+
+
+class _Series:
+    """Records the commits of a series."""
+
+    def __init__(
+        self, source: _Source, recorder: vm.GuestRecorder, options: Mapping[str, Any]
+    ) -> None:
+        self._source = source
+        self._recorder = recorder
+        self._output: Path = options["output"]
+        self._boots: int = options["boots"]
+        self._failed: dict[int, str] = {}
+        self._kernels: dict[int, Kernel] = {}
+        many = len(source.commits) > MOST_BY_DEFAULT + 1 and not source.is_short
+        self._is_bisected = (options["mode"] or ("ends" if many else "all")) == "ends"
+
+    def record(self) -> None:
+        """Record all commits, or the ends and then where a change lies."""
+        last = len(self._source.commits) - 1
+        if not self._is_bisected:
+            self._record_all(range(last + 1))
+            return
+        self._record_all((0, last))
+        if last in self._failed:
+            raise InputError(f"{self._name(last)}: {self._failed[last]}; name another last commit")
+        from schedperf.series.locate import locate  # noqa: PLC0415
+
+        located = locate(last + 1, self._record_three, self._change)
+        if located is None:
+            click.echo(f"schedperf: {_NO_CHANGE}", err=True)
+        elif located.reason:
+            click.echo(
+                f"schedperf: the change lies between {self._name(located.before)} and "
+                f"{self._name(located.after)}: {located.reason}",
+                err=True,
+            )
+
+    def compare(self) -> int:
+        """Compare all recorded commits with base; return the exit status."""
+        from schedperf.commands.compare import command as compare  # noqa: PLC0415
+
+        indices = range(len(self._source.commits))
+        for index, reason in sorted(self._failed.items()):
+            click.echo(f"schedperf: not recorded: {self._name(index)}: {reason}", err=True)
+        paths = [str(self._path(index)) for index in indices if self._path(index).exists()]
+        if len(paths) < _FEWEST:
+            raise InputError(
+                f"{self._output}: {len(paths)} kernel(s) recorded (expected at least two); see the "
+                "logs of the builds"
+            )
+        click.echo(f"schedperf compare {shlex.join(paths)}", err=True)
+        context = compare.make_context("schedperf compare", paths)
+        with context:
+            return int(compare.invoke(context) or 0)
+
+    def _record_all(self, indices: Sequence[int]) -> None:
+        """Record the commits that build and boot, and lack boots."""
+        usable = [index for index in indices if self._prepare(index)]
+        if 0 in self._failed:
+            raise InputError(f"{self._name(0)}: {self._failed[0]}; name another base")
+        while True:
+            lacking = {index: self._boots - self._made(index) for index in usable}
+            missing = [index for index in usable if lacking[index] > 0]
+            if not missing or self._session(missing, max(lacking.values())):
+                return
+            usable = [index for index in usable if index not in self._failed]
+
+    def _record_three(self, indices: Sequence[int]) -> bool:
+        """Record a commit together with those on both sides of it, so that drift affects all."""
+        _, middle, _ = indices
+        if not self._prepare(middle):
+            return False
+        lacking = self._boots - self._made(middle)
+        return lacking <= 0 or self._session(indices, lacking)
+
+    def _session(self, indices: Sequence[int], boots: int) -> bool:
+        """Boot some kernels interleaved; false if one does not boot, which is then left out."""
+        from schedperf.vm.session import KernelFailed  # noqa: PLC0415
+
+        fresh = [self._path(index) for index in indices if not self._path(index).exists()]
+        try:
+            self._recorder.record([self._kernels[index] for index in indices], boots)
+        except KernelFailed as error:
+            index = indices[error.kernel]
+            if not error.is_first or index == 0 or not fresh or self._path(index) not in fresh:
+                raise
+            self._fail(index, f"does not boot: {error.reason}")
+            # Their boots of this session lack the boots of the other kernels.
+            for path in fresh:
+                path.unlink(missing_ok=True)
+            return False
+        return True
+
+    def _prepare(self, index: int) -> bool:
+        """Build the kernel of a commit; false if it does not build."""
+        from schedperf.series.build import BuildFailed, read_built  # noqa: PLC0415
+
+        if index in self._failed:
+            return False
+        if index in self._kernels:
+            return True
+        entry = self._source.commits[index]
+        try:
+            folder = self._source.build(entry)
+            self._kernels[index] = read_built(folder, entry.name, clean_line(entry.label))
+        except BuildFailed as error:
+            self._fail(index, f"does not build: {error.reason}")
+        return index not in self._failed
+
+    def _fail(self, index: int, reason: str) -> None:
+        self._failed[index] = clean_line(reason)
+        click.echo(f"schedperf: {self._name(index)}: {self._failed[index]}", err=True)
+
+    def _change(self, before: int, after: int) -> float:
+        """Return the largest significant change of a result, as the size of its logarithm."""
+        from schedperf.bundle.open import open_bundle  # noqa: PLC0415
+        from schedperf.compare.bundles import compare_rows  # noqa: PLC0415
+        from schedperf.model.verdict import (  # noqa: PLC0415
+            FALSE_DISCOVERY_RATE,
+            SMALLEST_EFFECT,
+        )
+
+        rows = compare_rows([open_bundle(self._path(index)) for index in (before, after)])
+        # Emulated results have no verdict, but a significant change in them can be located.
+        return max(
+            (
+                abs(math.log(row.ratio))
+                for row in rows
+                if row.ratio and row.q is not None and row.q < FALSE_DISCOVERY_RATE
+                and abs(math.log(row.ratio)) >= SMALLEST_EFFECT
+                and row.family != "secondary"
+            ),
+            default=0.0,
+        )  # fmt: skip
+
+    def _made(self, index: int) -> int:
+        from schedperf_collectors.machine.errors import RecordError  # noqa: PLC0415
+        from schedperf_collectors.recorder.bundle import examine  # noqa: PLC0415
+
+        path = self._path(index)
+        if not path.exists():
+            return 0
+        try:
+            return len(examine(path).boots)
+        except RecordError as error:
+            raise InputError(str(error)) from error
+
+    def _path(self, index: int) -> Path:
+        return self._output / f"{self._source.commits[index].name}.tar"
+
+    def _name(self, index: int) -> str:
+        return clean_line(self._source.commits[index].label)
+
+
+def _split_words(options: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
+    """Return the range of commits, "" if none is needed, and the workload."""
+    words: tuple[str, ...] = options["words"]
+    sources = [name for name in ("built", "patch") if options[name]]
+    if len(sources) > 1:
+        raise InputError("--built, --patch: given together; use one of them")
+    if options["patch"] is None and (options["mbox"] is not None or options["each"]):
+        raise InputError("--mbox, --each: given without --patch; add --patch MSGID")
+    if sources:
+        return "", words
+    span = words[0] if words else ""
+    base, dots, head = span.partition("..")
+    if not dots or not base or head.startswith("."):
+        raise InputError(
+            f"{clean_line(span)[:80] or 'BASE..HEAD'}: invalid range of commits (expected "
+            "BASE..HEAD, e.g. v6.1..my-series)"
+        )
+    return span, words[1:]
+
+
+def _make_folder(output: Path) -> None:
+    try:
+        output.mkdir(exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"--output {output}: {(error.strerror or str(error)).lower()}; choose another directory"
+        ) from None
+
+
+@contextlib.contextmanager
+def _claimed(output: Path) -> Iterator[None]:
+    """Keep other series from this directory; a killed series keeps none."""
+    with (output / "series.lock").open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(
+                f"{output}: another `schedperf series` is writing to this directory; wait until it "
+                "has finished, or choose another --output"
+            ) from None
+        yield
+
+
+def _check_state(output: Path, keys: Sequence[str], words: Sequence[str]) -> None:
+    """Refuse to mix two series in one directory.
+
+    :raises InputError: it has bundles of another one
+    """
+    path = output / _STATE
+    digest = hashlib.sha256(json.dumps([list(keys), list(words)]).encode()).hexdigest()
+    state = json.dumps({"series": digest, "commits": len(keys), "command": list(words)}) + "\n"
+    if path.exists() and path.read_text(errors="replace") != state:
+        raise InputError(
+            f"{output}: contains another series or workload; choose another --output, or repeat "
+            "the command that recorded it"
+        )
+    copy = path.with_name(f"{_STATE}.copy")
+    with copy.open("w") as file:
+        file.write(state)
+        file.flush()
+        os.fsync(file.fileno())
+    copy.replace(path)
+
+
+command.params.extend(vm.shared_parameters())

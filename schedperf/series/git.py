@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Read the commits of a range, and check them out without touching the user's work tree.
+
+Commits are checked out in a repository of our own, which borrows the objects of the user's
+(``objects/info/alternates``). Nothing is written to the user's repository, and its configuration
+(hooks, filters, monitors of the file system) has no effect on the check-out.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from schedperf.model.errors import InputError
+from schedperf.model.text import clean_line
+
+# More commits than between two releases of the kernel.
+MOST_COMMITS = 20_000
+_GIT_LIMIT_S = 120.0
+# Checking out a kernel takes a minute on a slow disk.
+_CHECKOUT_LIMIT_S = 1800.0
+_LONGEST_REF = 256
+_HASH = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?\Z")
+# A configuration must not start programs.
+_OPTIONS = (
+    "-c", "core.hooksPath=/dev/null",
+    "-c", "core.fsmonitor=false",
+    "-c", "core.pager=cat",
+    "-c", "core.sshCommand=false",
+    "-c", "protocol.allow=never",
+    "-c", "log.showSignature=false",
+    "-c", "commit.gpgSign=false",
+    "-c", "gc.auto=0",
+    "-c", "maintenance.auto=false",
+)  # fmt: skip
+_IDENTITY = ("-c", "user.name=schedperf", "-c", "user.email=schedperf@localhost")
+
+
+class Commit(Struct, frozen=True, kw_only=True):
+    """One commit of a series.
+
+    :param subject: one line without control characters
+    """
+
+    hash: str
+    subject: str
+
+
+class Repository:
+    """The user's repository, which is only read.
+
+    :raises InputError: it is not a repository, or git is not installed
+    """
+
+    def __init__(self, path: Path) -> None:
+        if not path.is_dir():
+            raise InputError(f"--repo {path}: no such directory (expected a git repository)")
+        self._path = path
+        self._objects = Path(self._ask("rev-parse", "--git-path", "objects"))
+        if not self._objects.is_absolute():
+            self._objects = path / self._objects
+
+    def resolve(self, ref: str) -> str:
+        """Return the hash of the commit that a branch, tag or hash names.
+
+        :raises InputError: there is none
+        """
+        if not ref or len(ref) > _LONGEST_REF or not ref.isprintable():
+            raise InputError(
+                f"{clean_line(ref)[:40]!r}: invalid name of a commit (expected e.g. v6.1)"
+            )
+        ran = self._run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
+        commit = ran.stdout.strip()
+        if ran.returncode or not _HASH.match(commit):
+            raise InputError(
+                f"{ref}: no such commit in {self._path} (expected a branch, tag or hash); "
+                "check the name, or fetch it"
+            )
+        return commit
+
+    def series(self, base: str, head: str) -> list[Commit]:
+        """Return base and the commits from it to head by their first parents, oldest first.
+
+        :raises InputError: there is no such series
+        """
+        first, last = self.resolve(base), self.resolve(head)
+        if first == last:
+            raise InputError(f"{base}..{head}: empty, both are {first[:12]}; name two commits")
+        if self._run("merge-base", "--is-ancestor", first, last).returncode:
+            if not self._run("merge-base", "--is-ancestor", last, first).returncode:
+                raise InputError(
+                    f"{base}..{head}: reversed (expected older..newer); use {head}..{base}"
+                )
+            raise InputError(
+                f"{base}..{head}: {base} is not an ancestor of {head}; rebase the series"
+            )
+        printed = self._ask(
+            "log", "--first-parent", "--reverse", "--format=%H %P%x09%s", "--encoding=UTF-8",
+            "--no-patch", f"{first}..{last}", "--",
+        )  # fmt: skip
+        lines = [line.partition("\t") for line in printed.splitlines() if "\t" in line]
+        if len(lines) > MOST_COMMITS:
+            raise InputError(
+                f"{base}..{head}: {len(lines)} commits (expected at most {MOST_COMMITS}); "
+                "name a shorter range"
+            )
+        hashes = [head.split() for head, _, _ in lines]
+        if first not in hashes[0][1:2]:
+            raise InputError(
+                f"{base}..{head}: {base} is not on the first-parent history of {head}; name "
+                f"{hashes[0][1][:12]} as base"
+                if len(hashes[0]) > 1
+                else f"{base}: no parent"
+            )
+        return [
+            Commit(hash=first, subject=self._subject(first)),
+            *(
+                Commit(hash=each[0], subject=clean_line(subject))
+                for each, (_, _, subject) in zip(hashes, lines, strict=True)
+            ),
+        ]
+
+    def _subject(self, commit: str) -> str:
+        return clean_line(self._ask("log", "-1", "--format=%s", "--encoding=UTF-8", commit, "--"))
+
+    def borrow(self, folder: Path) -> "Checkouts":
+        """Return a repository in this directory that has all objects of this one."""
+        return Checkouts(folder, self._objects)
+
+    def _ask(self, *arguments: str) -> str:
+        ran = self._run(*arguments)
+        if ran.returncode:
+            raise InputError(f"--repo {self._path}: {_reason(ran.stderr)}")
+        return ran.stdout.strip()
+
+    def _run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        return run_git(self._path, arguments)
+
+
+class Checkouts:
+    """Check-outs of commits in a repository of our own, which borrows the user's objects."""
+
+    def __init__(self, folder: Path, objects: Path) -> None:
+        self._folder = folder = folder.absolute()
+        self._path = folder / "repository"
+        if not self._path.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            self._do(folder, "init", "--quiet", "--bare", "--template=", str(self._path))
+        info = self._path / "objects" / "info"
+        info.mkdir(exist_ok=True)
+        (info / "alternates").write_text(f"{objects.resolve()}\n")
+        shallow = objects.parent / "shallow"
+        if shallow.is_file():
+            shutil.copyfile(shallow, self._path / "shallow")
+
+    def add(self, name: str, commit: str) -> Path:
+        """Check a commit out; return its directory."""
+        tree = self._folder / name
+        self.remove(tree)
+        self._do(
+            self._path,
+            "worktree",
+            "add",
+            "--quiet",
+            "--detach",
+            "--force",
+            str(tree.resolve()),
+            commit,
+        )
+        return tree
+
+    def apply(self, tree: Path, mailbox: Path) -> str:
+        """Apply patches to a check-out; return the last commit.
+
+        Dates and committer are those of the patches, so that the hashes are the same each time.
+
+        :raises InputError: a patch does not apply
+        """
+        ran = run_git(
+            tree,
+            [*_IDENTITY, "am", "--quiet", "--committer-date-is-author-date", "--no-gpg-sign",
+             "--", str(mailbox.resolve())],
+            limit_s=_CHECKOUT_LIMIT_S,
+        )  # fmt: skip
+        if ran.returncode:
+            reason = _reason(f"{ran.stderr}\n{ran.stdout}")
+            raise InputError(f"the patches do not apply to base ({reason}); choose another base")
+        return run_git(tree, ["rev-parse", "HEAD"]).stdout.strip()
+
+    def remove(self, tree: Path) -> None:
+        """Remove a check-out."""
+        shutil.rmtree(tree, ignore_errors=True)
+        run_git(self._path, ["worktree", "prune"])
+
+    def as_repository(self) -> Repository:
+        """Return this repository, to read commits that patches made."""
+        return Repository(self._path)
+
+    def _do(self, folder: Path, *arguments: str) -> None:
+        ran = run_git(folder, arguments, limit_s=_CHECKOUT_LIMIT_S)
+        if ran.returncode:
+            raise InputError(f"{folder}: git {arguments[0]} failed ({_reason(ran.stderr)})")
+
+
+def run_git(
+    folder: Path, arguments: Sequence[str], limit_s: float = _GIT_LIMIT_S
+) -> "subprocess.CompletedProcess[str]":
+    """Run git without hooks, pagers, prompts, network and the user's configuration.
+
+    :raises InputError: git is missing or does not end
+    """
+    try:
+        return subprocess.run(
+            ["git", "-C", str(folder), "--no-pager", *_OPTIONS, *arguments],
+            env=clean_environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=limit_s,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise InputError("git: not found; run: apt-get install -y git") from None
+    except subprocess.TimeoutExpired:
+        raise InputError(
+            f"{folder}: git did not finish within {limit_s:.0f} s; try again"
+        ) from None
+
+
+def clean_environment() -> Mapping[str, str]:
+    """Return the environment of git: no variable of it has an effect but these."""
+    kept = {name: os.environ[name] for name in ("PATH", "TMPDIR") if name in os.environ}
+    return {
+        **kept,
+        "LC_ALL": "C",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_ATTR_NOSYSTEM": "1",
+    }
+
+
+def _reason(output: str) -> str:
+    lines = [clean_line(line) for line in output.splitlines() if line.strip()]
+    named = [line for line in lines if line.startswith(("fatal: ", "error: "))]
+    text = (named or lines or ["no message"])[0]
+    return text.removeprefix("fatal: ").removeprefix("error: ")[:200]
