@@ -128,19 +128,19 @@ def has_features() -> bool:
 
 def missing_for(command: str) -> str | None:
     """Return what a command needs that is not here; None where it can run."""
-    if "/proc/sys/" in command and os.geteuid() != 0:
-        return "needs root to write /proc/sys"
-    if " --on ssh:" in command:
-        return "needs a machine to boot"
-    if " --feature " in command and not has_features():
-        return "needs root and /sys/kernel/debug/sched/features"
-    if command.startswith("schedperf vm ") and shutil.which("qemu-system-x86_64") is None:
-        return "needs qemu-system-x86"
-    if command.startswith("schedperf series "):
-        return "needs the source of a kernel, and boots guests"
-    if command.startswith("schedperf rerun ") and not {"--print", "--yes"} & set(command.split()):
-        return "asks on a terminal before it runs anything"
-    return None
+    asks = not {"--print", "--yes"} & set(command.split())
+    lacks = {
+        "needs root to write /proc/sys": "/proc/sys/" in command and os.geteuid() != 0,
+        "needs a machine to boot": " --on ssh:" in command,
+        "needs root and /sys/kernel/debug/sched/features": " --feature " in command
+        and not has_features(),
+        "needs qemu-system-x86": command.startswith("schedperf vm ")
+        and shutil.which("qemu-system-x86_64") is None,
+        "needs the source of a kernel, and boots guests": command.startswith("schedperf series "),
+        "asks on a terminal before it runs anything": command.startswith("schedperf rerun ")
+        and asks,
+    }
+    return next((reason for reason, holds in lacks.items() if holds), None)
 
 
 def test_modules_that_the_method_names_exist() -> None:
