@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Disks that are built once and kept: one that GRUB boots, one that systemd-boot boots."""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+from schedperf_generators.disk import efi, grub, tree
+from schedperf_generators.disk.tree import Kernels
+
+LOADERS = ("grub", "systemd-boot")
+
+
+class Firmware(NamedTuple):
+    """The firmware of a machine: its code, and its variables before the first boot."""
+
+    code: Path
+    variables: Path
+
+
+class Disk(NamedTuple):
+    """A bootable disk.
+
+    :param path: a raw image that no machine may write to
+    :param kernels: the first is the default
+    :param key: root's private ssh key
+    :param firmware: None for a PC's BIOS
+    """
+
+    path: Path
+    kernels: Kernels
+    key: Path
+    firmware: Firmware | None
+
+
+def get_disk(loader: str) -> Disk:
+    """Return a disk with a boot loader; build it where it is not at hand (about a minute).
+
+    :param loader: one of LOADERS
+    :raises tree.CannotBuild: a program or package is missing, or this is not root
+    """
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "schedperf", "disks")
+    folder = cache / _recipe()
+    cache.mkdir(parents=True, exist_ok=True)
+    with (cache / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "made").exists():
+            _make(cache, folder)
+    kernels = Kernels(*(folder / "made").read_text().split())
+    firmware = Firmware(efi.CODE, efi.VARIABLES) if loader == "systemd-boot" else None
+    return Disk(folder / f"{loader}.raw", kernels, folder / "key", firmware)
+
+
+def _recipe() -> str:
+    """Return a name for what the programs of this package build."""
+    own = sorted(Path(__file__).parent.glob("*.py"))
+    content = b"".join(path.read_bytes() for path in own if path.name != "machine.py")
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def _make(cache: Path, folder: Path) -> None:
+    """Build both disks, and remove those of other recipes."""
+    for other in cache.iterdir():
+        if other.is_dir():
+            shutil.rmtree(other)
+    with tempfile.TemporaryDirectory(dir=cache) as name:
+        making = Path(name)
+        kernels = tree.build_tree(making)
+        grub.write_menu(making / "root", kernels)
+        grub.write_disk(making / "root", making / "grub.raw")
+        efi.write_disk(making / "root", making / "systemd-boot.raw", kernels)
+        folder.mkdir()
+        for path in ("grub.raw", "systemd-boot.raw", "key"):
+            (making / path).rename(folder / path)
+        (folder / "made").write_text("\n".join(kernels))

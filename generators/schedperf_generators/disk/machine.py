@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A machine that boots a disk under QEMU, is reached by ssh, reboots, and loses its power."""
+
+import os
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Self
+
+from schedperf_generators.disk.build import Disk
+from schedperf_generators.disk.tree import CannotBuild, run
+
+# Of a boot, on a loaded machine.
+BOOT_S = 240.0
+_MEMORY = "640M"
+_CPUS = 2
+_POLL_S = 0.5
+_END_S = 20.0
+HOST = "target"
+# OpenSSH takes the user's home from /etc/passwd, so that only an option gives another file.
+_CONFIG = """\
+Host {host}
+  HostName 127.0.0.1
+  Port {port}
+  User root
+  IdentityFile {key}
+  IdentitiesOnly yes
+  StrictHostKeyChecking no
+  UserKnownHostsFile /dev/null
+  LogLevel ERROR
+"""
+
+
+class DidNotBoot(Exception):
+    """The machine does not answer; the message has the last lines of its console."""
+
+
+class Machine:
+    """A machine with its own changes to a disk that others share.
+
+    :param folder: gets the changes, the console's log and a folder ``bin`` with an ``ssh`` that
+        knows the machine as ``target``
+    """
+
+    def __init__(self, disk: Disk, folder: Path) -> None:
+        self._disk = disk
+        self._folder = folder
+        self._process: subprocess.Popen[bytes] | None = None
+        folder.mkdir(parents=True, exist_ok=True)
+        self.console = folder / "console.log"
+        self._overlay = folder / "changes.qcow2"
+        self._port = _free_port()
+        back = ("-F", "raw", "-b", str(disk.path.resolve()))
+        run("qemu-img", "create", "-q", "-f", "qcow2", *back, str(self._overlay))
+        if disk.firmware is not None:
+            shutil.copy(disk.firmware.variables, folder / "variables.fd")
+        self._write_ssh()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.cut_power()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """An environment in which ``ssh target`` reaches the machine."""
+        return {**os.environ, "PATH": f"{self._folder / 'bin'}:{os.environ['PATH']}"}
+
+    @property
+    def is_on(self) -> bool:
+        """Whether it has power."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self, *, waits: bool = True) -> None:
+        """Switch the power on; wait for sshd unless told otherwise.
+
+        :raises DidNotBoot: sshd does not answer
+        """
+        log: IO[bytes]
+        with self.console.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        if waits:
+            self.wait()
+
+    def cut_power(self) -> None:
+        """Switch the power off at once: what the guest did not flush is lost."""
+        if self._process is not None:
+            # The host keeps what QEMU wrote; what QEMU holds itself ends with it.
+            self._process.send_signal(signal.SIGKILL)
+            self._process.wait(_END_S)
+            self._process = None
+
+    def wait(self, limit_s: float = BOOT_S, *, another_boot_than: str | None = None) -> str:
+        """Wait until sshd answers; return the boot's id.
+
+        :param another_boot_than: a boot id that does not count
+        :raises DidNotBoot: within the limit, or QEMU ended
+        """
+        end = time.monotonic() + limit_s
+        while time.monotonic() < end and self.is_on:
+            try:
+                boot = self.run("cat", "/proc/sys/kernel/random/boot_id", limit_s=15).strip()
+            except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
+                boot = ""
+            if boot and boot != another_boot_than:
+                return boot
+            time.sleep(_POLL_S)
+        lines = self.console.read_text(errors="replace").splitlines()[-10:]
+        raise DidNotBoot("\n".join(["the machine does not answer; its console:", *lines]))
+
+    def run(self, *command: str, limit_s: float = 60.0, given: bytes = b"") -> str:
+        """Run a program as root; return what it prints.
+
+        :raises subprocess.CalledProcessError: it fails, or (255) ssh does
+        :raises subprocess.TimeoutExpired: it takes longer than the limit
+        """
+        return self.call(*command, limit_s=limit_s, given=given, checks=True).stdout
+
+    def call(
+        self, *command: str, limit_s: float = 60.0, given: bytes = b"", checks: bool = False
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a program as root, as :func:`run` does; its exit status may be any."""
+        return self.shell(shlex.join(command), limit_s=limit_s, given=given, checks=checks)
+
+    def shell(
+        self, script: str, *, limit_s: float = 60.0, given: bytes = b"", checks: bool = True
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a shell's command line as root."""
+        ssh = [self._folder / "bin/ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", HOST]
+        done = subprocess.run(
+            [*ssh, script], input=given, capture_output=True, timeout=limit_s, check=checks
+        )
+        return subprocess.CompletedProcess(
+            done.args,
+            done.returncode,
+            done.stdout.decode(errors="replace"),
+            done.stderr.decode(errors="replace"),
+        )
+
+    def put(self, content: bytes, path: str) -> None:
+        """Write a file."""
+        self.shell(f"cat >{shlex.quote(path)} && sync {shlex.quote(path)}", given=content)
+
+    def get(self, path: str) -> bytes:
+        """Read a file."""
+        ssh = self._folder / "bin/ssh"
+        command = [ssh, HOST, f"cat {shlex.quote(path)}"]
+        return subprocess.run(command, capture_output=True, timeout=60, check=True).stdout
+
+    def _command(self) -> Sequence[str]:
+        network = f"user,id=net,hostfwd=tcp:127.0.0.1:{self._port}-:22"
+        firmware: list[str] = []
+        if self._disk.firmware is not None:
+            code, variables = self._disk.firmware.code, self._folder / "variables.fd"
+            firmware += ["-drive", f"if=pflash,unit=0,format=raw,readonly=on,file={code}"]
+            firmware += ["-drive", f"if=pflash,unit=1,format=raw,file={variables}"]
+        return [
+            "qemu-system-x86_64",
+            *("-machine", "q35" if firmware else "pc", *firmware),
+            *("-accel", "tcg,thread=multi", "-cpu", "max", "-smp", str(_CPUS), "-m", _MEMORY),
+            *("-nodefaults", "-display", "none", "-serial", "stdio"),
+            *("-drive", f"if=none,id=disk,format=qcow2,cache=writeback,file={self._overlay}"),
+            *("-device", "virtio-blk-pci,drive=disk,bootindex=1"),
+            *("-netdev", network, "-device", "virtio-net-pci,netdev=net,romfile="),
+            *("-device", "virtio-rng-pci"),
+        ]
+
+    def _write_ssh(self) -> None:
+        config = self._folder / "ssh_config"
+        config.write_text(_CONFIG.format(host=HOST, port=self._port, key=self._disk.key.resolve()))
+        folder = self._folder / "bin"
+        folder.mkdir(exist_ok=True)
+        for name in ("ssh", "scp"):
+            real = shutil.which(name)
+            if real is None:
+                raise CannotBuild(f"{name} is missing; install openssh-client")
+            program = folder / name
+            program.write_text(f'#!/bin/sh\nexec {real} -F {shlex.quote(str(config))} "$@"\n')
+            program.chmod(0o755)
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])

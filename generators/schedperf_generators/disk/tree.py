@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The root file system of a disk: Debian with systemd, sshd, Python and two kernels."""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+SUITE = "bookworm"
+SOURCES = (
+    f"deb http://deb.debian.org/debian {SUITE} main",
+    f"deb http://deb.debian.org/debian-security {SUITE}-security main",
+)
+PACKAGES = (
+    "efibootmgr",
+    "grub-common",
+    "grub2-common",
+    "iproute2",
+    "kexec-tools",
+    "kmod",
+    "openssh-server",
+    "procps",
+    "python3",
+    "rt-tests",
+    "systemd-boot",
+    "systemd-sysv",
+    "udev",
+    "util-linux",
+)
+# What a guest without a user does not read.
+_LEFT_OUT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
+# The kernels of one series are two ABIs of the same source: whatever differs is small.
+_KERNEL = re.compile(r"^linux-image-(6\.1\.\d+-(\d+)-cloud-amd64)$", re.MULTILINE)
+# Loaded before the root file system is there, in this order; ext4 is built in.
+_MODULES = ("virtio_pci", "virtio_blk", "virtio_net", "virtio_rng")
+# A kernel whose first process ends, so that it panics; and one whose name is not its own.
+PANICS, LIES = "6.1.0-panics-cloud-amd64", "6.1.0-wrong-cloud-amd64"
+ROOT_DEVICE = "/dev/vda1"
+ARGUMENTS = (
+    "root=/dev/vda1 ro console=ttyS0 quiet loglevel=4 mitigations=off panic=5 nowatchdog "
+    "random.trust_cpu=on tsc=reliable no_timer_check"
+)
+_BUILD_S = 900
+
+_INIT = """\
+#!/bin/busybox sh
+/bin/busybox mkdir -p /proc /sys /dev /root
+/bin/busybox mount -t devtmpfs dev /dev
+for module in @MODULES@; do /bin/busybox insmod /modules/$module; done
+/bin/busybox mount -t ext4 -o rw @ROOT@ /root || exec /bin/busybox reboot -f
+/bin/busybox mount -o move /dev /root/dev
+exec /bin/busybox switch_root /root @INIT@
+"""
+_NETWORK = """\
+[Unit]
+DefaultDependencies=no
+Before=network.target network-online.target sshd.service ssh.service
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/bin/sh -c 'ip link set lo up; for card in /sys/class/net/e*; do card=$${card##*/}; \
+ip link set $$card up; ip addr add 10.0.2.15/24 dev $$card; ip route add default via 10.0.2.2; done'
+[Install]
+WantedBy=multi-user.target
+"""
+_SSHD = """\
+HostKey /etc/ssh/ssh_host_ed25519_key
+PermitRootLogin prohibit-password
+PasswordAuthentication no
+UsePAM no
+UseDNS no
+PrintMotd no
+MaxStartups 100
+Subsystem sftp internal-sftp
+"""
+# Each costs seconds under emulation, and nobody logs in on a terminal.
+_MASKED = (
+    "apt-daily-upgrade.timer",
+    "apt-daily.timer",
+    "console-getty.service",
+    "dpkg-db-backup.timer",
+    "e2scrub_all.timer",
+    "e2scrub_reap.service",
+    "fstrim.timer",
+    "getty-static.service",
+    "getty.target",
+    "getty@tty1.service",
+    "grub-common.service",
+    "grub-initrd-fallback.service",
+    "ldconfig.service",
+    "modprobe@drm.service",
+    "serial-getty@ttyS0.service",
+    "sys-kernel-tracing.mount",
+    "systemd-ask-password-wall.path",
+    "systemd-binfmt.service",
+    "systemd-boot-system-token.service",
+    "systemd-boot-update.service",
+    "systemd-firstboot.service",
+    "systemd-hwdb-update.service",
+    "systemd-journal-catalog-update.service",
+    "systemd-journal-flush.service",
+    "systemd-logind.service",
+    "systemd-pcrphase.service",
+    "systemd-pcrphase-sysinit.service",
+    "systemd-pstore.service",
+    "systemd-random-seed.service",
+    "systemd-sysusers.service",
+    "systemd-timesyncd.service",
+    "systemd-update-done.service",
+    "systemd-update-utmp-runlevel.service",
+    "systemd-update-utmp.service",
+    "systemd-udev-settle.service",
+    "kexec-load.service",
+    "kexec.service",
+)
+
+
+class Kernels(NamedTuple):
+    """Releases of the installed kernels, as ``uname -r`` prints them; the first boots by default."""
+
+    old: str
+    new: str
+
+
+class CannotBuild(Exception):
+    """A disk cannot be built here; the message says why."""
+
+
+def build_tree(folder: Path) -> Kernels:
+    """Make the root file system in a folder, with its keys beside it.
+
+    :param folder: gets ``root/`` and ``key``, the private key that root's sshd accepts
+    :raises CannotBuild: a program or package is missing, or this is not root
+    """
+    if os.geteuid() != 0:
+        raise CannotBuild("a root file system has files of root; run this as root")
+    root = folder / "root"
+    install(root)
+    kernels = add_kernels(root, folder)
+    add_settings(root, folder)
+    return kernels
+
+
+def install(root: Path) -> None:
+    """Install Debian's packages, without a kernel."""
+    options = [f"--dpkgopt=path-exclude={path}" for path in _LEFT_OUT]
+    run(
+        "mmdebstrap",
+        "--quiet",
+        "--mode=root",
+        "--format=directory",
+        "--variant=essential",
+        f"--include={','.join(PACKAGES)}",
+        *options,
+        "--dpkgopt=force-unsafe-io",
+        '--aptopt=APT::Install-Recommends "false"',
+        '--aptopt=Acquire::Languages "none"',
+        # The lists of packages, by which the kernels are found.
+        "--skip=cleanup/apt",
+        '--customize-hook=apt-cache -c "$MMDEBSTRAP_APT_CONFIG" pkgnames linux-image-6.1 >"$1/kernels"',
+        '--customize-hook=cd "$1/boot" && apt-get -q -c "$MMDEBSTRAP_APT_CONFIG" -o APT::Sandbox::User=root '
+        "download $(grep -E '^linux-image-6[.]1[.][0-9]+-[0-9]+-cloud-amd64$' ../kernels | sort -V | tail -n 2)",
+        SUITE,
+        str(root),
+        *SOURCES,
+    )
+    for path in ("var/lib/apt/lists", "var/cache/apt", "usr/share/locale"):
+        shutil.rmtree(root / path, ignore_errors=True)
+
+
+def add_kernels(root: Path, folder: Path) -> Kernels:
+    """Unpack the kernels of ``root/boot/*.deb`` and make an initial RAM disk for each."""
+    (root / "kernels").unlink()
+    modules = root / "usr/lib/modules"
+    modules.mkdir(exist_ok=True)
+    for package in sorted((root / "boot").glob("*.deb")):
+        # Unpacked elsewhere: its folder lib would replace the link to usr/lib.
+        unpacked = folder / package.stem
+        run("dpkg-deb", "-x", str(package), str(unpacked))
+        package.unlink()
+        for path in (unpacked / "lib/modules").iterdir():
+            path.rename(modules / path.name)
+        for path in (unpacked / "boot").iterdir():
+            path.rename(root / "boot" / path.name)
+        shutil.rmtree(unpacked)
+    releases = sorted(path.name for path in modules.iterdir())
+    if len(releases) != len(Kernels._fields):
+        raise CannotBuild(f"{SUITE} has no two kernels of one flavour (found {releases})")
+    for release in releases:
+        run("depmod", "-b", str(root), release)
+        _write_initrd(root, folder, release)
+    kernels = Kernels(*sorted(releases, key=_abi))
+    _add_broken(root, folder, PANICS, kernels.old, "/panics")
+    _add_broken(root, folder, LIES, kernels.old, "/sbin/init")
+    return kernels
+
+
+def _abi(release: str) -> int:
+    return int(release.split("-")[1])
+
+
+def _add_broken(root: Path, folder: Path, name: str, release: str, init: str) -> None:
+    """Add the kernel of a release under another name."""
+    for prefix in ("vmlinuz", "config", "System.map"):
+        (root / "boot" / f"{prefix}-{name}").hardlink_to(root / "boot" / f"{prefix}-{release}")
+    (root / "usr/lib/modules" / name).symlink_to(release)
+    _write_initrd(root, folder, name, init)
+
+
+def _write_initrd(root: Path, folder: Path, release: str, init: str = "/sbin/init") -> None:
+    """Write an initial RAM disk that only loads the disk's drivers and mounts it.
+
+    Debian's own takes 20 times as many bytes, which an emulator unpacks for many seconds.
+    """
+    tree = folder / "initrd"
+    shutil.rmtree(tree, ignore_errors=True)
+    (tree / "bin").mkdir(parents=True)
+    (tree / "modules").mkdir()
+    shutil.copy("/bin/busybox", tree / "bin/busybox")
+    files = _module_files(root, release)
+    for file in files:
+        shutil.copy(file, tree / "modules")
+    text = _INIT.replace("@MODULES@", " ".join(file.name for file in files))
+    script = tree / "init"
+    script.write_text(text.replace("@ROOT@", ROOT_DEVICE).replace("@INIT@", init))
+    script.chmod(0o755)
+    names = sorted(str(path.relative_to(tree)) for path in tree.rglob("*"))
+    packed = subprocess.run(
+        ["cpio", "--quiet", "-o", "-H", "newc", "-R", "0:0"],
+        cwd=tree,
+        input="\n".join(names).encode(),
+        capture_output=True,
+        check=True,
+    )
+    (root / "boot" / f"initrd.img-{release}").write_bytes(packed.stdout)
+
+
+def _module_files(root: Path, release: str) -> list[Path]:
+    """Return the files of the modules of the RAM disk, each after those that it needs."""
+    folder = root / "usr/lib/modules" / release
+    needs = {}
+    for line in (folder / "modules.dep").read_text().splitlines():
+        path, _, others = line.partition(":")
+        needs[Path(path).name.partition(".")[0].replace("-", "_")] = [path, *others.split()]
+    found: list[Path] = []
+    for name in _MODULES:
+        # modules.dep names the nearest first.
+        for path in reversed(needs.get(name, [])):
+            if folder / path not in found:
+                found.append(folder / path)
+    return found
+
+
+def add_settings(root: Path, folder: Path) -> None:
+    """Write what makes the tree boot to sshd, quickly."""
+    units = root / "etc/systemd/system"
+    (units / "network-static.service").write_text(_NETWORK)
+    wanted = units / "multi-user.target.wants"
+    wanted.mkdir(exist_ok=True)
+    (wanted / "network-static.service").symlink_to("/etc/systemd/system/network-static.service")
+    for name in _MASKED:
+        (units / name).unlink(missing_ok=True)
+        (units / name).symlink_to("/dev/null")
+    (units / "default.target").unlink(missing_ok=True)
+    (units / "default.target").symlink_to("/lib/systemd/system/multi-user.target")
+    limits = root / "etc/systemd/system.conf.d"
+    limits.mkdir(exist_ok=True)
+    (limits / "quick.conf").write_text(
+        "[Manager]\nDefaultTimeoutStopSec=10s\nDefaultTimeoutStartSec=120s\n"
+    )
+    journal = root / "etc/systemd/journald.conf.d"
+    journal.mkdir(exist_ok=True)
+    (journal / "quick.conf").write_text("[Journal]\nStorage=volatile\nRuntimeMaxUse=8M\n")
+    (root / "etc/fstab").write_text(f"{ROOT_DEVICE} / ext4 rw,noatime 0 0\n")
+    (root / "etc/hostname").write_text("target\n")
+    (root / "etc/machine-id").write_text("5c5c0de5c5c0de5c5c0de5c5c0de5c5c\n")
+    (root / "etc/default/grub").write_text(
+        f'GRUB_DEFAULT=0\nGRUB_TIMEOUT=0\nGRUB_CMDLINE_LINUX_DEFAULT="{ARGUMENTS}"\n'
+    )
+    _add_keys(root, folder)
+
+
+def _add_keys(root: Path, folder: Path) -> None:
+    key = folder / "key"
+    for path in (root / "etc/ssh").glob("ssh_host_*"):
+        path.unlink()
+    host_key = root / "etc/ssh/ssh_host_ed25519_key"
+    for path in (key, host_key):
+        path.unlink(missing_ok=True)
+        run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "guest", "-f", str(path))
+    accepted = root / "root/.ssh"
+    accepted.mkdir(mode=0o700, exist_ok=True)
+    (accepted / "authorized_keys").write_bytes((folder / "key.pub").read_bytes())
+    (root / "etc/ssh/sshd_config").write_text(_SSHD)
+
+
+def run(*command: str, cwd: Path | None = None) -> str:
+    """Run a program; return what it prints.
+
+    :raises CannotBuild: it is missing or fails; the message has the last line of its errors
+    """
+    return run_with(command, cwd=cwd)
+
+
+def run_with(command: Sequence[str], *, cwd: Path | None = None, given: bytes = b"") -> str:
+    """Run a program with an input, as :func:`run` does."""
+    path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+    try:
+        done = subprocess.run(
+            command,
+            cwd=cwd,
+            input=given,
+            capture_output=True,
+            timeout=_BUILD_S,
+            env={**os.environ, "PATH": path, "LC_ALL": "C.UTF-8"},
+        )
+    except FileNotFoundError as error:
+        raise CannotBuild(f"{command[0]} is missing; install it") from error
+    except subprocess.TimeoutExpired as error:
+        raise CannotBuild(f"{command[0]} takes more than {_BUILD_S} s") from error
+    if done.returncode:
+        errors = done.stderr.decode(errors="replace").strip().splitlines() or ["no message"]
+        raise CannotBuild(f"{command[0]} fails: {errors[-1]}")
+    return done.stdout.decode(errors="replace")
