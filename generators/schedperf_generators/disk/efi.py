@@ -16,10 +16,9 @@ from schedperf_generators.disk.tree import (
 
 CODE, VARIABLES = Path("/usr/share/OVMF/OVMF_CODE_4M.fd"), Path("/usr/share/OVMF/OVMF_VARS_4M.fd")
 _MIB = 1024 * 1024
-# The root file system comes first, as on the other disk: /dev/vda1.
+# The root file system comes first, as on the other disk: ROOT_DEVICE, then ESP_DEVICE.
 _ROOT_START, _ROOT_SIZE = 1 * _MIB, 1280 * _MIB
 _ESP_START, _ESP_SIZE = _ROOT_START + _ROOT_SIZE, 128 * _MIB
-_ESP_DEVICE = "/dev/vda2"
 _ESP_UUID = "c12a7328-f81f-11d2-ba4b-00a0c93ec93b"
 _LINUX_UUID = "0fc63daf-8483-4772-8e79-3d69d8477de4"
 _ENTRY = """\
@@ -34,7 +33,6 @@ options {arguments}
 def write_disk(root: Path, disk: Path, kernels: Kernels) -> None:
     """Write a disk with systemd-boot on an EFI system partition, which is mounted on /boot/efi.
 
-    :param root: changed: its /etc/fstab gets the partition
     :raises CannotBuild: the firmware or a program is missing or fails
     """
     loader = root / "usr/lib/systemd/boot/efi/systemd-bootx64.efi"
@@ -49,9 +47,6 @@ def write_disk(root: Path, disk: Path, kernels: Kernels) -> None:
         f"start={_ESP_START // SECTOR}, size={_ESP_SIZE // SECTOR}, type={_ESP_UUID}\n"
     )
     run_with(["sfdisk", "--quiet", str(disk)], given=table.encode())
-    (root / "boot/efi").mkdir(exist_ok=True)
-    with (root / "etc/fstab").open("a") as mounts:
-        mounts.write(f"{_ESP_DEVICE} /boot/efi vfat umask=0077 0 0\n")
     fill(disk, root, _ROOT_START, _ROOT_SIZE, [])
     _fill_esp(disk, root, loader, kernels)
 

@@ -27,7 +27,6 @@ PACKAGES = (
     "rt-tests",
     "systemd-boot",
     "systemd-sysv",
-    "udev",
     "util-linux",
 )
 # What a guest without a user does not read.
@@ -35,10 +34,10 @@ _LEFT_OUT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/us
 # The kernels of one series are two ABIs of the same source: whatever differs is small.
 _KERNEL = re.compile(r"^linux-image-(6\.1\.\d+-(\d+)-cloud-amd64)$", re.MULTILINE)
 # Loaded before the root file system is there, in this order; ext4 is built in.
-_MODULES = ("virtio_pci", "virtio_blk", "virtio_net", "virtio_rng")
+_MODULES = ("virtio_pci", "virtio_blk", "virtio_net", "virtio_rng", "vfat", "nls_ascii", "efivarfs")
 # A kernel whose first process ends, so that it panics; and one whose name is not its own.
 PANICS, LIES = "6.1.0-panics-cloud-amd64", "6.1.0-wrong-cloud-amd64"
-ROOT_DEVICE = "/dev/vda1"
+ROOT_DEVICE, ESP_DEVICE = "/dev/vda1", "/dev/vda2"
 ARGUMENTS = (
     "root=/dev/vda1 ro console=ttyS0 quiet loglevel=4 mitigations=off panic=5 nowatchdog "
     "random.trust_cpu=on tsc=reliable no_timer_check"
@@ -51,6 +50,7 @@ _INIT = """\
 /bin/busybox mount -t devtmpfs dev /dev
 for module in @MODULES@; do /bin/busybox insmod /modules/$module; done
 /bin/busybox mount -t ext4 -o rw @ROOT@ /root || exec /bin/busybox reboot -f
+[ ! -b @ESP@ ] || /bin/busybox mount -t vfat -o umask=0077 @ESP@ /root/boot/efi
 /bin/busybox mount -o move /dev /root/dev
 exec /bin/busybox switch_root /root @INIT@
 """
@@ -73,27 +73,41 @@ PasswordAuthentication no
 UsePAM no
 UseDNS no
 PrintMotd no
+KexAlgorithms curve25519-sha256
 MaxStartups 100
 Subsystem sftp internal-sftp
 """
-# Each costs seconds under emulation, and nobody logs in on a terminal.
+# Each costs seconds under emulation. Nobody logs in on a terminal, and the RAM disk has loaded the
+# drivers and mounted what there is, so that udev has nothing to do.
 _MASKED = (
     "apt-daily-upgrade.timer",
     "apt-daily.timer",
     "console-getty.service",
+    "dev-hugepages.mount",
+    "dev-mqueue.mount",
     "dpkg-db-backup.timer",
     "e2scrub_all.timer",
     "e2scrub_reap.service",
     "fstrim.timer",
     "getty-static.service",
     "getty.target",
-    "getty@tty1.service",
     "grub-common.service",
     "grub-initrd-fallback.service",
+    "kexec-load.service",
+    "kexec.service",
+    "kmod-static-nodes.service",
     "ldconfig.service",
+    "modprobe@configfs.service",
+    "modprobe@dm_mod.service",
     "modprobe@drm.service",
-    "serial-getty@ttyS0.service",
+    "modprobe@efi_pstore.service",
+    "modprobe@fuse.service",
+    "modprobe@loop.service",
+    "proc-sys-fs-binfmt_misc.automount",
+    "sys-fs-fuse-connections.mount",
+    "sys-kernel-config.mount",
     "sys-kernel-tracing.mount",
+    "systemd-ask-password-console.path",
     "systemd-ask-password-wall.path",
     "systemd-binfmt.service",
     "systemd-boot-system-token.service",
@@ -103,18 +117,28 @@ _MASKED = (
     "systemd-journal-catalog-update.service",
     "systemd-journal-flush.service",
     "systemd-logind.service",
-    "systemd-pcrphase.service",
+    "systemd-machine-id-commit.service",
+    "systemd-modules-load.service",
     "systemd-pcrphase-sysinit.service",
+    "systemd-pcrphase.service",
     "systemd-pstore.service",
     "systemd-random-seed.service",
+    "systemd-remount-fs.service",
+    "systemd-sysctl.service",
     "systemd-sysusers.service",
     "systemd-timesyncd.service",
+    "systemd-tmpfiles-clean.timer",
+    "systemd-tmpfiles-setup-dev.service",
+    "systemd-tmpfiles-setup.service",
+    "systemd-udev-settle.service",
+    "systemd-udev-trigger.service",
+    "systemd-udevd-control.socket",
+    "systemd-udevd-kernel.socket",
+    "systemd-udevd.service",
     "systemd-update-done.service",
     "systemd-update-utmp-runlevel.service",
     "systemd-update-utmp.service",
-    "systemd-udev-settle.service",
-    "kexec-load.service",
-    "kexec.service",
+    "systemd-user-sessions.service",
 )
 
 
@@ -225,7 +249,8 @@ def _write_initrd(root: Path, folder: Path, release: str, init: str = "/sbin/ini
         shutil.copy(file, tree / "modules")
     text = _INIT.replace("@MODULES@", " ".join(file.name for file in files))
     script = tree / "init"
-    script.write_text(text.replace("@ROOT@", ROOT_DEVICE).replace("@INIT@", init))
+    text = text.replace("@ROOT@", ROOT_DEVICE).replace("@ESP@", ESP_DEVICE)
+    script.write_text(text.replace("@INIT@", init))
     script.chmod(0o755)
     names = sorted(str(path.relative_to(tree)) for path in tree.rglob("*"))
     packed = subprocess.run(
@@ -274,7 +299,13 @@ def add_settings(root: Path, folder: Path) -> None:
     journal = root / "etc/systemd/journald.conf.d"
     journal.mkdir(exist_ok=True)
     (journal / "quick.conf").write_text("[Journal]\nStorage=volatile\nRuntimeMaxUse=8M\n")
-    (root / "etc/fstab").write_text(f"{ROOT_DEVICE} / ext4 rw,noatime 0 0\n")
+    # systemd would wait for udev to find the devices of its lines.
+    (root / "etc/fstab").write_text("")
+    (root / "boot/efi").mkdir()
+    # It reads its configuration twice otherwise.
+    start = units / "ssh.service.d"
+    start.mkdir(exist_ok=True)
+    (start / "quick.conf").write_text("[Service]\nExecStartPre=\n")
     (root / "etc/hostname").write_text("target\n")
     (root / "etc/machine-id").write_text("5c5c0de5c5c0de5c5c0de5c5c0de5c5c\n")
     (root / "etc/default/grub").write_text(
