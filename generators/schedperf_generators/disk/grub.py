@@ -17,7 +17,7 @@ from schedperf_generators.disk.tree import (
 SECTOR = 512
 PARTITION_START = 2048 * SECTOR
 _SIZE = 1536 * 1024 * 1024
-_UUID = "5c5c0de5-0000-4000-8000-000000000001"
+ROOT_UUID = "5c5c0de5-0000-4000-8000-000000000001"
 _GRUB = Path("/usr/lib/grub/i386-pc")
 _MODULES = "biosdisk part_msdos ext2 normal linux loadenv configfile echo test search serial reboot"
 # The partition table and the disk's signature in the first sector are not GRUB's.
@@ -59,7 +59,7 @@ def write_menu(root: Path, kernels: Kernels) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     text = _MENU + _entry(kernels.old, "", "gnulinux-simple", "Debian GNU/Linux")
     text += "submenu 'Advanced options for Debian GNU/Linux' $menuentry_id_option "
-    text += f"'gnulinux-advanced-{_UUID}' {{\n"
+    text += f"'gnulinux-advanced-{ROOT_UUID}' {{\n"
     for release in (kernels.new, kernels.old, PANICS, LIES):
         title = f"Debian GNU/Linux, with Linux {release}"
         text += _entry(release, "\t", f"gnulinux-{release}-advanced", title)
@@ -70,7 +70,7 @@ def write_menu(root: Path, kernels: Kernels) -> None:
 
 def _entry(release: str, indent: str, name: str, title: str) -> str:
     return _ENTRY.format(
-        indent=indent, title=title, name=f"{name}-{_UUID}", release=release, arguments=ARGUMENTS
+        indent=indent, title=title, name=f"{name}-{ROOT_UUID}", release=release, arguments=ARGUMENTS
     )
 
 
@@ -83,9 +83,11 @@ def write_disk(root: Path, disk: Path) -> None:
         raise CannotBuild(f"{_GRUB} is missing; install grub-pc-bin")
     with disk.open("wb") as file:
         file.truncate(_SIZE)
-    table = f"label: dos\nlabel-id: 0x5c5c0de5\nstart={PARTITION_START // SECTOR}, type=83, bootable\n"
+    table = (
+        f"label: dos\nlabel-id: 0x5c5c0de5\nstart={PARTITION_START // SECTOR}, type=83, bootable\n"
+    )
     run_with(["sfdisk", "--quiet", str(disk)], given=table.encode())
-    fill(disk, root, PARTITION_START, _SIZE - PARTITION_START, ["-U", _UUID])
+    fill(disk, root, PARTITION_START, _SIZE - PARTITION_START, ["-U", ROOT_UUID])
     core = disk.with_name("core.img")
     modules = _MODULES.split()
     run("grub-mkimage", "-O", "i386-pc", "-p", "(hd0,msdos1)/boot/grub", "-o", str(core), *modules)
