@@ -121,10 +121,11 @@ def test_every_step_of_guests_runs(
     folder: Path, kernel_images: Mapping[str, Path], guest_environment: Mapping[str, str]
 ) -> None:
     base, new = map(str, kernel_images.values())
+    # What collectors capture in guests is tested with other boots of these kernels.
     for commands in bring(folder, "cluster-percpu").values():
         for command in map(shorten, commands):
             words = command.replace("BASE_BZIMAGE", base).replace("NEW_BZIMAGE", new)
-            run(words.replace(" --yes", " --accel tcg --yes"), env=guest_environment)
+            run(words.replace(" --yes", " --accel tcg --with none --yes"), env=guest_environment)
     made = [open_bundle(folder / "rerun" / f"{side}.tar") for side in ("base", "new")]
     assert all(len(bundle.workload) == 2 for bundle in made)
     assert all("nokaslr" in (bundle.boots[0].host.kernel.cmdline or "") for bundle in made)
