@@ -134,7 +134,7 @@ class Machine:
         self, script: str, *, limit_s: float = 60.0, given: bytes = b"", checks: bool = True
     ) -> subprocess.CompletedProcess[str]:
         """Run a shell's command line as root."""
-        ssh = [self._folder / "bin/ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", HOST]
+        ssh = [str(self._folder / "bin/ssh"), "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", HOST]
         done = subprocess.run(
             [*ssh, script], input=given, capture_output=True, timeout=limit_s, check=checks
         )
@@ -151,8 +151,7 @@ class Machine:
 
     def get(self, path: str) -> bytes:
         """Read a file."""
-        ssh = self._folder / "bin/ssh"
-        command = [ssh, HOST, f"cat {shlex.quote(path)}"]
+        command = [str(self._folder / "bin/ssh"), HOST, f"cat {shlex.quote(path)}"]
         return subprocess.run(command, capture_output=True, timeout=60, check=True).stdout
 
     def _command(self) -> Sequence[str]:
@@ -165,7 +164,7 @@ class Machine:
         return [
             "qemu-system-x86_64",
             *("-machine", "q35" if firmware else "pc", *firmware),
-            *("-accel", "tcg,thread=multi", "-cpu", "max", "-smp", str(_CPUS), "-m", _MEMORY),
+            *("-accel", "tcg,thread=multi", "-cpu", "Nehalem", "-smp", str(_CPUS), "-m", _MEMORY),
             *("-nodefaults", "-display", "none", "-serial", "stdio"),
             *("-drive", f"if=none,id=disk,format=qcow2,cache=writeback,file={self._overlay}"),
             *("-device", "virtio-blk-pci,drive=disk,bootindex=1"),
