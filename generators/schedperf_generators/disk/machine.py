@@ -134,9 +134,9 @@ class Machine:
         self, script: str, *, limit_s: float = 60.0, given: bytes = b"", checks: bool = True
     ) -> subprocess.CompletedProcess[str]:
         """Run a shell's command line as root."""
-        ssh = [str(self._folder / "bin/ssh"), "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", HOST]
+        ssh = (str(self._folder / "bin/ssh"), "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
         done = subprocess.run(
-            [*ssh, script], input=given, capture_output=True, timeout=limit_s, check=checks
+            [*ssh, HOST, script], input=given, capture_output=True, timeout=limit_s, check=checks
         )
         return subprocess.CompletedProcess(
             done.args,
