@@ -11,7 +11,7 @@ TEST = not vm and not browser and not slow
 
 .PHONY: help demo man check test test-browser test-vm test-slow lint \
 	lint-mypy lint-ruff lint-format lint-imports lint-python39 lint-licence \
-	bench bench-report bench-verdicts bench-overhead bench-vm prove-boots format bless clean
+	bench bench-report bench-verdicts bench-overhead bench-vm format bless clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 16
@@ -87,10 +87,6 @@ bench-overhead: ## measure the overhead of each collector, here and in a guest (
 bench-vm: ## measure the PELT loaders in a guest, and a session of guests (ten minutes)
 	@scripts/setup vm
 	@$(PYTHON_IN_VENV) -m bench.vm $(VM_OPTIONS)
-
-prove-boots: ## boot two kernels in guests, with kills and power cuts at random moments (an hour)
-	@scripts/setup vm
-	@$(PYTHON_IN_VENV) -m bench.boots $(BOOTS_OPTIONS)
 
 format: ## format the code
 	@scripts/setup lint

@@ -68,7 +68,7 @@ def seed(name: str) -> Case:
 
 COMMANDS = (
     "ab", "c2c", "compare", "completion", "doctor", "layout", "pack", "profile", "record", "rerun",
-    "schedstat", "show", "vm",
+    "schedstat", "series", "show", "vm",
 )  # fmt: skip
 
 CASES = (

@@ -243,8 +243,9 @@ def _say_left(arguments: Sequence[str]) -> str:
     written = [Names(path) for path in _bundles(name, rest)]
     partial = [str(each.partial) for each in written if each.partial.exists()]
     finished = f"finished runs are in {', '.join(partial)}" if partial else "nothing was recorded"
-    reserve = [str(each.reserve) for each in written if each.reserve.exists()]
-    remove = f" (remove {', '.join(reserve)})" if reserve else ""
+    beside = (path for each in written for path in (each.reserve, each.manifest))
+    useless = [str(path) for path in beside if path.exists()]
+    remove = f" (remove {', '.join(useless)})" if useless else ""
     return f"; {finished}{remove}"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""``schedperf series``: build and boot the commits of a series, and name the one that matters."""
+"""``schedperf series``: find the commit of a patch series that changes a result."""
 
 import contextlib
 import fcntl
@@ -83,10 +83,11 @@ installed kernels: schedperf ab --kernel.
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[BASE..HEAD] -- CMD...")
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> int:
-    """Build and boot each commit of a series, and name the commit that changes a result.
+    """Find the commit of a patch series that changes a result.
 
-    Each commit has a bundle of its own. The comparison has a column per commit, with the change
-    from base and the step from the commit before it.
+    Each commit is built, booted in virtual machines, and recorded in a bundle of its own. The
+    comparison has a column per commit, with the change from base and the step from the commit
+    before it.
     """
     span, words = _split_words(options)
     output: Path = options["output"]

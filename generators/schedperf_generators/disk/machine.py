@@ -78,7 +78,7 @@ class Machine:
         return self._process is not None and self._process.poll() is None
 
     def start(self, *, waits: bool = True) -> None:
-        """Switch the power on; wait for sshd unless told otherwise.
+        """Switch the power on; wait for sshd by default.
 
         :raises DidNotBoot: sshd does not answer
         """

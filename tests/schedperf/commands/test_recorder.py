@@ -64,7 +64,7 @@ def test_help_names_every_option_of_the_recorder_and_has_examples(
 ) -> None:
     assert main([name, "--help"]) == 0
     text = capsys.readouterr().out
-    hidden = {"--events", "--ask-fd", "--guest", "--turn", "--try"}
+    hidden = {"--ask-fd", "--booted", "--events", "--factor", "--guest", "--try", "--turn"}
     for action in make_parser(name, "schedperf").options():
         for option in action.option_strings:
             assert (option in text) == (option not in hidden)
@@ -164,14 +164,14 @@ def test_a_killed_recorder_is_named_with_what_is_left_and_its_workload_is_ended(
     # The shell may have got its signal before it is looked for.
     assert re.fullmatch(
         "schedperf: error: the recorder was killed by SIGKILL; finished runs are in "
-        r"b\.tar\.partial \(remove b\.tar\.reserve\); processes that the recorder left running "
-        "were killed: "
+        r"b\.tar\.partial \(remove b\.tar\.reserve, b\.tar\.manifest\); processes that the "
+        "recorder left running were killed: "
         "(sh, )?sleep"
         "(, sh)?",
         err.splitlines()[-1],
     )
     left = sorted(item.name for item in tmp_path.iterdir())
-    assert left == ["b.tar.partial", "b.tar.reserve", "started"]
+    assert left == ["b.tar.manifest", "b.tar.partial", "b.tar.reserve", "started"]
 
 
 def test_a_temporary_folder_without_space_is_one_clear_line(
