@@ -6,10 +6,12 @@ raises :class:`~schedperf.model.errors.BundleError` that names the invalid field
 """
 
 import itertools
+import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
+from msgspec.json import Decoder
 
 from schedperf.bundle.json import DAMAGED, Count, Sentence, convert, decode, parse_json
 from schedperf.model.errors import BundleError
@@ -21,6 +23,8 @@ from schedperf_collectors.contract import BUNDLE_VERSION, MOST_BUDGETED, point_k
 MOST_POINTS = 100_000
 # A kernel, a setting, and some more.
 MOST_FACTORS = 16
+# Reports print the levels of factors within a sentence.
+_LEVEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}\Z")
 # The longest lists that users give: fields that are meant to differ, metric rules.
 MOST_PATHS = 1_000
 MOST_RULES = 100
@@ -34,9 +38,7 @@ Direction = Literal["higher", "lower"]
 Quantity = Annotated[float, Meta(ge=0)]
 Budget = Annotated[int, Meta(ge=1, le=MOST_BUDGETED)]
 Points = Annotated[tuple[str, ...], Meta(max_length=MOST_POINTS)]
-# Reports print the levels of factors within a sentence.
-Level = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}\Z")]
-Factors = Annotated[Mapping[Level, Level], Meta(max_length=MOST_FACTORS)]
+Factors = Annotated[Mapping[str, str], Meta(max_length=MOST_FACTORS)]
 Paths = Annotated[tuple[str, ...], Meta(max_length=MOST_PATHS)]
 
 
@@ -155,10 +157,16 @@ class Run(Struct, frozen=True, kw_only=True):
     output_left_out: Mapping[str, Count] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse a key that does not match the point."""
+        """Refuse a key that does not match the point, and unprintable names of factors."""
         key = point_key(dict(self.point))
         if self.point_key != key:
             raise ValueError(f'"point_key" does not match "point" (expected "{key}")')
+        for text in itertools.chain.from_iterable(self.factors.items()):
+            if not _LEVEL.match(text):
+                raise ValueError(
+                    '"factors" has an invalid name (expected at most 64 letters, digits and _ . '
+                    "+ -)"
+                )
 
     @property
     def folder(self) -> str:
@@ -330,3 +338,9 @@ def rebuild_manifest(stem: str, files: Sequence[RunFile], rest: Sequence[Capture
         sequential=first.sequential if first else None,
         captures=(*(entry for file in files for entry in file.captures), *rest),
     )
+
+
+# Bundles are read in threads. msgspec 0.22 prepares a type when it is first used, and crashes if
+# another thread uses the type meanwhile.
+for _kind in (_Header, Manifest, RunFile, _HostShape):
+    Decoder(_kind)

@@ -4,6 +4,8 @@
 import contextlib
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedperf.bundle.manifest import parse_host, parse_manifest
+from schedperf.bundle.manifest import parse_host, parse_manifest, parse_run
 from schedperf.bundle.open import open_bundle
 from schedperf.model.errors import BundleError
 
@@ -222,3 +224,49 @@ def test_any_value_of_any_key_is_read_or_refused(
     path = make_tar(tmp_path_factory.getbasetemp() / "any.tar", members.items())
     with contextlib.suppress(BundleError):
         open_bundle(path)
+
+
+# Four threads that read a run.json at once, in a process that has read none.
+AT_ONCE = """
+import sys, threading
+from schedperf.bundle.manifest import parse_run
+sys.setswitchinterval(1e-6)
+content = open(sys.argv[1], "rb").read()
+barrier = threading.Barrier(4)
+def read():
+    barrier.wait()
+    parse_run(content, "run.json")
+threads = [threading.Thread(target=read) for _ in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+"""
+
+
+def test_threads_may_read_the_first_bundles(make_members: MakeMembers, tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    path.write_bytes(make_members()[RUN])
+    for _ in range(5):
+        done = subprocess.run([sys.executable, "-c", AT_ONCE, str(path)], check=False)
+        assert done.returncode == 0
+
+
+@pytest.mark.parametrize(
+    "factors",
+    [
+        ["kernel"],
+        {"kernel": 1},
+        {"kernel": ""},
+        {"kernel": "a\x1b[2J"},
+        {"kernel": "x" * 1_000_000},
+        {"a b": "on"},
+        {f"f{number}": "on" for number in range(17)},
+    ],
+)
+def test_factors_are_short_printable_names(make_members: MakeMembers, factors: object) -> None:
+    content = changed(make_members()[RUN], factors=factors)
+    with pytest.raises(BundleError) as refused:
+        parse_run(content, "run.json")
+    assert "factors" in str(refused.value)
+    assert len(str(refused.value)) < 300
+    assert str(refused.value).isprintable()
+    assert parse_run(changed(content, factors={"kernel": "6.1-rc1+"}), "run.json").factors
