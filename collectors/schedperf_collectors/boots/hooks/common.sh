@@ -84,8 +84,8 @@ require_root() {
 efi_text() {
     efi_file=$EFI/efivars/$1
     [ -r "$efi_file" ] || return 0
-    # The first 4 bytes are attributes.
-    tail -c +5 "$efi_file" 2>/dev/null | head -c 4096 | tr -d '\000'
+    # The first 4 bytes are attributes. Kernels refuse to seek in the file, as tail does.
+    head -c 4100 "$efi_file" 2>/dev/null | tail -c +5 | tr -d '\000'
 }
 
 # Return whether systemd-boot started the running system.
