@@ -31,7 +31,16 @@ PACKAGES = (
 # What a guest without a user does not read.
 _LEFT_OUT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
 # Loaded before the root file system is there, in this order; ext4 is built in.
-_MODULES = ("virtio_pci", "virtio_blk", "virtio_net", "virtio_rng", "vfat", "nls_ascii", "efivarfs")
+_MODULES = (
+    "virtio_pci",
+    "virtio_blk",
+    "virtio_net",
+    "virtio_rng",
+    "vfat",
+    "nls_cp437",
+    "nls_ascii",
+    "efivarfs",
+)
 # A kernel whose first process ends, so that it panics; and one whose name is not its own.
 PANICS, LIES = "6.1.0-panics-cloud-amd64", "6.1.0-wrong-cloud-amd64"
 ROOT_DEVICE, ESP_DEVICE = "/dev/vda1", "/dev/vda2"
