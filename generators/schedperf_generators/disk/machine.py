@@ -4,13 +4,13 @@
 import os
 import shlex
 import shutil
-import signal
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Self
+from typing import Self
 
 from schedperf_generators.disk.build import Disk
 from schedperf_generators.disk.tree import CannotBuild, run
@@ -51,6 +51,10 @@ class Machine:
         self._disk = disk
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
+        self._supervisor: threading.Thread | None = None
+        self._has_power = threading.Event()
+        # No process is started while it is looked at.
+        self._starting = threading.Lock()
         folder.mkdir(parents=True, exist_ok=True)
         self.console = folder / "console.log"
         self._overlay = folder / "changes.qcow2"
@@ -75,28 +79,46 @@ class Machine:
     @property
     def is_on(self) -> bool:
         """Whether it has power."""
-        return self._process is not None and self._process.poll() is None
+        return self._supervisor is not None and self._supervisor.is_alive()
 
     def start(self, *, waits: bool = True) -> None:
         """Switch the power on; wait for sshd by default.
 
         :raises DidNotBoot: sshd does not answer
         """
-        log: IO[bytes]
-        with self.console.open("ab") as log:
-            self._process = subprocess.Popen(
-                self._command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
+        self._has_power.set()
+        self._supervisor = threading.Thread(target=self._supervise, daemon=True)
+        self._supervisor.start()
         if waits:
             self.wait()
 
+    def _supervise(self) -> None:
+        """Run QEMU for each boot.
+
+        QEMU itself would reboot, too, but slowly: GRUB copies the kernel to where the last one ran,
+        and QEMU looks at each byte for code that it has translated.
+        """
+        status = 0
+        while status == 0:
+            with self._starting:
+                if not self._has_power.is_set():
+                    return
+                with self.console.open("ab") as log:
+                    self._process = subprocess.Popen(
+                        self._command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                    )
+            status = self._process.wait()
+
     def cut_power(self) -> None:
         """Switch the power off at once: what the guest did not flush is lost."""
-        if self._process is not None:
-            # The host keeps what QEMU wrote; what QEMU holds itself ends with it.
-            self._process.send_signal(signal.SIGKILL)
-            self._process.wait(_END_S)
-            self._process = None
+        with self._starting:
+            self._has_power.clear()
+            if self._process is not None:
+                # The host keeps what QEMU wrote; what QEMU holds itself ends with it.
+                self._process.kill()
+        if self._supervisor is not None:
+            self._supervisor.join(_END_S)
+            self._supervisor = None
 
     def wait(self, limit_s: float = BOOT_S, *, another_boot_than: str | None = None) -> str:
         """Wait until sshd answers; return the boot's id.
@@ -165,7 +187,7 @@ class Machine:
             "qemu-system-x86_64",
             *("-machine", "q35" if firmware else "pc", *firmware),
             *("-accel", "tcg,thread=multi", "-cpu", "Nehalem", "-smp", str(_CPUS), "-m", _MEMORY),
-            *("-nodefaults", "-display", "none", "-serial", "stdio"),
+            *("-nodefaults", "-display", "none", "-serial", "stdio", "-no-reboot"),
             *("-drive", f"if=none,id=disk,format=qcow2,cache=writeback,file={self._overlay}"),
             *("-device", "virtio-blk-pci,drive=disk,bootindex=1"),
             *("-netdev", network, "-device", "virtio-net-pci,netdev=net,romfile="),
