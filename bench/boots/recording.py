@@ -1,0 +1,364 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A recording of two kernels on a machine under QEMU, and what must be true of it at its end."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from schedperf.commands._zipapp import build_zipapp
+from schedperf_generators.disk.machine import DidNotBoot, Machine
+from schedperf_generators.disk.tree import Kernels
+
+# Of the recording in the guest, where the machine drives itself.
+_HOME = "/var/lib/schedperf/boots"
+_PREFIX = "/root/recorded"
+_FINISHED = "/root/finished"
+_OVER = "over"
+_NAME = "id=$(cat /proc/sys/kernel/random/uuid)"
+# Each run says who it is, and the machine keeps what has come to its end.
+WORKLOAD = (
+    "sh",
+    "-c",
+    f"hackbench -l 20 -g 1 && {_NAME} && echo id=$id && echo $id >>{_FINISHED} && sync {_FINISHED}",
+)
+_ID = re.compile(rb"^id=(\S+)$", re.MULTILINE)
+_RUN = re.compile(r"boots/\d+/runs/\d+/stdout$")
+# What is proven needs no measurement beside the runs.
+_QUICK = ("--warmup", "0", "--instrumented", "0", "--with", "none", "--settle", "0")
+_FEATURE = "GENTLE_FAIR_SLEEPERS"
+# All that a setting may change, without what changes by itself: counts, and the next process.
+_SETTINGS = (
+    "grep -rs . /proc/sys/kernel /proc/sys/vm /sys/kernel/debug/sched | grep -v -e /random/ "
+    "-e ns_last_pid -e /pty/nr -e cad_pid -e /debug/sched/debug: -e max_newidle_lb_cost "
+    "-e last_decay -e stat_refresh | sort; "
+    "find /sys/fs/cgroup -type d | grep -v -e /user.slice | sort"
+)
+# Each look at a machine that drives itself takes a second of its emulated processors.
+_POLL_S = 5.0
+_END_S = 3600.0
+# From the end of a recording to that of its controller.
+_CONCLUDE_S = 30.0
+
+Say = Callable[[str], None]
+
+
+class Wrong(Exception):
+    """Something that must be true is not; the message says what."""
+
+
+class Size(NamedTuple):
+    """Boots of each kernel, and runs in each boot."""
+
+    boots: int
+    runs: int
+
+
+class Recording:
+    """Two kernels booted alternately.
+
+    :param folder: gets the bundles
+    """
+
+    def __init__(
+        self, machine: Machine, kernels: Kernels, size: Size, folder: Path, say: Say
+    ) -> None:
+        self.machine = machine
+        self.kernels = kernels
+        self.boots, self.runs = size
+        self.folder = folder
+        self.say = say
+
+    def options(self) -> list[str]:
+        """Return the options of ``ab`` that both ways have."""
+        kernels = []
+        for name, release in self.sides():
+            kernels += ["--kernel", f"{name}={release}"]
+        return [*kernels, "--boots", str(self.boots), "-n", str(self.runs), *_QUICK]
+
+    def state(self) -> Mapping[str, Any] | None:
+        """Return the state of the recording; None if it cannot be read now."""
+        raise NotImplementedError
+
+    def start(self) -> None:
+        """Start recording."""
+        raise NotImplementedError
+
+    def kill_controller(self) -> bool:
+        """Kill the program that drives the recording; return whether there was one."""
+        raise NotImplementedError
+
+    def go_on(self) -> None:
+        """Go on after a kill."""
+        raise NotImplementedError
+
+    def end(self) -> None:
+        """Leave no process of this recording here."""
+
+    def sides(self) -> Sequence[tuple[str, str]]:
+        """Return name and release of each kernel.
+
+        The last of an odd number of boots is of the default kernel, which saves another boot.
+        """
+        return [("base", self.kernels.new), ("new", self.kernels.old)]
+
+    def planned_bundles(self) -> Sequence[tuple[str, str]]:
+        """Return the name of each bundle after the prefix, and the release of its kernel."""
+        return self.sides()
+
+    def fetch(self, name: str) -> Path:
+        """Return a bundle, when all is over."""
+        raise NotImplementedError
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the recording has ended."""
+        state = self.state()
+        return state is not None and state["phase"] == _OVER
+
+    def wait_for(self, what: str, is_so: Callable[[Mapping[str, Any]], bool]) -> None:
+        """Wait until something is true of the state.
+
+        :raises Wrong: it does not come true
+        """
+        end = time.monotonic() + _END_S
+        while time.monotonic() < end:
+            state = self.state()
+            if state is not None and is_so(state):
+                return
+            if state is not None and state["phase"] == _OVER:
+                raise Wrong(f"ended before: {what}; {state['ended']}")
+            time.sleep(_POLL_S)
+        raise Wrong(f"not within {_END_S:.0f} s: {what}; {self.state()}")
+
+    def cut_power(self) -> None:
+        """Cut the power of the machine and switch it on again, without waiting for it."""
+        self.machine.cut_power()
+        self.machine.start(waits=False)
+
+    def check(self, kills: int) -> None:
+        """Check the bundles and the machine at the end.
+
+        :param kills: so many runs may have finished without the recorder noticing
+        :raises Wrong: with all that is wrong
+        """
+        wrong = list(self._check_runs(kills))
+        wrong += self._check_machine()
+        if wrong:
+            raise Wrong("; ".join(wrong))
+
+    def _check_runs(self, kills: int) -> Iterator[str]:
+        state = self.state()
+        planned = 2 * self.boots
+        if state is None or state["phase"] != _OVER or state["ended"] is not None:
+            yield f"the recording has not come to its end: {state}"
+            return
+        if len(state["done"]) != planned:
+            yield f"{len(state['done'])} of {planned} boots recorded"
+        seen: Counter[str] = Counter()
+        for name, release in self.planned_bundles():
+            bundle = self.fetch(name)
+            ids, releases = read_bundle(bundle)
+            seen.update(ids)
+            if len(ids) < self.boots * self.runs:
+                yield f"{bundle.name}: {len(ids)} runs (expected {self.boots * self.runs} or more)"
+            if releases != {release}:
+                yield f"{bundle.name}: of {releases} (expected {release})"
+        twice = [run for run, times in seen.items() if times > 1]
+        if twice:
+            yield f"{len(twice)} runs are twice in the bundles"
+        finished = self.machine.get(_FINISHED).decode().split()
+        if set(seen) - set(finished):
+            yield f"{len(set(seen) - set(finished))} runs in the bundles never ended"
+        lost = len(set(finished) - set(seen))
+        self.say(f"{len(seen)} runs in the bundles, {lost} cut off as they ended")
+        if lost > kills:
+            yield f"{lost} runs ended and are in no bundle ({kills} kills)"
+
+    def _check_machine(self) -> Iterator[str]:
+        """Yield what differs from the machine as it was: its default kernel and no claim."""
+        running = self.machine.run("uname", "-r").strip()
+        if running != self.kernels.old:
+            yield f"{running} runs (expected the default {self.kernels.old})"
+        armed = self.machine.call("grub-editenv", "list").stdout
+        if re.search(r"^next_entry=.", armed, re.MULTILINE):
+            yield f"a boot entry is still set: {armed.strip()}"
+        one_shot = self.machine.shell("ls /sys/firmware/efi/efivars", checks=False).stdout
+        if "LoaderEntryOneShot" in one_shot:
+            yield "a boot entry is still set in the firmware"
+        units = self.machine.shell("systemctl is-enabled schedperf-ab", checks=False).stdout.strip()
+        if units == "enabled":
+            yield "schedperf-ab.service is still enabled"
+
+
+class BySsh(Recording):
+    """A controller here drives the machine: ``ab --on ssh:HOST``."""
+
+    _controller: subprocess.Popen[bytes] | None = None
+
+    def state(self) -> Mapping[str, Any] | None:
+        """Read the controller's state; its file is replaced as a whole."""
+        path = self.folder / "recorded.boots" / "state.json"
+        return json.loads(path.read_bytes()) if path.exists() else None
+
+    def start(self) -> None:
+        """Start the controller."""
+        self._run(["ab", *self.options(), "--on", "ssh:target", *self._output(), "--", *WORKLOAD])
+
+    def kill_controller(self) -> bool:
+        """Kill the controller with what it started."""
+        controller = self._controller
+        if controller is None or controller.poll() is not None:
+            return False
+        # The session's leader starts the recorder, which drives the boots.
+        os.killpg(controller.pid, signal.SIGKILL)
+        controller.wait()
+        return True
+
+    def end(self) -> None:
+        """Wait for a controller that has written the end of its recording; kill any other."""
+        if self._controller is not None:
+            try:
+                self._controller.wait(_CONCLUDE_S)
+            except subprocess.TimeoutExpired:
+                self.kill_controller()
+
+    def go_on(self) -> None:
+        """Run ``ab continue`` where no controller runs: it may have given up, too."""
+        if self._controller is None or self._controller.poll() is not None:
+            self._run(["ab", "continue", *self._output()])
+
+    def fetch(self, name: str) -> Path:
+        """Return the controller's copy."""
+        return self.folder / f"recorded-{name}.tar"
+
+    def _output(self) -> list[str]:
+        return ["-o", str(self.folder / "recorded")]
+
+    def _run(self, words: Sequence[str]) -> None:
+        with (self.folder / "log").open("ab") as log:
+            self._controller = subprocess.Popen(
+                [sys.executable, "-m", "schedperf", *words],
+                env=self.machine.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+
+class ByItself(Recording):
+    """The machine drives itself: ``ab --resume``, with the recorder that travels."""
+
+    def state(self) -> Mapping[str, Any] | None:
+        """Read the machine's state; None while it boots."""
+        try:
+            read: Mapping[str, Any] = json.loads(self.machine.run("cat", f"{_HOME}/state.json"))
+        except (subprocess.SubprocessError, ValueError):
+            return None
+        return read
+
+    def start(self) -> None:
+        """Copy the recorder to the machine and start it."""
+        self.machine.put(build_zipapp(), "/root/recorder")
+        words = ["ab", *self.options(), "--resume", "-o", _PREFIX, "--", *WORKLOAD]
+        started = self.machine.call("python3", "-I", "/root/recorder", *words, limit_s=300)
+        # The machine may reboot before ssh has heard of the end.
+        if started.returncode not in {0, 255}:
+            raise Wrong(f"ab --resume: {started.stderr.strip()}")
+
+    def kill_controller(self) -> bool:
+        """Kill the unit's main process; systemd starts it again."""
+        kill = "systemctl kill -s KILL --kill-whom=main schedperf-ab"
+        try:
+            return self.machine.shell(kill, checks=False).returncode == 0
+        except subprocess.TimeoutExpired:
+            return False
+
+    def go_on(self) -> None:
+        """Do nothing: the machine goes on by itself."""
+
+    def fetch(self, name: str) -> Path:
+        """Copy a bundle here."""
+        path = self.folder / f"recorded-{name}.tar"
+        path.write_bytes(self.machine.get(f"{_PREFIX}-{name}.tar"))
+        return path
+
+
+class Design(BySsh):
+    """Two kernels and two settings: each boot records both."""
+
+    _state_before = ""
+
+    def options(self) -> list[str]:
+        """Add the setting."""
+        return [*super().options(), "--feature", _FEATURE]
+
+    def planned_bundles(self) -> Sequence[tuple[str, str]]:
+        """Return four bundles."""
+        settings = (f"NO_{_FEATURE}", _FEATURE)
+        return [(f"{name}-{setting}", of) for name, of in self.sides() for setting in settings]
+
+    def start(self) -> None:
+        """Keep what the machine's settings are."""
+        self._state_before = self._settings()
+        super().start()
+
+    def check(self, kills: int) -> None:
+        """Check the settings, too.
+
+        With an odd number of boots the last one is of the default kernel, which keeps running, so
+        that its settings are those that the recording has left.
+        """
+        super().check(kills)
+        before, after = (set(text.splitlines()) for text in (self._state_before, self._settings()))
+        if before != after:
+            raise Wrong(f"settings are not restored: {sorted(before ^ after)[:5]}")
+        self.say(f"{len(after)} settings and cgroups as before")
+
+    def _settings(self) -> str:
+        return self.machine.shell(_SETTINGS).stdout
+
+
+def read_bundle(path: Path) -> tuple[Sequence[str], set[str]]:
+    """Return the ids that the runs of a bundle printed, and the releases of its boots."""
+    ids: list[str] = []
+    releases = set()
+    with tarfile.open(path) as bundle:
+        for member in bundle:
+            source = bundle.extractfile(member)
+            if source is None:
+                continue
+            if _RUN.search(member.name):
+                ids += [found.decode() for found in _ID.findall(source.read())]
+            elif member.name.endswith("/host.json"):
+                releases.add(str(json.load(source)["kernel"]["release"]))
+    return ids, releases
+
+
+def finish(recording: Recording) -> None:
+    """Wait for the end of a recording; go on where its controller gave up.
+
+    :raises Wrong: it does not end
+    """
+    end = time.monotonic() + _END_S
+    while not recording.is_over:
+        if time.monotonic() > end:
+            raise Wrong(f"not over within {_END_S:.0f} s: {recording.state()}")
+        recording.go_on()
+        time.sleep(_POLL_S)
+    recording.end()
+    # The last act of a machine that drives itself is a reboot into its default kernel.
+    time.sleep(5)
+    try:
+        recording.machine.wait()
+    except DidNotBoot as error:
+        raise Wrong(str(error)) from error
