@@ -25,7 +25,8 @@ WAYS: dict[str, tuple[type[Recording], str]] = {
     "resume": (ByItself, "systemd-boot"),
     "design": (Design, "grub"),
 }
-_RUNS = 2
+# Enough that a power cut often leaves some of them finished.
+_RUNS = 5
 # Between two kills, so that each phase of a boot is hit.
 _LONGEST_S = 60.0
 

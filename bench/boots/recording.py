@@ -28,7 +28,7 @@ _NAME = "id=$(cat /proc/sys/kernel/random/uuid)"
 WORKLOAD = (
     "sh",
     "-c",
-    f"hackbench -l 20 -g 1 && {_NAME} && echo id=$id && echo $id >>{_FINISHED} && sync {_FINISHED}",
+    f"hackbench -l 50 -g 1 && {_NAME} && echo id=$id && echo $id >>{_FINISHED} && sync {_FINISHED}",
 )
 _ID = re.compile(rb"^id=(\S+)$", re.MULTILINE)
 _RUN = re.compile(r"boots/\d+/runs/\d+/stdout$")

@@ -6,6 +6,7 @@ import hashlib
 import os
 import shutil
 import tempfile
+import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from schedperf_generators.disk import efi, grub, tree
 from schedperf_generators.disk.tree import Kernels
 
 LOADERS = ("grub", "systemd-boot")
+_KEPT_S = 3 * 24 * 3600
 
 
 class Firmware(NamedTuple):
@@ -57,15 +59,16 @@ def get_disk(loader: str) -> Disk:
 
 def _recipe() -> str:
     """Return a name for what the programs of this package build."""
-    own = sorted(Path(__file__).parent.glob("*.py"))
-    content = b"".join(path.read_bytes() for path in own if path.name != "machine.py")
+    folder = Path(__file__).parent
+    content = b"".join((folder / f"{name}.py").read_bytes() for name in ("tree", "grub", "efi"))
     return hashlib.sha256(content).hexdigest()[:16]
 
 
 def _make(cache: Path, folder: Path) -> None:
-    """Build both disks, and remove those of other recipes."""
+    """Build both disks, and remove those that were built some days ago."""
     for other in cache.iterdir():
-        if other.is_dir():
+        # A machine may run from what is not that old.
+        if other.is_dir() and time.time() - other.stat().st_mtime > _KEPT_S:
             shutil.rmtree(other)
     with tempfile.TemporaryDirectory(dir=cache) as name:
         making = Path(name)
