@@ -11,7 +11,8 @@ TEST = not vm and not browser and not slow
 
 .PHONY: help demo man check test test-browser test-vm test-slow lint \
 	lint-mypy lint-ruff lint-format lint-imports lint-python39 lint-licence \
-	bench bench-report bench-verdicts bench-overhead bench-vm format bless clean
+	bench bench-report bench-verdicts bench-overhead bench-vm prove-boots \
+	prove-series format bless clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 16
@@ -87,6 +88,14 @@ bench-overhead: ## measure the overhead of each collector, here and in a guest (
 bench-vm: ## measure the PELT loaders in a guest, and a session of guests (ten minutes)
 	@scripts/setup vm
 	@$(PYTHON_IN_VENV) -m bench.vm $(VM_OPTIONS)
+
+prove-boots: ## boot two kernels alternately in guests, with kills and power cuts (an hour; needs root)
+	@scripts/setup vm
+	@$(PYTHON_IN_VENV) -m bench.boots $(BOOTS_OPTIONS)
+
+prove-series: ## find the planted slow commit of a series in guests (half an hour)
+	@scripts/setup vm
+	@$(PYTHON_IN_VENV) -m bench.series $(SERIES_OPTIONS)
 
 format: ## format the code
 	@scripts/setup lint

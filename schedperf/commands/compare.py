@@ -141,7 +141,7 @@ def command(
     are_tables = _are_tables((*paths, *history))
     _refuse_misuse(paths, are_tables=are_tables, allowed=allowed, base=base)
     asked = {"html": html, "json": json}
-    printed = _choose_format(format_name, asked)
+    printed = choose_format(format_name, asked)
     request = CompareRequest(
         paths=paths,
         history=history,
@@ -211,8 +211,11 @@ def _are_tables(paths: Sequence[Path]) -> bool:
     return bool(tables)
 
 
-def _choose_format(name: str | None, asked: Mapping[str, str | None]) -> str:
-    """Return the format of stdout."""
+def choose_format(name: str | None, asked: Mapping[str, str | None]) -> str:
+    """Return the format of stdout.
+
+    :raises click.UsageError: unknown, or several
+    """
     from schedperf_reports.formats import format_names  # noqa: PLC0415 # as above
 
     chosen = {option for option, file in asked.items() if file == STDOUT}

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from schedperf.commands import vm
+from schedperf.commands.compare import choose_format
+from schedperf.commands.compare import command as compare
 from schedperf.model.errors import InputError
 from schedperf.model.text import clean_line
 
@@ -34,6 +36,8 @@ _LONGEST_LABEL = 40
 _UNSAFE_NAME = re.compile(r"[^A-Za-z0-9_.+-]")
 _MOST_BUILT = 64
 _FEWEST = 2
+# Names of the options of schedperf compare, and of their values here.
+_OF_COMPARE = {"html": "html", "format": "format_name"}
 _STATE = "series.json"
 _NO_CHANGE = "ends: no significant change, so the commits between them are not recorded (--all: do)"
 
@@ -79,6 +83,12 @@ installed kernels: schedperf ab --kernel.
 @click.option("-o", "--output", metavar="DIR", required=True, type=click.Path(path_type=Path),
               help="Write one bundle per commit to this directory, and continue what is in "
                    "it.")  # fmt: skip
+@click.option("--html", metavar="FILE",
+              help="Write the comparison as one HTML file, as schedperf compare does.")  # fmt: skip
+@click.option("--format", "format_name", metavar="NAME",
+              help="Choose the format of stdout, as in schedperf compare, e.g. lkml.  "
+                   "[default: text]")  # fmt: skip
+@click.option("--strict", is_flag=True, help="Exit with status 3 if the verdict is inconclusive.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only warnings, errors and the result.")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[BASE..HEAD] -- CMD...")
 @click.pass_context
@@ -90,6 +100,8 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     before it.
     """
     span, words = _split_words(options)
+    if options["format_name"] is not None:
+        choose_format(options["format_name"], {})
     output: Path = options["output"]
     _make_folder(output)
     recorder = vm.GuestRecorder(ctx, {**options, "command_line": words})
@@ -246,6 +258,7 @@ class _Series:
         self._recorder = recorder
         self._output: Path = options["output"]
         self._boots: int = options["boots"]
+        self._comparison = _comparison_options(options)
         self._failed: dict[int, str] = {}
         self._kernels: dict[int, Kernel] = {}
         many = len(source.commits) > MOST_BY_DEFAULT + 1 and not source.is_short
@@ -274,8 +287,6 @@ class _Series:
 
     def compare(self) -> int:
         """Compare all recorded commits with base; return the exit status."""
-        from schedperf.commands.compare import command as compare  # noqa: PLC0415
-
         indices = range(len(self._source.commits))
         for index, reason in sorted(self._failed.items()):
             click.echo(f"schedperf: not recorded: {self._name(index)}: {reason}", err=True)
@@ -286,7 +297,7 @@ class _Series:
                 "logs of the builds"
             )
         click.echo(f"schedperf compare {shlex.join(paths)}", err=True)
-        context = compare.make_context("schedperf compare", paths)
+        context = compare.make_context("schedperf compare", [*self._comparison, *paths])
         with context:
             return int(compare.invoke(context) or 0)
 
@@ -387,6 +398,12 @@ class _Series:
 
     def _name(self, index: int) -> str:
         return clean_line(self._source.commits[index].label)
+
+
+def _comparison_options(options: Mapping[str, Any]) -> list[str]:
+    """Return the options of ``schedperf compare`` that were given here."""
+    given = [f"--{name}={options[key]}" for name, key in _OF_COMPARE.items() if options[key]]
+    return [*given, "--strict"] if options["strict"] else given
 
 
 def _split_words(options: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
