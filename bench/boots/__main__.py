@@ -4,7 +4,8 @@
 Two kernels are booted alternately on a machine under QEMU with a real boot loader, by ``--on ssh:``
 and by ``--resume``; at random moments the power is cut or the controller killed. Then the bundles
 must hold all planned boots and each finished run once, and the machine must run its default kernel.
-The third way, two kernels and two settings by ssh, also shows that the settings are restored.
+The third way, two kernels and two settings by ssh, also shows that the settings are restored; the
+fourth has a kernel that panics and one with a wrong name, which are given up.
 """
 
 import argparse
@@ -15,7 +16,17 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.boots.recording import ByItself, BySsh, Design, Recording, Say, Size, Wrong, finish
+from bench.boots.recording import (
+    ByItself,
+    BySsh,
+    Design,
+    Faults,
+    Recording,
+    Say,
+    Size,
+    Wrong,
+    finish,
+)
 from schedperf_generators.disk.build import get_disk
 from schedperf_generators.disk.machine import DidNotBoot, Machine
 from schedperf_generators.disk.tree import CannotBuild
@@ -24,6 +35,7 @@ WAYS: dict[str, tuple[type[Recording], str]] = {
     "ssh": (BySsh, "grub"),
     "resume": (ByItself, "systemd-boot"),
     "design": (Design, "grub"),
+    "faults": (Faults, "grub"),
 }
 # Enough that a power cut often leaves some of them finished.
 _RUNS = 5

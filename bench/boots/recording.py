@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from schedperf.commands._zipapp import build_zipapp
 from schedperf_generators.disk.machine import DidNotBoot, Machine
-from schedperf_generators.disk.tree import Kernels
+from schedperf_generators.disk.tree import LIES, PANICS, Kernels
 
 # Of the recording in the guest, where the machine drives itself.
 _HOME = "/var/lib/schedperf/boots"
@@ -326,6 +326,27 @@ class Design(BySsh):
 
     def _settings(self) -> str:
         return self.machine.shell(_SETTINGS).stdout
+
+
+class Faults(BySsh):
+    """Two good kernels, one that panics, and one that is not what its name says."""
+
+    _BROKEN = (("panics", PANICS), ("lies", LIES))
+
+    def options(self) -> list[str]:
+        """Add the broken kernels."""
+        broken = [f"--kernel={name}={release}" for name, release in self._BROKEN]
+        return [*broken, *super().options()]
+
+    def check(self, kills: int) -> None:
+        """Check that the broken kernels are given up, and say why."""
+        super().check(kills)
+        state = self.state()
+        reasons = {} if state is None else {k["name"]: k["gave_up"] for k in state["kernels"]}
+        for name, _ in self._BROKEN:
+            if not reasons.get(name):
+                raise Wrong(f"the kernel {name} is not given up: {reasons}")
+            self.say(f"{name} is given up: {reasons[name]}")
 
 
 def read_bundle(path: Path) -> tuple[Sequence[str], set[str]]:
