@@ -93,7 +93,7 @@ Words = Annotated[tuple[str, ...], Meta(max_length=MOST_OPTIONS)]
 class Rerun(Struct, frozen=True, kw_only=True):
     """How the runs of one workload were recorded, for recording them again.
 
-    :param program: "record", "ab" or "vm"; another of a newer recorder
+    :param program: "record", "ab", "vm" or "boots" (`ab --kernel`); another of a newer recorder
     :param options: its options that nothing else in the bundle shows; untrusted
     """
 

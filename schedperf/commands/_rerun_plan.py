@@ -10,8 +10,10 @@ from itertools import count
 from pathlib import Path, PurePath
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from schedperf.bundle.open import Bundle, open_bundle
+from schedperf.compare.advice.booting import Booting
 from schedperf.compare.advice.rerun import (
     Changes,
     Command,
@@ -21,6 +23,7 @@ from schedperf.compare.advice.rerun import (
     join,
     names_of_sides,
     read_recording,
+    record_boots,
     record_in_guests,
     record_in_turns,
     record_side,
@@ -104,6 +107,8 @@ def make_plan(request: Request) -> Plan:
     program = _choose_program(request, recordings, bundles)
     if program == "vm":
         return _plan_guests(request, recordings)
+    if program == "boots":
+        return _plan_boots(request, recordings)
     here = describe_this_machine()
     are_interleaved = program == "ab"
     names = [
@@ -160,13 +165,18 @@ def _choose_program(
     programs = {recording.program for recording in recordings}
     if request.kernels or programs == {"vm"}:
         return "vm"
+    if programs == {"boots"}:
+        return "boots"
     if "vm" in programs:
         raise InputError(
             "some of the bundles were recorded in guests and some were not (expected all or none); "
             "give --kernel NAME=IMAGE for each bundle, to record all of them in guests"
         )
     if request.changes.boots is not None:
-        raise InputError("--boots: only valid for guests; add --kernel NAME=IMAGE for each bundle")
+        raise InputError(
+            "--boots: only valid for guests and for bundles of `ab --kernel`; add --kernel "
+            "NAME=IMAGE for each bundle, to record in guests"
+        )
     hosts = [bundle.host_fields for bundle in bundles]
     is_one_kernel = not any(has_other_kernel(hosts[0], host) for host in hosts)
     if "ab" not in programs or len(bundles) == 1 or request.append or not is_one_kernel:
@@ -336,6 +346,50 @@ def _plan_guests(request: Request, recordings: Sequence[Recording]) -> Plan:
         # `schedperf vm` ends with the command that compares.
         afterwards=(),
     )
+
+
+def _plan_boots(request: Request, recordings: Sequence[Recording]) -> Plan:
+    """Plan what boots the kernels of these bundles again, all at once."""
+    if request.append:
+        raise InputError(
+            "--append: `ab --kernel` only writes new bundles; leave out --append, and choose the "
+            "number of boots with --boots"
+        )
+    base = recordings[0]
+    work = base.workloads[0]
+    booting = work.options.booting
+    others = [each.workloads[0].options.booting for each in recordings]
+    if booting is None or any(other != booting for other in others):
+        raise InputError(
+            f"{base.path}: recorded by another `ab --kernel` command than the other bundles "
+            "(expected the bundles of one); record them again one by one"
+        )
+    folder = _folder(request.output, [f"{name}.tar" for name in booting.names], are_apart=False)
+    command = record_boots(base, work, booting, request.changes, output=as_argument(str(folder)))
+    is_here = booting.target is None
+    where = "this machine" if booting.target is None else booting.target.removeprefix("ssh:")
+    when = "after the last boot (see `schedperf ab status`): " if is_here else ""
+    added = [clean_line(each.name) for each in base.workloads[1:]]
+    return Plan(
+        # It ends on another machine, or after this one has rebooted.
+        commands=(replace(command, paths=()),) if is_here else (command,),
+        folder=folder,
+        notes=(
+            f"the command reboots {where}",
+            *(f"{name}: not recorded again, because it was added by `record`" for name in added),
+        ),
+        missing=tuple(_missing_of_boots(recordings, booting)),
+        afterwards=(f"{when}{join('compare', *command.paths)}",),
+    )
+
+
+def _missing_of_boots(recordings: Sequence[Recording], booting: Booting) -> Iterator[str]:
+    for path in booting.programs:
+        if not Path(path).is_file():
+            yield f"{clean_line(path)}: no such file (called for the boots); copy it there"
+    # The workload runs on the target.
+    if booting.target is None:
+        yield from _missing(recordings)
 
 
 def _folder_of_guests(recordings: Sequence[Recording]) -> Path:

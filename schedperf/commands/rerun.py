@@ -40,7 +40,7 @@ _NOT_CONFIRMED = 2
               help="Record N runs per point (in guests: per boot).  "
                    "[default: as recorded]")  # fmt: skip
 @click.option("--boots", metavar="N", type=click.IntRange(1, 1000),
-              help="Boot each kernel N times in guests.  [default: as recorded]")  # fmt: skip
+              help="Boot each kernel N times (not `record`).  [default: as recorded]")  # fmt: skip
 @click.option("--with", "collectors", metavar="NAMES",
               help="Select collectors, e.g. default,bpf_pelt.  [default: as recorded]")  # fmt: skip
 @click.option("--metric", "rules", metavar="RULE", multiple=True,
@@ -174,13 +174,15 @@ def _run_all(plan: "Plan") -> int:
 
     if plan.folder is not None:
         plan.folder.mkdir(parents=True, exist_ok=True)
+    status: int | None = None
     try:
         for each in plan.commands:
             status = _run(each)
             if status:
                 return status
     finally:
-        if plan.folder is not None and not any(plan.folder.iterdir()):
+        # The bundles of a machine that reboots now come later.
+        if status != 0 and plan.folder is not None and not any(plan.folder.iterdir()):
             plan.folder.rmdir()
     for line in say_short_runs(plan.commands):
         click.echo(f"schedperf: {line}", err=True)

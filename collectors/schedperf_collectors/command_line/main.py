@@ -46,7 +46,7 @@ from schedperf_collectors.recorder.plan import (
 )
 from schedperf_collectors.recorder.progress import Progress
 from schedperf_collectors.recorder.record import Target, record
-from schedperf_collectors.recorder.session import Request, Rerun
+from schedperf_collectors.recorder.session import BY_BOOTS, Request, Rerun
 from schedperf_collectors.recorder.sides import check_feature, of_kernel, read_settings
 from schedperf_collectors.recorder.stop import say_status, stop
 
@@ -274,7 +274,7 @@ def _rerun(name: str, options: argparse.Namespace) -> Rerun:
     if guest is not None:
         return Rerun("vm", tuple(guest))
     if options.booted is not None:
-        return Rerun("boots", tuple(options.booted))
+        return Rerun(BY_BOOTS, tuple(options.booted))
     words: list[str] = []
     if options.collectors != ["default"]:
         words += ["--with", ",".join(options.collectors)]

@@ -69,11 +69,15 @@ _ROUNDS_PER_TURN = 1000
 _WORTHLESS = (SetupFailed, NotComparable, CannotCapture)
 
 
+# The program `ab --kernel` of a rerun.
+BY_BOOTS = "boots"
+
+
 @dataclass(frozen=True)
 class Rerun:
     """How to record this again.
 
-    :param program: "record", "ab" or "vm"
+    :param program: "record", "ab", "vm" or "boots"
     :param options: its options, without those of the workload, the runs and the files
     """
 
@@ -458,10 +462,13 @@ class Session:
         """Return how each workload was recorded the first time."""
         entries = list(old.get("rerun") or [])
         workload = format_template(self.request.template)
-        if workload in (old.get("workload") or []):
-            return entries
         rerun = self.request.rerun
-        teardown = ["--teardown", side.teardown] if side.teardown else []
+        is_of_boots = rerun.program == BY_BOOTS
+        # A boot that was cut off before its first run ended leaves runs without this entry.
+        if workload in (old.get("workload") or []) and (entries or not is_of_boots):
+            return entries
+        # Those of boots have the teardowns of all settings.
+        teardown = ["--teardown", side.teardown] if side.teardown and not is_of_boots else []
         options = [*rerun.options, *teardown]
         return [*entries, {"workload": workload, "program": rerun.program, "options": options}]
 

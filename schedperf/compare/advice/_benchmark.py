@@ -27,7 +27,7 @@ def _commands(contrast: Contrast, pair: Pair) -> tuple[str, ...]:
     recordings = contrast.recordings.items()
     sides = {name: side for name, side in recordings if side.program == pair.base.program}
     # Advice has no text of a bundle, so a setting cannot be applied.
-    if pair.program == "ab" or any(side.scripts for side in sides.values()):
+    if pair.program in ("ab", "boots") or any(side.scripts for side in sides.values()):
         return ()
     bundles = [f"{_stem(side)}.tar" for side in sides.values()]
     compare = join("compare", *bundles)

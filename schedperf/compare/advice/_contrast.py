@@ -10,6 +10,8 @@ from schedperf.model.comparison import BASE, Comparison, Row, SideSummary
 from schedperf.model.host import has_other_kernel, read_host
 
 KERNEL = "--kernel"
+# Programs that boot the kernels; no side can be recorded without the others.
+BOOTING = ("vm", "boots")
 
 
 def kernel_images(images: Mapping[str, str]) -> tuple[str, ...]:
@@ -65,7 +67,12 @@ class Pair(Struct, frozen=True, kw_only=True):
     @property
     def grows(self) -> bool:
         """Can runs be appended to both bundles?"""
-        return self.program != "vm" and self.base.grows and self.new.grows
+        return not self.boots_itself and self.base.grows and self.new.grows
+
+    @property
+    def boots_itself(self) -> bool:
+        """Does the program that records both boot the kernels?"""
+        return self.program in BOOTING
 
 
 class Contrast(Struct, frozen=True, kw_only=True):
@@ -108,7 +115,7 @@ class Contrast(Struct, frozen=True, kw_only=True):
         if base is None or new is None:
             return None
         programs = {base.program, new.program}
-        if programs in ({"vm"}, {"record"}):
+        if programs in ({"vm"}, {"record"}) or self._are_of_same_boots(base, new):
             program = base.program
         elif "vm" in programs:
             # Guests cannot be interleaved with recordings of the machine itself.
@@ -121,6 +128,10 @@ class Contrast(Struct, frozen=True, kw_only=True):
         }:
             return None
         return Pair(program=program, side=self.name, base=base, new=new)
+
+    def _are_of_same_boots(self, base: Recording, new: Recording) -> bool:
+        bootings = [side.workloads[0].options.booting for side in (base, new)]
+        return bootings[0] is not None and bootings[0] == bootings[1]
 
     def rerun(self, *options: str) -> tuple[str, ...]:
         """Return the command that records both sides again; () where nothing does."""

@@ -60,7 +60,9 @@ def _same_workload(contrast: Contrast, names: Sequence[str]) -> NextStep:
 def _record_as_base(contrast: Contrast) -> tuple[str, ...]:
     """Return the commands that record the workload of base on the new side, too."""
     base, new = (contrast.recordings.get(name) for name in (BASE, contrast.name))
-    if base is None or new is None or base.program != new.program or base.program == "ab":
+    if base is None or new is None or base.program != new.program:
+        return ()
+    if base.program in ("ab", "boots"):
         # The workload of one interleaved side cannot be chosen.
         return ()
     if base.program == "vm":

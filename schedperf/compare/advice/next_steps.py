@@ -13,7 +13,7 @@ from itertools import takewhile
 from msgspec.structs import replace
 
 from schedperf.compare.advice._benchmark import record_benchmark
-from schedperf.compare.advice._contrast import Contrast, Pair, name_images, split_images
+from schedperf.compare.advice._contrast import BOOTING, Contrast, Pair, name_images, split_images
 from schedperf.compare.advice._equal_steps import RECORD_BOTH, blocking, nothing_shared
 from schedperf.compare.advice.rerun import Recording, as_argument, join
 from schedperf.evidence.profile.record import Profile
@@ -240,7 +240,7 @@ def _grow(contrast: Contrast, number: int, unit: str) -> tuple[str, ...]:
     pair = contrast.pair()
     if pair is None:
         return ()
-    if unit == "boots" and pair.program == "vm":
+    if unit == "boots" and pair.boots_itself:
         return contrast.rerun("--boots", str(pair.base.boots + number))
     # Runs that are added to interleaved ones are outside of the pairs.
     is_added = pair.grows and not (pair.base.in_rounds or pair.new.in_rounds)
@@ -254,7 +254,7 @@ def _grow(contrast: Contrast, number: int, unit: str) -> tuple[str, ...]:
 def _beside(contrast: Contrast, name: str) -> tuple[str, ...]:
     """Return the commands that record one side into a new bundle and compare base with it."""
     side = contrast.recordings.get(name)
-    if side is None or side.program == "vm":
+    if side is None or side.program in BOOTING:
         return ()
     base = as_argument(contrast.base.path)
     return (join("rerun", side.path), join("compare", base, f"rerun/{side.stem}.tar"))
@@ -331,6 +331,9 @@ def _revert(contrast: Contrast) -> NextStep | None:
         return None
     if pair.program == "vm":
         commands = contrast.rerun("--kernel", "reverted=REVERTED_BZIMAGE")
+    elif pair.program == "boots":
+        # The kernels of such a recording are installed ones, which `rerun` does not replace.
+        commands = ()
     else:
         path = f"rerun/{pair.new.stem}.tar"
         commands = (
@@ -351,13 +354,14 @@ def _more_boots(contrast: Contrast) -> NextStep | None:
     pair = contrast.pair()
     if pair is None:
         commands: tuple[str, ...] = ()
-    elif pair.program == "vm":
+    elif pair.boots_itself:
         commands = contrast.rerun("--boots", str(BOOTS))
     else:
         # A bundle with the second boot only would again have one boot.
         commands = contrast.rerun("--append") if pair.grows else ()
-    is_guest = pair is not None and pair.program == "vm"
-    how = "" if is_guest else "; reboot and append runs to both bundles"
+    how = (
+        "" if pair is not None and pair.boots_itself else "; reboot and append runs to both bundles"
+    )
     return NextStep(
         id="more-boots",
         what=f"record {BOOTS} boots per side{how}",
@@ -386,7 +390,7 @@ def _take_turns(contrast: Contrast) -> NextStep | None:
 def _against_itself(contrast: Contrast) -> NextStep | None:
     pair = contrast.pair()
     decided = contrast.has_verdict(*CHANGED, "no-change")
-    if pair is None or not decided or pair.program == "vm":
+    if pair is None or not decided or pair.boots_itself:
         return None
     if contrast.has_caveat("history") or contrast.base.digest == contrast.new.digest:
         return None

@@ -19,6 +19,7 @@ from msgspec import Struct, field
 
 from schedperf.bundle.manifest import Rerun
 from schedperf.bundle.open import Bundle, Run
+from schedperf.compare.advice.booting import Booting, option_words, parse_booted, read_booting
 from schedperf.model.comparison import BASE, FIRST_NEW
 from schedperf.model.errors import BundleError
 from schedperf.runs.output import omitted_bytes, prints_nothing
@@ -28,7 +29,8 @@ from schedperf_collectors.machine.errors import RecordError
 from schedperf_collectors.recorder.options import Parser, is_side_name, make_parser
 from schedperf_collectors.recorder.plan import check_placeholders, cross_points
 
-Program = Literal["record", "ab", "vm"]
+# "boots" is `ab --kernel`.
+Program = Literal["record", "ab", "vm", "boots"]
 
 # What `record` adds without being asked; a bundle that has others was asked for them.
 BY_CHOICE = ("bpf_pelt", "bpf_placement", "perf_c2c", "perf_mem", "task_sched")
@@ -64,6 +66,7 @@ class Options(Struct, frozen=True, kw_only=True):
     :param instrumented: instrumented runs of a point, in each boot; None: as many as clean ones
     :param settings: for ``--set``
     :param guest: of ``vm``: options for a guest like the recorded one
+    :param booting: of ``ab --kernel``: what it boots
     """
 
     collectors: tuple[str, ...] = ()
@@ -74,6 +77,7 @@ class Options(Struct, frozen=True, kw_only=True):
     timeout: str | None = None
     teardown: str = ""
     guest: tuple[str, ...] = ()
+    booting: Booting | None = None
 
 
 class Workload(Struct, frozen=True, kw_only=True):
@@ -254,6 +258,8 @@ def as_argument(path: str) -> str:
 
 
 def _program(bundle: Bundle, runs: Sequence[Run]) -> Program:
+    if bundle.rerun and bundle.rerun[0].program == "boots":
+        return "boots"
     # `ab` may have run inside of a guest; the boots of `vm` have rounds too, but no sides.
     if any(run.side is not None for run in runs):
         return "ab"
@@ -278,13 +284,15 @@ def _workloads(bundle: Bundle, program: Program) -> Iterator[Workload]:
         points = tuple(f"{parameter}={','.join(chosen)}" for parameter, chosen in values.items())
         if words and made:
             clean = _most_of_a_point(run for run in made if run.kind == "clean") or 1
+            options = _options(bundle, program, given.get(name), runs, clean)
+            boots = len({run.boot for run in made})
             yield Workload(
                 name=name,
                 words=words,
                 points=points,
                 runs=clean,
-                boots=len({run.boot for run in made}),
-                options=_options(bundle, program, given.get(name), runs, clean),
+                boots=boots if options.booting is None else options.booting.boots,
+                options=options,
             )
 
 
@@ -292,7 +300,8 @@ def _options(
     bundle: Bundle, program: Program, rerun: Rerun | None, runs: Sequence[Run], clean: int
 ) -> Options:
     if rerun is not None and rerun.program == program:
-        return _read_options(program, rerun.options)
+        setting = next((run.factors.get("setting") for run in runs), None)
+        return _read_options(program, rerun.options, setting)
     # An older recorder did not keep them; the runs show the most of them.
     instrumented = _most_of_a_point(run for run in runs if run.kind == "instrumented")
     by_default = GUEST_INSTRUMENTED if program == "vm" else clean
@@ -306,9 +315,17 @@ def _options(
     )
 
 
-def _read_options(program: Program, words: Sequence[str]) -> Options:
-    """Take the known options from the words of a bundle; all others are left out."""
-    given: Namespace = _options_parser(program).parse_args(["-o", "again.tar", *words])
+def _read_options(program: Program, words: Sequence[str], setting: str | None) -> Options:
+    """Take the known options from the words of a bundle; all others are left out.
+
+    :param setting: of the side, in a kernel x setting design
+    """
+    if program == "boots":
+        given = parse_booted(words)
+        teardown = dict(given.teardown).get(setting, "")
+    else:
+        given = _options_parser(program).parse_args(["-o", "again.tar", *words])
+        teardown = given.teardown
     chosen = tuple(given.collectors)
     return Options(
         collectors=() if chosen == ("default",) else chosen,
@@ -317,8 +334,9 @@ def _read_options(program: Program, words: Sequence[str]) -> Options:
         settings=tuple(f"{collector}.{name}={value}" for collector, name, value in given.set),
         pelt_loader=given.pelt_loader,
         timeout=None if given.timeout is None else f"{given.timeout:g}",
-        teardown=given.teardown,
+        teardown=teardown,
         guest=tuple(_given_guest_options(given)) if program == "vm" else (),
+        booting=read_booting(given) if program == "boots" else None,
     )
 
 
@@ -336,7 +354,7 @@ def _given_guest_options(given: Namespace) -> Iterator[str]:
     for option, default in GUEST_OPTIONS.items():
         value = getattr(given, option[2:].replace("-", "_"))
         if value and value != default:
-            yield from _option(option, value)
+            yield from option_words(option, value)
 
 
 def _guest_options(bundle: Bundle) -> Iterator[str]:
@@ -360,7 +378,7 @@ def _guest_options(bundle: Bundle) -> Iterator[str]:
     }
     for option, value in sizes.items():
         if value and str(value) != GUEST_OPTIONS[option]:
-            yield from _option(option, str(value))
+            yield from option_words(option, str(value))
 
 
 def _collectors(bundle: Bundle) -> tuple[str, ...]:
@@ -458,12 +476,15 @@ def record_side(
     append: bool = False,
 ) -> Command:
     """Return the command that records one workload of a side."""
-    setting = [*_option("--setup", side.setup), *_option("--teardown", work.options.teardown)]
-    label = [] if append or side.label == stem_of(path) else _option("--label", side.label)
+    setting = [
+        *option_words("--setup", side.setup),
+        *option_words("--teardown", work.options.teardown),
+    ]
+    label = [] if append or side.label == stem_of(path) else option_words("--label", side.label)
     return Command(
         name="record",
         before=(
-            *_option("--append" if append else "-o", path),
+            *option_words("--append" if append else "-o", path),
             *label,
             "-n",
             str(changes.runs or work.runs),
@@ -517,7 +538,7 @@ def names_of_sides(sides: Sequence[Recording]) -> list[str] | None:
 def _name_sides(
     sides: Sequence[Recording], paths: Sequence[str], teardowns: Sequence[str]
 ) -> Iterator[str]:
-    yield from _option("-o", f"{PurePath(paths[0]).parent}/")
+    yield from option_words("-o", f"{PurePath(paths[0]).parent}/")
     for side, teardown in zip(sides, teardowns, strict=True):
         yield from ("--setup", f"{side.side}={side.setup}")
         if teardown:
@@ -529,11 +550,11 @@ def _name_pair(
 ) -> Iterator[str]:
     pairs = zip((BASE, FIRST_NEW), sides, paths, teardowns, strict=True)
     for name, side, path, teardown in pairs:
-        yield from _option(f"--{name}", path)
-        yield from _option(f"--{name}-setup", side.setup)
-        yield from _option(f"--{name}-teardown", teardown)
+        yield from option_words(f"--{name}", path)
+        yield from option_words(f"--{name}-setup", side.setup)
+        yield from option_words(f"--{name}-teardown", teardown)
         if side.label != stem_of(path):
-            yield from _option(f"--{name}-label", side.label)
+            yield from option_words(f"--{name}-label", side.label)
 
 
 def record_in_guests(
@@ -555,9 +576,9 @@ def record_in_guests(
         name="vm",
         before=(
             *images,
-            *([] if output == "." else _option("--output", output)),
+            *([] if output == "." else option_words("--output", output)),
             *(("--add-boots",) if append else ()),
-            *_option("--accel", changes.accel or ""),
+            *option_words("--accel", changes.accel or ""),
             *work.options.guest,
             "--boots",
             str(changes.boots or work.boots),
@@ -571,14 +592,37 @@ def record_in_guests(
     )
 
 
+def record_boots(
+    side: Recording, work: Workload, booting: Booting, changes: Changes, *, output: str
+) -> Command:
+    """Return the command that boots kernels alternately and records one workload in each boot.
+
+    :param output: the directory of the bundles
+    """
+    runs = changes.runs or booting.runs
+    return Command(
+        name="ab",
+        before=(
+            *option_words("-o", f"{output}/"),
+            *booting.words,
+            *("--boots", str(changes.boots or booting.boots)),
+            *(() if runs is None else ("-n", str(runs))),
+            *_vary(side),
+            *_given_options(side, work, changes),
+        ),
+        workload=work.words,
+        paths=tuple(str(PurePath(output, f"{name}.tar")) for name in booting.names),
+    )
+
+
 def _vary(side: Recording) -> list[str]:
-    return [word for path in side.vary for word in _option("--vary", path)]
+    return [word for path in side.vary for word in option_words("--vary", path)]
 
 
 def _given_options(side: Recording, work: Workload, changes: Changes) -> Iterator[str]:
     options = work.options
     chosen = options.collectors if changes.collectors is None else changes.collectors
-    yield from _option("--with", ",".join(chosen))
+    yield from option_words("--with", ",".join(chosen))
     if options.instrumented is not None and chosen != ("none",):
         # Fewer runs are asked for to save time.
         most = options.instrumented if changes.runs is None else changes.runs
@@ -586,20 +630,13 @@ def _given_options(side: Recording, work: Workload, changes: Changes) -> Iterato
     if options.warmup != WARMUP:
         yield from ("--warmup", str(options.warmup))
     for setting in options.settings:
-        yield from _option("--set", setting)
-    yield from _option("--pelt-loader", options.pelt_loader or "")
-    yield from _option("--timeout", options.timeout or "")
+        yield from option_words("--set", setting)
+    yield from option_words("--pelt-loader", options.pelt_loader or "")
+    yield from option_words("--timeout", options.timeout or "")
     for point in work.points:
-        yield from _option("--point", point)
+        yield from option_words("--point", point)
     for rule in side.rules if changes.rules is None else changes.rules:
-        yield from _option("--metric", rule)
-
-
-def _option(name: str, value: str) -> list[str]:
-    # A value that begins with a dash would be read as an option.
-    if not value:
-        return []
-    return [f"{name}={value}"] if value.startswith("-") else [name, value]
+        yield from option_words("--metric", rule)
 
 
 def join(*words: str) -> str:

@@ -328,6 +328,54 @@ def test_guests_need_the_images_of_their_kernels(
     assert "a/bzImage: no such file (expected the kernel image of base); build or copy it" in err
 
 
+def booted(tmp_path: Path, *options: str) -> Facts:
+    words = [
+        *("--kernel", "base=6.1.0-1-amd64", "--kernel", "new=6.1.0-2-amd64"),
+        *("--boots", "4", "--power", str(tmp_path / "power"), "--warmup", "0", *options),
+    ]
+    entry = {"workload": "no-such-program", "program": "boots", "options": words}
+    return {"workload": "no-such-program", "manifest": {"rerun": [entry]}}
+
+
+def test_kernels_that_were_booted_are_booted_again(
+    bundles: Callable[..., None], tmp_path: Path, here: Facts, capsys: pytest.CaptureFixture[str]
+) -> None:
+    facts = booted(tmp_path, "--on", "ssh:root@lab")
+    bundles({"host": here, **facts}, {"host": {**here, **OTHER}, **facts})
+    status, out, err = rerun(capsys, "base.tar", "new.tar", "--print")
+    command = (
+        "schedperf ab -o rerun/ --kernel base=6.1.0-1-amd64 --kernel new=6.1.0-2-amd64 "
+        f"--on ssh:root@lab --power {tmp_path}/power --boots 4 --warmup 0 -- no-such-program"
+    )
+    assert (status, out) == (0, f"{command}\n")
+    assert err == (
+        "schedperf: the command reboots root@lab\n"
+        f"schedperf: {tmp_path}/power: no such file (called for the boots); copy it there\n"
+    )
+    # One of them stands for all, because all are recorded in the same boots.
+    assert rerun(capsys, "new.tar", "--print")[1] == out
+    status, _, err = rerun(capsys, "base.tar", "new.tar", "--append", "--print")
+    assert status == 2
+    assert "--append: `ab --kernel` only writes new bundles" in err
+    bundles({"host": here, **facts}, {"host": here, **booted(tmp_path, "--resume")})
+    status, _, err = rerun(capsys, "base.tar", "new.tar", "--print")
+    assert status == 2
+    assert "recorded by another `ab --kernel` command than the other bundles" in err
+
+
+def test_a_machine_that_boots_itself_needs_the_workload(
+    bundles: Callable[..., None], tmp_path: Path, here: Facts, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "power").touch()
+    bundles({"host": here, **booted(tmp_path, "--resume")})
+    status, _, err = rerun(capsys, "base.tar", "--yes")
+    assert status == 2
+    assert "the command reboots this machine" in err
+    assert err.splitlines()[-1] == (
+        "schedperf: error: no-such-program: no such program; install it or add it to PATH"
+    )
+
+
 def test_the_same_bundle_twice_gives_two_files(
     bundles: Callable[..., None], here: Facts, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -17,6 +17,7 @@ from schedperf.compare.advice.rerun import (
     Command,
     Recording,
     read_recording,
+    record_boots,
     record_in_guests,
     record_in_turns,
     record_side,
@@ -140,6 +141,60 @@ def test_two_settings_are_interleaved_each_with_its_setup(read: Read) -> None:
         "-- hackbench -l 100 -g {groups}"
     )
     make_parser("ab", "schedperf").parse_args(list(command.before))
+
+
+BOOTED = ["--kernel", "a=6.1.0-1-amd64", "--kernel", "b=6.1.0-2-amd64", "--boots", "2"]
+TARGET = ["--boot", "grub-reboot", "--on", "ssh:root@lab", "--settle", "0"]
+
+
+@pytest.mark.parametrize(
+    ("more", "names", "shown"),
+    [
+        ([], ("a", "b"), ""),
+        (["--feature", "LAG"], ("a-NO_LAG", "a-LAG", "b-NO_LAG", "b-LAG"), "--feature LAG "),
+        (
+            ["--setup", "off=", "--setup", "on=echo 1", "--teardown", "on=echo 2"],
+            ("a-off", "a-on", "b-off", "b-on"),
+            "--setup off= --setup 'on=echo 1' --teardown 'on=echo 2' ",
+        ),
+    ],
+)
+def test_boots_are_repeated_with_their_kernels_and_settings(
+    read: Read, more: list[str], names: tuple[str, ...], shown: str
+) -> None:
+    options = [*BOOTED, *TARGET, "-n", "3", "--with", "none", *more]
+    recording = read(
+        {"factors": {"kernel": "a", "setting": "on"}},
+        rerun={"program": "boots", "options": options},
+    )
+    work = recording.workloads[0]
+    booting = work.options.booting
+    assert booting is not None
+    assert (recording.program, booting.names, booting.target) == ("boots", names, "ssh:root@lab")
+    command = record_boots(recording, work, booting, Changes(boots=4), output="new")
+    assert command.show() == (
+        "schedperf ab -o new/ --kernel a=6.1.0-1-amd64 --kernel b=6.1.0-2-amd64 "
+        f"--on ssh:root@lab --boot grub-reboot --settle 0 {shown}--boots 4 -n 3 --with none "
+        "--point groups=4 -- hackbench -l 100 -g {groups}"
+    )
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        [],
+        ["--kernel", "a=1"],
+        [*BOOTED, *TARGET, "--resume"],
+        [*BOOTED, *TARGET, "--exec", "x"],
+        [*BOOTED, "--on", "ssh:-oProxyCommand=x"],
+        [*BOOTED, *TARGET, "--setup", "on=true"],
+        [*BOOTED, *TARGET, "--feature", "A;reboot"],
+    ],
+)
+def test_boots_that_the_recorder_does_not_take_are_refused(read: Read, options: list[str]) -> None:
+    with pytest.raises(BundleError, match="rerun cannot repeat this recording") as error:
+        read(rerun={"program": "boots", "options": options})
+    assert "\n" not in str(error.value)
 
 
 def test_guests_are_like_the_recorded_ones(read: Read) -> None:
