@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from schedperf.bundle.open import open_bundle
+from schedperf.compare.advice.rerun import read_recording
 
 HERE = Path(__file__).parent
 HOOK = HERE / "machine_hook.sh"
@@ -134,6 +135,10 @@ def test_killed_controller_and_power_cut(tmp_path: Path, machine: ProcessMachine
     assert "finished runs are kept, the boot is repeated" in errors
     _check(tmp_path / "out-base.tar", "one", 2)
     _check(tmp_path / "out-new.tar", "two", 2)
+    for name in ("base", "new"):
+        booting = read_recording(open_bundle(tmp_path / f"out-{name}.tar")).workloads[0].options
+        assert booting.booting is not None
+        assert (booting.booting.names, booting.booting.runs) == (("base", "new"), 2)
     assert (machine.folder / "release").read_text() == "one\n"
     assert not (machine.folder / "armed").exists()
 

@@ -209,6 +209,25 @@ def test_kernels_of_guests_are_named_by_the_reader(compared: Compare, tmp_path: 
     assert again == f"schedperf rerun base.tar new.tar {images} --boots 4"
 
 
+def test_kernels_that_were_booted_alternately_are_booted_again(
+    compared: Compare, tmp_path: Path
+) -> None:
+    kernels = ("--kernel", "base=6.1.0-1", "--kernel", "new=6.1.0-2")
+    options = [*kernels, "--on", "ssh:lab", "--boots", "1"]
+    entry = {"workload": "hackbench", "program": "boots", "options": options}
+    facts: Facts = {"workload": "hackbench", "manifest": {"rerun": [entry]}}
+    slower = [1.3 * time for time in TIMES]
+    found = compared(
+        {"runs": runs(TIMES), **facts}, {"runs": runs(slower), "host": OTHER_KERNEL, **facts}
+    )
+    again = step(found, "more-boots")
+    assert again.what == "record 4 boots per side"
+    assert shown(again, tmp_path) == ["schedperf rerun base.tar new.tar --boots 4"]
+    # Neither side can be recorded without the other one.
+    assert "a-a" not in ids(found)
+    assert step(found, "revert").commands == ()
+
+
 def test_the_same_step_for_several_kernels_is_one_command_for_all(
     compared: Compare, tmp_path: Path
 ) -> None:
