@@ -41,6 +41,8 @@ VERB = "boots-agent"
 _JOB = HOME / "job.json"
 _STATUS = HOME / "job.status"
 _LOCK = HOME / "job.lock"
+# Asks the recorder to end before its next run.
+_STOP = HOME / "job.stop"
 _LOG = HOME / "job.log"
 
 _PROC = Path("/proc/sys/kernel")
@@ -195,7 +197,7 @@ def _say(value: object) -> str:
 def _release(arguments: Sequence[str], _source: bytes) -> Record:
     """End the claim of a session, and remove what it left on this machine."""
     if _read(CLAIM).get("session") == arguments[0]:
-        for path in (_JOB, _STATUS, _LOG, _LOCK):
+        for path in (_JOB, _STATUS, _LOG, _LOCK, _STOP):
             path.unlink(missing_ok=True)
         shutil.rmtree(BUNDLES, ignore_errors=True)
         # The recorder stays: it runs this.
@@ -223,6 +225,7 @@ def _start(_arguments: Sequence[str], source: bytes) -> Record:
         for name in job["bundles"]:
             recover(BUNDLES / f"{name}.tar")
         _STATUS.unlink(missing_ok=True)
+        _STOP.unlink(missing_ok=True)
         write_durably(_JOB, json.dumps(job).encode())
         with _LOG.open("wb") as log:
             subprocess.Popen(
@@ -262,7 +265,7 @@ def _recorder_arguments(job: Record) -> list[str]:
         target = ["record", "--append", str(paths[0])]
     else:
         target = ["record", "-o", str(paths[0]), "--label", job["name"]]
-    return [*target, *job["options"], "--", *job["command"]]
+    return [*target, *job["options"], "--stop-file", str(_STOP), "--", *job["command"]]
 
 
 def _job() -> Record:
@@ -291,6 +294,14 @@ def _last_line() -> str:
         lines = log.read().decode(errors="replace").splitlines()
         return next((_say(line).strip() for line in reversed(lines) if line.strip()), "")
     return ""
+
+
+def _finish(_arguments: Sequence[str], _source: bytes) -> Record:
+    """Let the recorder end after its running run; return whether it still runs."""
+    is_running = _is_running()
+    if is_running:
+        _STOP.touch()
+    return {"is_running": is_running}
 
 
 def _stop(_arguments: Sequence[str], _source: bytes) -> Record:
@@ -378,6 +389,7 @@ _VERBS: Mapping[str, Callable[[Sequence[str], bytes], Record]] = {
     "claim": _claim,
     "release": _release,
     "start": _start,
+    "finish": _finish,
     "stop": _stop,
     "recover": _recover,
     "seal": _seal,

@@ -16,7 +16,14 @@ from pathlib import Path
 
 from schedperf_collectors.boots import agent, unit
 from schedperf_collectors.boots.call import check_name
-from schedperf_collectors.boots.engine import Engine, Rebooting, Target, output_path
+from schedperf_collectors.boots.engine import (
+    AFTER_RUN,
+    NOW,
+    Engine,
+    Rebooting,
+    Target,
+    output_path,
+)
 from schedperf_collectors.boots.examine import AUTO, Examination, examine
 from schedperf_collectors.boots.shell import Unreachable, parse_host
 from schedperf_collectors.boots.state import OVER, STATE_VERSION, KernelState, State, Store
@@ -40,6 +47,7 @@ _LOCK = "lock"
 _FEWEST_KERNELS = 2
 # The engine asks between two steps; the recorder of a boot needs time to finish its bundles.
 _STOPS_WITHIN_S = 180.0
+_LOOK_AGAIN_S = 0.2
 
 
 def start(
@@ -92,16 +100,15 @@ def parse_action(action: str, arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("-o", "--output")
     parser.add_argument("--on")
-    words = [word for word in arguments if word not in {"-h", "--help"}]
+    usage = f"ab {action} [-o PREFIX]"
+    flags = [word for word in arguments if action == "stop" and word == "--now"]
+    words = [word for word in arguments if word not in {"-h", "--help", *flags}]
     if len(words) % 2 or any(word.startswith("-") for word in words[1::2]):
-        raise RecordError(
-            f"ab {action} {' '.join(words)[:99]}: unexpected argument; use: ab {action} [-o PREFIX]"
-        )
+        raise RecordError(f"ab {action} {' '.join(words)[:99]}: unexpected argument; use: {usage}")
     options, unknown = parser.parse_known_args(words)
     if unknown:
-        raise RecordError(
-            f"ab {action} {unknown[0][:100]}: unexpected argument; use: ab {action} [-o PREFIX]"
-        )
+        raise RecordError(f"ab {action} {unknown[0][:100]}: unexpected argument; use: {usage}")
+    options.now = bool(flags)
     return options
 
 
@@ -127,7 +134,7 @@ def act(action: str, options: argparse.Namespace) -> bool:
         return state.phase != OVER
     target: Target = There(parse_host(state.target)) if state.target else Here()
     if action == "stop":
-        _stop(state, folder, target)
+        _stop(state, folder, target, at_once=options.now)
         return True
     (folder / _STOP).unlink(missing_ok=True)
     _drive(folder, target, quiet=False)
@@ -305,7 +312,7 @@ def _drive(folder: Path, target: Target, *, quiet: bool) -> int:
             Store(folder / _STATE),
             target,
             functools.partial(_tell, folder, quiet=quiet),
-            stop.exists,
+            functools.partial(_asked_to_stop, stop),
             lambda: _finish_here(engine.state),
         )
         try:
@@ -390,21 +397,30 @@ def _describe(state: State, folder: Path) -> Iterator[str]:
         yield f"ended: {state.ended}"
 
 
-def _stop(state: State, folder: Path, target: Target) -> int:
-    """End the recording: by the program that drives it, or by this one."""
+def _asked_to_stop(stop: Path) -> str | None:
+    """Return how the user asked to stop; None: not at all."""
+    try:
+        return NOW if stop.read_text(encoding="ascii", errors="replace") == NOW else AFTER_RUN
+    except FileNotFoundError:
+        return None
+
+
+def _stop(state: State, folder: Path, target: Target, *, at_once: bool) -> int:
+    """End the recording: by the program that drives it, or by this one.
+
+    :param at_once: end the running run, too; as the second call does
+    """
     if state.phase == OVER:
         sys.stdout.write("the recording has already ended\n")
         return 0
-    (folder / _STOP).touch()
-    until = time.monotonic() + _STOPS_WITHIN_S
-    while time.monotonic() < until:
-        try:
-            with _locked(folder):
-                pass
-        except RecordError:
-            time.sleep(0.2)
-            continue
-        break
+    stop = folder / _STOP
+    is_second = stop.exists()
+    try:
+        stop.write_text(NOW if at_once or is_second else AFTER_RUN, encoding="ascii")
+    except OSError as error:
+        raise RecordError(f"{stop}: {explain(error)}; run as root, or free space") from error
+    with signals:
+        _await_driver(folder, stop)
     if Store(folder / _STATE).read().phase != OVER:
         with contextlib.suppress(RecordError):
             # It raises the reason of the end, which is that this was asked for.
@@ -414,3 +430,20 @@ def _stop(state: State, folder: Path, target: Target) -> int:
         raise RecordError(f"{folder}: could not be ended; run `schedperf ab continue` to see why")
     sys.stdout.write(f"ended; {len(ended.done)} of {len(ended.plan)} boots recorded\n")
     return 0
+
+
+def _await_driver(folder: Path, stop: Path) -> None:
+    """Wait until no other program drives the recording; at most a while if it is to end at once.
+
+    :raises Interrupted: a signal asks to terminate; the recording still stops
+    """
+    until: float | None = None
+    while True:
+        with contextlib.suppress(RecordError), _locked(folder):
+            return
+        if until is None and _asked_to_stop(stop) == NOW:
+            until = time.monotonic() + _STOPS_WITHIN_S
+        if until is not None and time.monotonic() > until:
+            return
+        signals.wait(_LOOK_AGAIN_S)
+        signals.check()

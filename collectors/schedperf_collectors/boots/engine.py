@@ -42,6 +42,10 @@ from schedperf_collectors.recorder.plan import MOST_RUNS
 Target = Union[Here, There]
 Say = Callable[[str], None]
 
+# How the user asks to stop: when the running run has ended, or at once.
+AFTER_RUN = "after the running run"
+NOW = "now"
+
 _POLL_S = 2.0
 # A target that records is expected to answer; its network may be down for a while.
 _REACH_S = 600.0
@@ -62,7 +66,7 @@ class Engine:
     """One recording.
 
     :param say: called with one line per transition
-    :param is_stopped: returns whether the user asked to stop
+    :param asked_to_stop: returns how the user asked to stop; None: not at all
     :param at_end: called once at the end, when this machine was the target; before its last reboot
     """
 
@@ -71,16 +75,17 @@ class Engine:
         store: Store,
         target: Target,
         say: Say,
-        is_stopped: Callable[[], bool],
+        asked_to_stop: Callable[[], str | None],
         at_end: Callable[[], None] = lambda: None,
     ) -> None:
         self._store = store
         self.state = store.read()
         self._target = target
         self._say = say
-        self._is_stopped = is_stopped
+        self._asked_to_stop = asked_to_stop
         self._at_end = at_end
         self._settled_by: float | None = None
+        self._finishing: str | None = None
 
     def run(self) -> None:
         """Go on to the end.
@@ -96,7 +101,7 @@ class Engine:
         """Do the next step."""
         signals.check()
         state = self.state
-        if state.phase not in {SEAL, HOME} and state.ended is None and self._is_stopped():
+        if state.phase not in {FETCH, SEAL, HOME} and state.ended is None and self._is_to_end():
             self._end("stopped by the user", 1)
             return
         steps = {
@@ -109,6 +114,24 @@ class Engine:
             HOME: self._go_home,
         }
         steps[state.phase]()
+
+    def _is_to_end(self) -> bool:
+        """Return whether the user asked to stop, and no run is awaited."""
+        asked = self._asked_to_stop()
+        return asked == NOW or (asked is not None and not self._finishes_run())
+
+    def _finishes_run(self) -> bool:
+        """Let a running recording end after its run; return whether there is one, or it is done."""
+        if self.state.phase != RECORD:
+            return False
+        name = self.state.booted_name()
+        if not self._reach(lambda: self._target.act("finish"))["is_running"]:
+            job = self._look()["job"]
+            return bool(job["id"] == name and job["status"] == 0)
+        if self._finishing != name:
+            self._finishing = name
+            self._say(f"{self._where()}: finishing the running run; `ab stop --now` ends it")
+        return True
 
     def _go(self, phase: str, **changes: Any) -> None:
         state = dataclasses.replace(self.state, phase=phase, **changes)

@@ -264,6 +264,7 @@ def _request(
         options=_collector_options(options),
         rerun=rerun,
         turn=options.turn,
+        stop_file=options.stop_file,
         factors=dict(options.factor),
     )
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import errno
+import signal
 
 # A quota or a file size limit stops a recording as a full disk does.
 OUT_OF_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -35,6 +36,13 @@ class Interrupted(RecordError):
 
     def __init__(self, signum: int) -> None:
         super().__init__("interrupted", 128 + signum)
+
+
+class Stopped(RecordError):
+    """The user asks to end the recording after the running run."""
+
+    def __init__(self) -> None:
+        super().__init__("stopped by the user", 128 + signal.SIGTERM)
 
 
 def explain(error: OSError) -> str:

@@ -72,8 +72,9 @@ sets therefore apply to the workload only. After each run, changed sysctls and
 values of debugfs (sched), transparent huge pages, cpufreq and cpuidle are
 restored. Cgroups that a setup creates are removed at the end.
 `stop` ends a running recording and restores what a killed one left; `status`
-lists both. For recordings of --kernel, they take -o PREFIX or --on, and
-`%(prog)s continue` goes on after an interruption.
+lists both. For recordings of --kernel, they take -o PREFIX or --on;
+`%(prog)s continue` goes on after an interruption, and `stop` finishes and
+keeps the running run first, unless --now is given.
 """
 
 DOCTOR_EXAMPLES = """\
@@ -368,6 +369,8 @@ def _add_common_options(parser: argparse.ArgumentParser, what_n_is: str) -> None
     )
     # For `ab --kernel`: its own options, which the bundle keeps instead of those of each boot.
     add("--booted", type=_words, metavar="JSON", help=argparse.SUPPRESS)
+    # For `ab stop`: the recording ends before the next run if this file exists.
+    add("--stop-file", type=Path, metavar="FILE", help=argparse.SUPPRESS)
     add("--force", action="store_true", help="Replace existing files.")
     _add_display_options(parser)
 

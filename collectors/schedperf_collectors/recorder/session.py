@@ -29,6 +29,7 @@ from schedperf_collectors.machine.errors import (
     Interrupted,
     NotComparable,
     RecordError,
+    Stopped,
     explain,
 )
 from schedperf_collectors.machine.process import Notice, SetupFailed, last_words
@@ -113,6 +114,7 @@ class Request:
     rerun: Rerun
     turn: Turn | None = None
     factors: Mapping[str, str] = field(default_factory=dict)
+    stop_file: Path | None = None
 
 
 @dataclass
@@ -246,6 +248,8 @@ class Session:
         first = sum(1 for planned in plan if planned.warmup or planned.block == 0)
         for order, planned in enumerate(plan):
             signals.check()
+            if self.request.stop_file is not None and self.request.stop_file.exists():
+                raise Stopped
             self.progress.begin(order)
             with Staging(self.staging.path) as staging:
                 outcome = self._make(order, planned, staging)
@@ -522,7 +526,7 @@ def read_boot_id() -> str:
 
 
 def _reason(cause: RecordError, made: int, planned: int) -> str:
-    if isinstance(cause, (Interrupted, _Refused)):
+    if isinstance(cause, (Interrupted, Stopped, _Refused)):
         return f"{cause} after {made} of {planned} runs"
     return f"stopped after {made} of {planned} runs: {cause}"
 

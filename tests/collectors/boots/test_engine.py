@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import random
@@ -14,9 +15,10 @@ import pytest
 
 from schedperf_collectors.boots import engine as engine_module
 from schedperf_collectors.boots.call import Called
-from schedperf_collectors.boots.engine import Engine
+from schedperf_collectors.boots.engine import AFTER_RUN, NOW, Engine
 from schedperf_collectors.boots.shell import Unreachable
 from schedperf_collectors.boots.state import (
+    ARM,
     OVER,
     STATE_VERSION,
     Identity,
@@ -79,6 +81,9 @@ class Machine:
             is_new = self.job.get("id") != wanted["id"]
             if is_new and wanted["boot_id"] == str(self.boots):
                 self.job = {**wanted, "state": "running", "made": 0, "status": None}
+        if verb == "finish":
+            self.job["is_last"] = True
+            return {"is_running": self.job.get("state") == "running"}
         if verb == "stop" and self.job.get("state") == "running":
             self.job.update(state="done", status=143)
         if verb == "release":
@@ -97,6 +102,8 @@ class Machine:
         job["made"] += 1
         if job["made"] == RUNS:
             job.update(state="done", status=0)
+        elif job.get("is_last"):
+            job.update(state="done", status=143)
 
     def _look(self) -> Mapping[str, Any]:
         job = self.job
@@ -181,9 +188,9 @@ def _state(tmp_path: Path, boots: int = 4, kernels: Sequence[str] = ("one", "two
     )
 
 
-def _drive(store: Store, machine: Machine, said: list[str], *, stopped: bool = False) -> State:
+def _drive(store: Store, machine: Machine, said: list[str]) -> State:
     with signals:
-        engine = Engine(store, machine, said.append, lambda: stopped)  # type: ignore[arg-type]
+        engine = Engine(store, machine, said.append, lambda: None)  # type: ignore[arg-type]
         engine.run()
         return engine.state
 
@@ -280,20 +287,44 @@ def test_another_build_of_the_release_is_not_recorded(tmp_path: Path) -> None:
     assert "k-two" not in machine.bundles
 
 
-def test_stop_keeps_bundles_and_goes_home(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("asked", "made", "runs", "done"),
+    # A recording that makes its last run is finished as usual.
+    [(NOW, 1, 1, 1), (AFTER_RUN, 0, 1, 1), (AFTER_RUN, 1, 2, 2)],
+)
+def test_stop_keeps_bundles_and_goes_home(
+    tmp_path: Path, asked: str, made: int, runs: int, done: int
+) -> None:
     store, machine, said = Store(tmp_path / "state"), Machine(), list[str]()
     store.write(_state(tmp_path))
+    moments: list[bool] = []
+
+    def ask() -> str | None:
+        if machine.job.get("made") == made and machine.job.get("name") == "k-two":
+            moments.append(True)
+        return asked if moments else None
+
     with signals:
-        engine = Engine(
-            store,
-            machine,  # type: ignore[arg-type]
-            said.append,
-            lambda: machine.job.get("made") == 1 and machine.release == "two",
-        )
+        engine = Engine(store, machine, said.append, ask)  # type: ignore[arg-type]
         engine.run()
-    assert engine.state.ended == "stopped by the user"
+    assert (engine.state.ended, engine.state.status) == ("stopped by the user", 1)
     _check(machine, engine.state)
-    assert len(machine.bundles["k-two"]) == 1
+    assert len(machine.bundles["k-two"]) == runs
+    assert len(engine.state.done) == done
+    assert sum("finishing the running run" in line for line in said) == (asked == AFTER_RUN)
+
+
+def test_stop_before_a_boot_does_not_boot(tmp_path: Path) -> None:
+    store, machine, said = Store(tmp_path / "state"), Machine(), list[str]()
+    store.write(_state(tmp_path))
+    machine.armed = "two"
+    store.write(dataclasses.replace(store.read(), phase=ARM, before="0"))
+    with signals:
+        engine = Engine(store, machine, said.append, lambda: AFTER_RUN)  # type: ignore[arg-type]
+        engine.run()
+    assert said[0] == "ending: stopped by the user"
+    assert machine.boots == 0
+    assert machine.armed is None
 
 
 def test_a_target_that_stays_silent_is_given_up_with_its_console(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -103,10 +103,10 @@ def machine(tmp_path: Path) -> Iterator[ProcessMachine]:
     made.process.communicate()
 
 
-def _arguments(tmp_path: Path, *more: str) -> list[str]:
+def _arguments(tmp_path: Path, *more: str, workload: Sequence[str] = ("sleep", "1")) -> list[str]:
     kernels = ["--kernel", "base=one", "--kernel", "new=two", "--boots", "1"]
     how = ["--boot", f"command:{HOOK}", "--on", "ssh:root@lab", "--settle", "0"]
-    what = ["-n", "2", "--warmup", "0", "--with", "none", *more, "--", "sleep", "1"]
+    what = ["-n", "2", "--warmup", "0", "--with", "none", *more, "--", *workload]
     return ["-o", str(tmp_path / "out"), *kernels, *how, *what]
 
 
@@ -152,8 +152,12 @@ def test_stop_ends_the_recording_and_frees_the_machine(
     _, errors = controller.communicate(timeout=_LIMIT_S)
     assert controller.returncode == 2
     assert "the command has no {s}" in errors
-    controller = machine.start(*_arguments(tmp_path))
-    machine.await_job()
+    noted = tmp_path / "noted"
+    workload = ("sh", "-c", f"echo begun >> {noted}; sleep 1; echo ended >> {noted}")
+    controller = machine.start(*_arguments(tmp_path, "-n", "100", workload=workload))
+    until = time.monotonic() + _LIMIT_S
+    while not noted.exists() and time.monotonic() < until:
+        time.sleep(0.05)
     (tmp_path / "other").mkdir()
     other = machine.start(*_arguments(tmp_path / "other"))
     _, errors = other.communicate(timeout=_LIMIT_S)
@@ -166,6 +170,12 @@ def test_stop_ends_the_recording_and_frees_the_machine(
     _, errors = controller.communicate(timeout=_LIMIT_S)
     assert controller.returncode == 1, errors
     assert "stopped by the user (0 of 2 boots recorded)" in errors
+    # The running run was finished, and is kept.
+    runs = noted.read_text().split()
+    assert runs == ["begun", "ended"] * (len(runs) // 2)
+    bundle = open_bundle(tmp_path / "out-base.tar")
+    assert len(bundle.runs) == len(runs) // 2
+    assert not bundle.complete
     assert not (machine.folder / "lib/schedperf/boots/claim.json").exists()
 
 

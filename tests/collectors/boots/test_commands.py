@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""``ab continue``, ``status`` and ``stop`` of recordings over several boots: options and files."""
+
+from __future__ import annotations
+
+import dataclasses
+import fcntl
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from schedperf_collectors.boots import commands
+from schedperf_collectors.boots.engine import AFTER_RUN, NOW
+from schedperf_collectors.boots.state import OVER, STATE_VERSION, KernelState, State, Store
+from schedperf_collectors.machine.errors import RecordError
+
+_LIMIT_S = 60
+
+
+def _state(tmp_path: Path) -> State:
+    return State(
+        version=STATE_VERSION,
+        session="5e55",
+        target="ssh:lab",
+        hook="command:hook",
+        kernels=[KernelState("base", "1"), KernelState("new", "2")],
+        boots=1,
+        options=[],
+        booted=[],
+        command=["true"],
+        is_design=False,
+        settings=[],
+        output=f"{tmp_path}/night",
+        boot_limit_s=1,
+        settle_s=0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "was_asked", "expected"),
+    [([], False, AFTER_RUN), (["--now"], False, NOW), ([], True, NOW)],
+)
+def test_stop_asks_the_driver_and_waits_for_it(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    expected: str,
+    *,
+    was_asked: bool,
+) -> None:
+    folder = tmp_path / "night.boots"
+    folder.mkdir()
+    store, stop = Store(folder / "state.json"), folder / "stop"
+    store.write(_state(tmp_path))
+    if was_asked:
+        stop.write_text(AFTER_RUN)
+    asked: list[str] = []
+    with (folder / "lock").open("ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+
+        def drive() -> None:
+            until = time.monotonic() + _LIMIT_S
+            while time.monotonic() < until and not asked:
+                if stop.exists() and stop.read_text() == expected:
+                    asked.append(expected)
+                    store.write(dataclasses.replace(store.read(), phase=OVER))
+                    fcntl.flock(lock, fcntl.LOCK_UN)
+                time.sleep(0.01)
+
+        driver = threading.Thread(target=drive)
+        driver.start()
+        options = commands.parse_action("stop", ["-o", str(tmp_path / "night"), *arguments])
+        assert commands.act("stop", options)
+        driver.join()
+    assert asked == [expected]
+    assert capsys.readouterr().out == "ended; 0 of 2 boots recorded\n"
+
+
+@pytest.mark.parametrize(
+    ("action", "arguments"),
+    [("status", ["--now"]), ("continue", ["-o"]), ("stop", ["--now=1"]), ("stop", ["x", "y"])],
+)
+def test_unexpected_arguments_are_refused(action: str, arguments: list[str]) -> None:
+    with pytest.raises(RecordError, match=f"^ab {action} .*: unexpected argument; use: ab "):
+        commands.parse_action(action, arguments)
