@@ -20,6 +20,8 @@ from schedperf_collectors.machine.errors import RecordError, explain
 from schedperf_collectors.machine.process import kill_group
 
 COMMAND = "command:"
+# Boots guests, which needs no hook.
+GUESTS = "virtme-ng"
 
 # A hook reads and writes a few small files; one that takes longer is stuck.
 LIMIT_S = 60.0
@@ -49,6 +51,11 @@ def check_name(hook: str) -> None:
 
     :raises RecordError: it is neither built in nor a command
     """
+    if hook == GUESTS:
+        raise RecordError(
+            f"--boot {GUESTS}: boots guests, not this machine; check them with `schedperf vm "
+            "--check`, and record with `schedperf vm`"
+        )
     if hook not in BUILT_IN and not hook[len(COMMAND) :] * hook.startswith(COMMAND):
         names = ", ".join(BUILT_IN)
         raise RecordError(

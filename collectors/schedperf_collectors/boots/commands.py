@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from schedperf_collectors.boots import agent, unit
-from schedperf_collectors.boots.call import check_name
+from schedperf_collectors.boots.call import GUESTS, check_name
 from schedperf_collectors.boots.engine import (
     AFTER_RUN,
     NOW,
@@ -28,6 +28,7 @@ from schedperf_collectors.boots.examine import AUTO, Examination, examine
 from schedperf_collectors.boots.shell import Unreachable, parse_host
 from schedperf_collectors.boots.state import OVER, STATE_VERSION, KernelState, State, Store
 from schedperf_collectors.boots.target import Here, There, own_archive
+from schedperf_collectors.contract import format_template
 from schedperf_collectors.machine.errors import Interrupted, RecordError, explain
 from schedperf_collectors.machine.signals import signals
 from schedperf_collectors.recorder.boot_options import (
@@ -45,6 +46,7 @@ _STOP = "stop"
 _LOG = "log"
 _LOCK = "lock"
 _FEWEST_KERNELS = 2
+_IMAGE = "/boot/vmlinuz-"
 # The engine asks between two steps; the recorder of a boot needs time to finish its bundles.
 _STOPS_WITHIN_S = 180.0
 _LOOK_AGAIN_S = 0.2
@@ -59,7 +61,7 @@ def start(
     :param names: names of the settings of each boot; empty with one
     :raises RecordError: it cannot start, or cannot go on
     """
-    _check(options, command)
+    _check(options, arguments, command)
     target: Target = Here() if options.resume else There(parse_host(options.on))
     with signals:
         state = _new_state(options, arguments, command, names)
@@ -162,9 +164,18 @@ def _act_there(action: str, on: str) -> None:
         raise RecordError("ab continue --on: give -o PREFIX, where the controller has its state")
 
 
-def _check(options: argparse.Namespace, command: Sequence[str]) -> None:
+def _check(options: argparse.Namespace, arguments: Sequence[str], command: Sequence[str]) -> None:
     if options.output is None:
         raise RecordError("no output file; give -o PREFIX")
+    _check_kernels(options)
+    if options.boot == GUESTS:
+        _refuse_guests(options, arguments, command)
+    _check_target(options)
+    if not command:
+        raise RecordError("no command given; put it at the end, after --")
+
+
+def _check_kernels(options: argparse.Namespace) -> None:
     if len(options.kernel) < _FEWEST_KERNELS:
         raise RecordError(
             f"--kernel {options.kernel[0][0]}: one kernel given (expected two or more); add "
@@ -175,17 +186,48 @@ def _check(options: argparse.Namespace, command: Sequence[str]) -> None:
         for value in given:
             if given.count(value) > 1:
                 raise RecordError(f"--kernel: {what} {value} given twice; give different kernels")
+    for _, release in options.kernel:
+        if "/" in release and options.boot != GUESTS:
+            raise RecordError(
+                f"--kernel {release}: invalid release (expected that of an installed kernel, e.g. "
+                f"6.1.0-50-amd64; see `ls /lib/modules`); images boot with --boot {GUESTS} only"
+            )
+
+
+def _check_target(options: argparse.Namespace) -> None:
     if (options.on is None) == (not options.resume):
         raise RecordError(
             "--kernel: give either --on ssh:HOST (another machine boots) or --resume (this machine "
             "boots)"
         )
-    if not command:
-        raise RecordError("no command given; put it at the end, after --")
     if options.boot not in {None, AUTO}:
         check_name(options.boot)
     if options.resume and (options.power or options.console):
         raise RecordError("--power and --console: only valid with --on; omit them")
+
+
+def _refuse_guests(
+    options: argparse.Namespace, arguments: Sequence[str], command: Sequence[str]
+) -> None:
+    """Name the command that does this in guests, which the recorder alone cannot boot."""
+    for name in ("feature", "setup", "teardown"):
+        if getattr(options, name):
+            raise RecordError(
+                f"--{name}: cannot be combined with --boot {GUESTS}, because guests record one "
+                f"setting per command; omit --{name}, and use `schedperf vm --setup`"
+            )
+    words = [
+        *(
+            word
+            for name, release in options.kernel
+            for word in ("--kernel", f"{name}={release if '/' in release else _IMAGE + release}")
+        ),
+        *("--boots", str(options.boots or BOOTS)),
+        *("--output", options.output),
+        *without_boots(arguments),
+    ]
+    said = format_template(["schedperf", "vm", *words, "--", *command])
+    raise RecordError(f"--boot {GUESTS}: guests are booted by `schedperf vm`; run: {said}")
 
 
 def _new_state(

@@ -15,7 +15,7 @@ _KERNEL = re.compile(
     r"(?P<name>[A-Za-z0-9][A-Za-z0-9_.+-]{0,63})=(?P<release>[A-Za-z0-9][A-Za-z0-9._+~:@-]{0,63})\Z",
     re.ASCII,
 )
-
+_IMAGE = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9_.+-]{0,63})=(?P<release>[^\0]*/[^\0]*)\Z")
 
 # What `ssh:HOST` is; IPv6 addresses in brackets, as in URLs.
 HOST = re.compile(
@@ -46,8 +46,8 @@ def add_boot_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--boot",
         metavar="HOOK",
-        help="Select kernels with auto, grub-reboot, bootctl, efibootmgr, kexec or command:PATH.  "
-        "[default: auto]",
+        help="Select kernels with auto, grub-reboot, bootctl, efibootmgr, kexec, command:PATH, or "
+        "virtme-ng (guests).  [default: auto]",
     )
     add("--on", type=_host, metavar="ssh:HOST", help="Boot and record on this machine, by ssh.")
     add(
@@ -93,7 +93,8 @@ def without_boots(arguments: Sequence[str]) -> list[str]:
 
 
 def _kernel(text: str) -> tuple[str, str]:
-    match = _KERNEL.match(text)
+    """Parse NAME=RELEASE, or NAME=PATH of an image for guests, which has a slash."""
+    match = _KERNEL.match(text) or _IMAGE.match(text)
     if not match:
         raise argparse.ArgumentTypeError(
             f"invalid kernel {text!r} (expected NAME=RELEASE, e.g. new=6.1.0-50-amd64; see `ls "

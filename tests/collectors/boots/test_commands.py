@@ -5,18 +5,27 @@ from __future__ import annotations
 
 import dataclasses
 import fcntl
+import shlex
 import threading
 import time
 from pathlib import Path
 
 import pytest
 
+from schedperf.commands import vm
 from schedperf_collectors.boots import commands
 from schedperf_collectors.boots.engine import AFTER_RUN, NOW
 from schedperf_collectors.boots.state import OVER, STATE_VERSION, KernelState, State, Store
+from schedperf_collectors.command_line.main import _run
 from schedperf_collectors.machine.errors import RecordError
 
 _LIMIT_S = 60
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Targets set it for the hooks of this process.
+    monkeypatch.setenv("SCHEDPERF_TARGET", "")
 
 
 def _state(tmp_path: Path) -> State:
@@ -85,3 +94,39 @@ def test_stop_asks_the_driver_and_waits_for_it(
 def test_unexpected_arguments_are_refused(action: str, arguments: list[str]) -> None:
     with pytest.raises(RecordError, match=f"^ab {action} .*: unexpected argument; use: ab "):
         commands.parse_action(action, arguments)
+
+
+def _refuse(*arguments: str) -> str:
+    with pytest.raises(RecordError) as error:
+        _run(["ab", "-o", "night", *arguments])
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+KERNELS = ("--kernel", "base=6.1.0-1-amd64", "--kernel", "new=../new/arch/x86/boot/bzImage")
+
+
+def test_guests_are_left_to_the_command_that_boots_them() -> None:
+    said = _refuse(
+        *KERNELS, "--boot", "virtme-ng", "-n", "2", "--point", "g=1,2", "--", "hackbench", "-g{g}"
+    )
+    assert said == (
+        "--boot virtme-ng: guests are booted by `schedperf vm`; run: schedperf vm --kernel "
+        "base=/boot/vmlinuz-6.1.0-1-amd64 --kernel new=../new/arch/x86/boot/bzImage --boots 4 "
+        "--output night -n 2 --point g=1,2 -- hackbench -g{g}"
+    )
+    # It is a command that exists.
+    words = shlex.split(said.partition("run: schedperf vm ")[2])
+    vm.command.make_context("schedperf vm", words)
+    settings = _refuse(*KERNELS, "--boot=virtme-ng", "--feature", "LAG", "--", "true")
+    assert settings.startswith("--feature: cannot be combined with --boot virtme-ng")
+
+
+def test_images_are_not_installed_kernels() -> None:
+    said = _refuse(*KERNELS, "--on", "ssh:lab", "--", "true")
+    assert said.startswith("--kernel ../new/arch/x86/boot/bzImage: invalid release (expected ")
+
+
+def test_guests_have_no_boot_loader_to_check() -> None:
+    with pytest.raises(RecordError, match="check them with `schedperf vm --check`"):
+        _run(["doctor", "--boot", "virtme-ng"])
