@@ -96,21 +96,23 @@ def attack_record(content: bytes, text: str) -> bytes:
 
 def attack_symbols(content: bytes, text: str) -> bytes:
     """Put the attack in front of every other name of System.map or kallsyms."""
-    lines = content.split(b"\n")
+    lines, word = content.split(b"\n"), word_of(text)
     for place in range(0, len(lines), 2):
         head, space, name = lines[place].rpartition(b" ")
-        lines[place] = head + space + word_of(text) + name
+        lines[place] = head + space + word + name
     return b"\n".join(lines)
 
 
 def attack_functions(content: bytes, text: str) -> bytes:
     head, _, functions = content.partition(b"\n")
-    named = re.sub(rb"(?m)^(\S+ \S+ )", lambda found: found[1] + word_of(text), functions)
+    word = word_of(text)
+    named = re.sub(rb"(?m)^(\S+ \S+ )", lambda found: found[1] + word, functions)
     return attack_json_member(head, text) + b"\n" + named
 
 
 def attack_interrupts(content: bytes, text: str) -> bytes:
-    return re.sub(rb"(?m)^ *\w+:(?=.*[A-Za-z])", lambda _: word_of(text)[:40] + b":", content)
+    name = word_of(text)[:40] + b":"
+    return re.sub(rb"(?m)^ *\w+:(?=.*[A-Za-z])", lambda _: name, content)
 
 
 def word_of(text: str) -> bytes:
