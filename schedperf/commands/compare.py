@@ -75,7 +75,7 @@ def _complete_formats(_ctx: click.Context, _param: click.Parameter, incomplete: 
     "format_name",
     metavar="NAME",
     shell_complete=_complete_formats,
-    help="Choose the format of stdout: text, markdown, lkml, csv, json or html.  [default: text]",
+    help="Choose the format of stdout: text, markdown, lkml, csv, benchfmt, json or html.  [default: text]",
 )
 @click.option(
     "--all",

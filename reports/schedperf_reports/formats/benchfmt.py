@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Write the runs in the Go benchmark format, which benchstat reads (Go proposal 14313).
+
+A metric is a unit, as benchstat makes one table per unit; the command and its parameters are the
+name. Only ``side`` differs between the lines of a result: benchstat puts lines into different
+tables if another key differs, so what a kernel or machine is, is the same on all lines::
+
+    new-kernel: 7.1.0-rc2
+    Unit hackbench_time-sec better=lower
+    side: new
+    BenchmarkHackbench/groups=4 1 1.612 hackbench_time-sec
+"""
+
+import re
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from typing import TypeVar
+
+from schedperf.model.comparison import Comparison, SideSummary
+from schedperf.model.host import read_host
+from schedperf.model.text import clean
+from schedperf_reports.formats import Options, output_format
+from schedperf_reports.formats._values import Question, SideValues, group_sides
+from schedperf_reports.verdict.comparable import name_kernel
+from schedperf_reports.verdict.host_fields import name_model
+
+# Of a name or a value; benchstat reads no line of more than 65536 bytes.
+LONGEST_NAME = 300
+
+# benchstat converts numbers of these units, and separates units at -, * and /.
+_CONVERTED = re.compile(r"(?:ns|MB|B|bytes)")
+_SEPARATORS = re.compile(r"[\s*/-]+")
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+@output_format("benchfmt", drawings="never")
+def benchfmt(comparison: Comparison, _options: Options) -> str:
+    """The values of all runs in the Go benchmark format, for benchstat -col side."""
+    return "".join(f"{line}\n" for line in _lines(comparison))
+
+
+def _lines(comparison: Comparison) -> Iterator[str]:
+    grouped = group_sides(comparison)
+    yield from _describe(comparison, grouped)
+    units = _name_units(grouped)
+    for name, (_unit, better) in dict(zip(units.values(), units, strict=True)).items():
+        yield f"Unit {name} better={better}"
+    names = _number_alike({(q[0], q[1]): name_benchmark(q[0], q[1]) for q in grouped}, "/same-name")
+    for side in comparison.sides:
+        yield ""
+        yield f"side: {_word(side.name)}"
+        for question, sides in grouped.items():
+            workload, point, metric, unit, better = question
+            name, unit_name = names[workload, point], units[f"{metric}\n{unit}", better]
+            for value in sides[side.name].numbers if side.name in sides else ():
+                yield f"{name} 1 {value!r} {unit_name}"
+
+
+def _describe(
+    comparison: Comparison, grouped: Mapping[Question, Mapping[str, SideValues]]
+) -> Iterator[str]:
+    """Yield what the lines are, and the facts of the sides as keys of all lines."""
+    yield f"# schedperf {_line(comparison.tool_version)}: benchstat -col side FILE"
+    published = sum(
+        not each.values and each.mean is not None
+        for sides in grouped.values()
+        for each in sides.values()
+    )
+    if published:
+        yield f"# lines with a mean or a count instead of the value of a run: {published}"
+    for key, fact in SIDE_FACTS.items():
+        facts = {side.name: _line(fact(side) or "") for side in comparison.sides}
+        if len(set(facts.values())) == 1:
+            facts = {"": next(iter(facts.values()))}
+        for side, value in facts.items():
+            if value:
+                yield f"{_word(side.lower())}-{key}: {value}" if side else f"{key}: {value}"
+
+
+def name_benchmark(workload: str, point: str) -> str:
+    """Return the name of a benchmark, with its parameters as sub-benchmarks.
+
+    Go demands an upper-case letter behind "Benchmark".
+
+    >>> name_benchmark("hackbench -l 100", "fds=20,groups=10")
+    'BenchmarkHackbench_-l_100/fds=20/groups=10'
+    >>> name_benchmark("./run", "")
+    'BenchmarkX./run'
+    """
+    name = _word(workload)
+    first = name[:1].upper()
+    name = f"{first}{name[1:]}" if first.isupper() else f"X{name}"
+    parameters = (_word(part.replace("/", "_")) for part in point.split(",") if part)
+    return "/".join((f"Benchmark{name}", *parameters))
+
+
+def name_unit(metric: str, unit: str) -> str:
+    """Return the unit of a metric as benchstat shall print it.
+
+    >>> name_unit("hackbench time", "s"), name_unit("netperf TCP_RR", "1/s")
+    ('hackbench_time-sec', 'netperf_TCP_RR-1/s')
+    >>> name_unit("MB", ""), name_unit("sec/op", "s/op")
+    ('MB_', 'sec/op')
+    """
+    # Go writes seconds as "sec".
+    go_unit = _word(f"sec{unit[1:]}" if unit.partition("/")[0] == "s" else unit)
+    if unit and _word(metric) == go_unit:
+        return go_unit
+    name = _SEPARATORS.sub("_", _word(metric))
+    if _CONVERTED.fullmatch(name):
+        name = f"{name}_"
+    return f"{name}-{go_unit}" if unit else name
+
+
+def _name_units(grouped: Mapping[Question, object]) -> Mapping[tuple[str, str], str]:
+    """Return the unit of each metric, its unit and its direction; each name has one direction."""
+    names = {
+        (f"{metric}\n{unit}", better): name_unit(metric, unit)
+        for _workload, _point, metric, unit, better in grouped
+    }
+    return _number_alike(names, "*same-name")
+
+
+def _number_alike(names: Mapping[Key, str], suffix: str) -> Mapping[Key, str]:
+    """Append a number to names that would otherwise be equal.
+
+    >>> _number_alike({1: "a b", 2: "c", 3: "a b"}, "/same-name")
+    {1: 'a b', 2: 'c', 3: 'a b/same-name=2'}
+    """
+    counts: dict[str, int] = {}
+    numbered: dict[Key, str] = {}
+    for key, name in names.items():
+        counts[name] = counts.get(name, 0) + 1
+        numbered[key] = name if counts[name] == 1 else f"{name}{suffix}={counts[name]}"
+    return numbered
+
+
+def _name_cpu(side: SideSummary) -> str | None:
+    model = read_host(side.host).cpu.model
+    return None if model is None else name_model(model)
+
+
+# Facts that identify a side, besides its name.
+SIDE_FACTS: Mapping[str, Callable[[SideSummary], str | None]] = {
+    "label": lambda side: None if side.label == side.name else side.label,
+    "kernel": name_kernel,
+    "cpu": _name_cpu,
+    "machine-class": lambda side: side.machine_class,
+}
+
+
+def _line(text: str) -> str:
+    return clean(" ".join(text[: 2 * LONGEST_NAME].split()))[:LONGEST_NAME]
+
+
+def _word(text: str) -> str:
+    """Return a text without blanks, which separate the fields of a line."""
+    return "_".join(_line(text).split())
