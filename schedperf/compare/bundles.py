@@ -225,7 +225,7 @@ def _cross(
         return judged
     replication, results = judged
     overruled = [
-        overrule(result, facts.overrule_all(result.row, [side.name for side in sides]))
+        overrule(result, facts.overrule_all(result.row, design.sides(result.row.side)))
         for result in results
     ]
     return to_two_by_two(design, replication, overruled)

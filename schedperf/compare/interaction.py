@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Compare the effect of a setting on two kernels: the interaction of a 2 x 2 design.
+"""Compare the effect of a setting on kernels: the interaction of a 2 x 2 (or K x 2) design.
 
-Four bundles are such a design if ``ab`` recorded the same two settings on two kernels. In each
+Bundles are such a design if ``ab`` recorded the same two settings on all kernels. In each
 boot (with one boot per kernel: in each round) both settings were recorded, so the ratio of their
 geometric means is free of what differs between boots. These ratios are the independent values:
-the interaction is the ratio of their geometric means on the two kernels, tested as any result
+the interaction is the ratio of their geometric means on a kernel and base, tested as any result
 (Welch's t on logarithms). A difference of differences on the logarithmic scale: G. W. Snedecor and
 W. G. Cochran, Statistical Methods, 8th ed., section 16.2.
 """
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
-from itertools import product
+from itertools import count
 from statistics import fmean
 
 from msgspec import Struct
@@ -32,7 +31,9 @@ from schedperf.model.host import has_other_kernel
 from schedperf.runs.side import Side
 from schedperf.stats import KEY, JudgedRow, compare_runs
 
-SIDES = 4
+# Two kernels and two settings.
+FEWEST_SIDES = 4
+SETTINGS = 2
 # With fewer boots the variance between boots is unknown.
 FEWEST_BOOTS = 2
 # Digits of a build id that tell two builds of one release apart.
@@ -51,12 +52,18 @@ Boots = Mapping[tuple[str, int], str | None]
 class Design(Struct, frozen=True, kw_only=True):
     """Which side is which.
 
-    :param names: of the sides, by kernel, then by setting
+    :param kernels: base first; no two have the same name
+    :param names: of the sides of each kernel, by setting
     """
 
-    kernels: BaseNew[str]
+    kernels: tuple[str, ...]
     settings: BaseNew[str]
-    names: BaseNew[BaseNew[str]]
+    names: tuple[BaseNew[str], ...]
+
+    def sides(self, kernel: str) -> list[str]:
+        """Return the names of the sides that the interaction on a kernel rests on."""
+        mine = self.names[self.kernels.index(kernel)]
+        return [*self.names[0], *mine]
 
 
 class Judged(Struct, frozen=True, kw_only=True):
@@ -71,29 +78,34 @@ class Judged(Struct, frozen=True, kw_only=True):
 
 
 def find_design(sides: Sequence[Side]) -> Design | None:
-    """Return how four sides cross two kernels with two settings; None if they do not."""
-    if len(sides) != SIDES:
+    """Return how sides cross kernels with two settings; None if they do not."""
+    if len(sides) < FEWEST_SIDES:
         return None
-    settings = [_setting(side) for side in sides]
-    first = sides[0].bundle.host_fields
-    is_other = [has_other_kernel(first, side.bundle.host_fields) for side in sides]
-    cells = dict(zip(zip(is_other, settings, strict=True), sides, strict=True))
-    kinds = list(dict.fromkeys(settings))
-    if None in kinds or set(cells) != set(product((False, True), kinds)):
-        return None
-    off, on = (str(kind) for kind in kinds)
-    new = cells[True, off]
-    if has_other_kernel(new.bundle.host_fields, cells[True, on].bundle.host_fields):
-        return None
-    names = {key: side.name for key, side in cells.items()}
-    return Design(
-        kernels=_name_kernels(sides[0], new),
-        settings=BaseNew(base=off, new=on),
-        names=BaseNew(
-            base=BaseNew(base=names[False, off], new=names[False, on]),
-            new=BaseNew(base=names[True, off], new=names[True, on]),
-        ),
+    settings = {side.name: _setting(side) for side in sides}
+    kinds = list(dict.fromkeys(settings.values()))
+    kernels: list[list[Side]] = []
+    for side in sides:
+        of_kernel = next((each for each in kernels if _is_same(each[0], side)), None)
+        if of_kernel is None:
+            kernels.append([side])
+        else:
+            of_kernel.append(side)
+    cells = [{settings[side.name]: side.name for side in each} for each in kernels]
+    is_crossed = all(
+        len(each) == SETTINGS and set(cell) == set(kinds)
+        for each, cell in zip(kernels, cells, strict=True)
     )
+    if None in kinds or len(kinds) != SETTINGS or not is_crossed:
+        return None
+    return Design(
+        kernels=tuple(_name_kernels([each[0] for each in kernels])),
+        settings=BaseNew(base=str(kinds[0]), new=str(kinds[1])),
+        names=tuple(BaseNew(base=cell[kinds[0]], new=cell[kinds[1]]) for cell in cells),
+    )
+
+
+def _is_same(side: Side, other: Side) -> bool:
+    return not has_other_kernel(side.bundle.host_fields, other.bundle.host_fields)
 
 
 def _setting(side: Side) -> str | None:
@@ -102,13 +114,19 @@ def _setting(side: Side) -> str | None:
     return names.pop() if len(names) == 1 else None
 
 
-def _name_kernels(base: Side, new: Side) -> BaseNew[str]:
-    kernels = BaseNew(base=base, new=new).map(lambda side: side.bundle.boots[0].host.kernel)
-    releases = kernels.map(lambda kernel: kernel.release or "unknown kernel")
-    if releases.base != releases.new:
-        return releases
-    builds = kernels.map(lambda kernel: (kernel.build_id or kernel.version or "")[:BUILD_ID_DIGITS])
-    return BaseNew(base=f"{releases.base} ({builds.base})", new=f"{releases.new} ({builds.new})")
+def _name_kernels(sides: Sequence[Side]) -> Iterator[str]:
+    """Yield a name of the kernel of each side, each different: its release, if that is enough."""
+    kernels = [side.bundle.boots[0].host.kernel for side in sides]
+    releases = [kernel.release or "unknown kernel" for kernel in kernels]
+    given: set[str] = set()
+    for kernel, release in zip(kernels, releases, strict=True):
+        build = (kernel.build_id or kernel.version or "")[:BUILD_ID_DIGITS]
+        name = release if releases.count(release) == 1 else f"{release} ({build})"
+        # Versions may differ after their first letters.
+        numbered = (f"{name} #{number}" for number in count(2))
+        name = name if name not in given else next(n for n in numbered if n not in given)
+        given.add(name)
+        yield name
 
 
 def judge_interactions(
@@ -122,31 +140,43 @@ def judge_interactions(
     chosen = {
         question: units
         for question, units in _units(design, runs, boots)
-        if min(map(len, units)) >= FEWEST_BOOTS
+        if _can_be_compared(units, FEWEST_BOOTS)
     }
     if not chosen:
         replication = "rounds"
         chosen = {
             question: units
             for question, units in _units(design, runs, None)
-            if min(map(len, units)) > 0
+            if _can_be_compared(units, 1)
         }
     if not chosen:
         return caveat("no-interaction", base=design.settings.base, new=design.settings.new)
     whole = compare_runs(
         _ratios(design, chosen, replication),
-        base=design.kernels.base,
-        new=[design.kernels.new],
+        base=design.kernels[0],
+        new=design.kernels[1:],
         margin=margin,
     )
-    effects = BaseNew(base="base", new="new").map(lambda kernel: _effects(kernel, chosen, margin))
+    effects = {
+        kernel: _effects({key: units[index] for key, units in chosen.items()}, margin)
+        for index, kernel in enumerate(design.kernels)
+    }
+    of_base = effects[design.kernels[0]]
     return replication, [
         Judged(
             row=row,
-            effects=BaseNew(base=effects.base[row.question], new=effects.new[row.question]),
+            effects=BaseNew(base=of_base[row.question], new=effects[row.side][row.question]),
         )
         for row in whole.rows
+        # A kernel without units has no effect.
+        if row.question in effects[row.side]
     ]
+
+
+def _can_be_compared(units: Sequence[Units], fewest: int) -> bool:
+    """Return whether base and another kernel have enough units."""
+    base, *others = units
+    return len(base) >= fewest and any(len(other) >= fewest for other in others)
 
 
 def overrule(judged: Judged, row: JudgedRow) -> Judged:
@@ -173,6 +203,7 @@ def to_two_by_two(design: Design, replication: Replication, judged: Sequence[Jud
 def _to_record(judged: Judged) -> Interaction:
     row = judged.row
     return Interaction(
+        kernel=row.side,
         workload=row.workload,
         point=row.point,
         metric=row.metric,
@@ -200,7 +231,7 @@ def boots_of(sides: Sequence[Side]) -> Boots:
 
 def _units(
     design: Design, runs: Frame, boots: Boots | None
-) -> Iterator[tuple[tuple[Question, str], BaseNew[Units]]]:
+) -> Iterator[tuple[tuple[Question, str], tuple[Units, ...]]]:
     """Yield each result and family with its values.
 
     :param boots: id of each boot, by side and number; None: the units are rounds
@@ -221,7 +252,10 @@ def _units(
             value = run["value"]
             of_side.setdefault(unit, []).append(math.log(value) if value > 0.0 else math.nan)
     for question, of_sides in logs.items():
-        yield (question, families[question]), design.names.map(partial(_pair, of_sides))
+        yield (
+            (question, families[question]),
+            tuple(_pair(of_sides, names) for names in design.names),
+        )
 
 
 def _pair(
@@ -244,7 +278,7 @@ def _describe(question: tuple[Question, str]) -> dict[str, object]:
 
 def _ratios(
     design: Design,
-    results: Mapping[tuple[Question, str], BaseNew[Units]],
+    results: Mapping[tuple[Question, str], tuple[Units, ...]],
     replication: Replication,
 ) -> Frame:
     rows: list[dict[str, object]] = []
@@ -261,14 +295,17 @@ def _ratios(
 
 
 def _effects(
-    kernel: str, results: Mapping[tuple[Question, str], BaseNew[Units]], margin: float
+    results: Mapping[tuple[Question, str], Units], margin: float
 ) -> Mapping[Question, SettingEffect]:
+    """Return the effect of the setting on one kernel, by result."""
     rows = [
         {**_describe(question), "side": setting, "value": value, "round": number, "run": number}
-        for question, of_kernels in results.items()
-        for number, values in enumerate(of_kernels.of(kernel).values())
+        for question, units in results.items()
+        for number, values in enumerate(units.values())
         for setting, value in values.items()
     ]
+    if not rows:
+        return {}
     runs = Frame.of_rows(rows, ["side", *KEY, "family", "status", "value", "round", "run"])
     found = compare_runs(runs, base="base", new=["new"], margin=margin)
     return {

@@ -391,8 +391,9 @@ class SettingEffect(Struct, frozen=True, kw_only=True):
 
 
 class Interaction(Struct, frozen=True, kw_only=True):
-    """Whether a setting has another effect on the new kernel than on base, for one result.
+    """Whether a setting has another effect on a new kernel than on base, for one result.
 
+    :param kernel: name of the new kernel
     :param n: number of boots (or rounds) of each kernel
     :param effects: of the setting on each kernel
     :param ratio: effect on the new kernel / effect on base, with its 95% CI
@@ -400,6 +401,7 @@ class Interaction(Struct, frozen=True, kw_only=True):
     :param verdict: "regression": the setting is worse on the new kernel than on base
     """
 
+    kernel: str
     workload: str
     point: str
     metric: str
@@ -420,12 +422,13 @@ class Interaction(Struct, frozen=True, kw_only=True):
 
 
 class TwoByTwo(Struct, frozen=True, kw_only=True):
-    """The interaction of two kernels and two settings, which four sides were recorded with.
+    """The interaction of two settings and two or more kernels, which all sides together cross.
 
+    :param kernels: base first; each other one is compared with it
     :param replication: what ``n`` counts: each unit has runs of both settings
     """
 
-    kernels: BaseNew[str]
+    kernels: tuple[str, ...]
     settings: BaseNew[str]
     replication: Replication
     results: tuple[Interaction, ...]
@@ -607,7 +610,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
     """The comparison of two or more bundles or tables.
 
     :param side_by_side: the results of three or more sides, a column per side; () for two
-    :param two_by_two: None if the sides do not cross two kernels with two settings
+    :param two_by_two: None if the sides do not cross kernels with two settings
     :param movers: significant steps of three or more sides: primary results first, then the largest
     :param command: command line that reproduces the comparison, one word per item; () if unknown
     """

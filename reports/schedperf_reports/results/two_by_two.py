@@ -1,10 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The effect of a setting on two kernels, and whether it differs: a row per result."""
+"""The effect of a setting on kernels, and whether it differs: rows and a sentence per result."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from schedperf.model.comparison import Interaction, SettingEffect, TwoByTwo, Verdict
+from schedperf.model.comparison import (
+    BaseNew,
+    Family,
+    Interaction,
+    SettingEffect,
+    TwoByTwo,
+    Verdict,
+)
 from schedperf.model.units import MISSING
 from schedperf.model.verdict import CHANGED
 from schedperf_reports.blocks import Block, Cell, Column, Item, Items, Table
@@ -14,6 +21,8 @@ from schedperf_reports.words.units import format_change, format_interval
 # Rows that a terminal lists.
 MOST_ROWS = 40
 
+FAMILIES: Sequence[Family] = ("primary", "secondary", "informational")
+
 _COSTS = {"regression": "costs", "improvement": "gains"}
 
 
@@ -21,7 +30,7 @@ def draw_two_by_two(crossed: TwoByTwo | None) -> Iterator[Block]:
     """Yield the table of effects, and one sentence per result; nothing without such a design."""
     if crossed is None:
         return
-    named = list(zip(_name(crossed.results), crossed.results, strict=True))
+    named = list(zip(_name(crossed), crossed.results, strict=True))
     yield Table(
         caption=_caption(crossed),
         columns=(
@@ -30,7 +39,7 @@ def draw_two_by_two(crossed: TwoByTwo | None) -> Iterator[Block]:
             Column(title="95% CI"),
             Column(title="n", align="right"),
         ),
-        rows=tuple(row for name, result in named for row in _rows(crossed, name, result)),
+        rows=tuple(_rows(crossed)),
         limit=MOST_ROWS,
         brief=True,
     )
@@ -41,23 +50,62 @@ def draw_two_by_two(crossed: TwoByTwo | None) -> Iterator[Block]:
     yield Items(items=items, limit=MOST_ROWS, brief=len(items))
 
 
+def summarise(crossed: TwoByTwo | None) -> str:
+    """Return the conclusion for the first screen: of one result, or how many of several differ.
+
+    Return "" without such a design, or without results.
+    """
+    if crossed is None or not crossed.results:
+        return ""
+    families = [result.family for result in crossed.results]
+    first = min(families, key=FAMILIES.index)
+    results = [result for result in crossed.results if result.family == first]
+    if len(results) > 1:
+        differ = sum(result.verdict in CHANGED for result in results)
+        return (
+            f"interaction: the effect of {crossed.settings.new} differs between kernels in "
+            f"{differ} of {len(results)} comparisons"
+        )
+    (result,) = results
+    said = conclude(crossed, result)
+    if result.verdict not in CHANGED:
+        return f"interaction: {said}"
+    size = f"{format_change(result.ratio)} {_interval(result)}"
+    count = f"{result.n.base}+{result.n.new} {crossed.replication}"
+    return f"interaction: {said} ({size}, n = {count})"
+
+
 def _caption(crossed: TwoByTwo) -> str:
     settings = crossed.settings
     directions = {f"{result.better} is better" for result in crossed.results}
+    second = "second effect" if _is_pair(crossed) else "effect on the kernel"
     parts = (
         f"effect of {settings.new} (vs {settings.base}) on each kernel",
-        "interaction: the second effect / the first one",
+        f"interaction: the {second} / {'the first one' if _is_pair(crossed) else 'that on base'}",
         *(directions if len(directions) == 1 else ()),
         f"n: {crossed.replication} with runs of both settings",
     )
     return "; ".join(parts)
 
 
-def _rows(crossed: TwoByTwo, name: str, result: Interaction) -> Iterator[tuple[Cell, ...]]:
-    yield (Cell(text=name), *(Cell(text="") for _ in range(3)))
-    for kernel, effect, n in zip(crossed.kernels, result.effects, result.n, strict=True):
-        yield _line(f"  on {kernel}", effect, str(n), effect.verdict)
-    yield _line("  interaction", result, f"{result.n.base}+{result.n.new}", result.verdict)
+def _is_pair(crossed: TwoByTwo) -> bool:
+    return len(crossed.kernels) == len(("base", "new"))
+
+
+def _rows(crossed: TwoByTwo) -> Iterator[tuple[Cell, ...]]:
+    # The effect on base stands once, in front of those on the other kernels.
+    named = zip(_titles(crossed), crossed.results, strict=True)
+    grouped: dict[str, list[Interaction]] = {}
+    for title, result in named:
+        grouped.setdefault(title, []).append(result)
+    for title, results in grouped.items():
+        yield (Cell(text=title), *(Cell(text="") for _ in range(3)))
+        effects, n = results[0].effects, results[0].n
+        yield _line(f"  on {crossed.kernels[0]}", effects.base, str(n.base), effects.base.verdict)
+        for result in results:
+            effect, n = result.effects.new, result.n
+            yield _line(f"  on {result.kernel}", effect, str(n.new), effect.verdict)
+            yield _line("  interaction", result, f"{n.base}+{n.new}", result.verdict)
 
 
 def _line(
@@ -80,30 +128,44 @@ def _say(effect: SettingEffect) -> str:
     return f"{format_change(effect.ratio)} {_interval(effect)}"
 
 
-def _name(results: Sequence[Interaction]) -> list[str]:
+def _titles(crossed: TwoByTwo) -> list[str]:
+    """Return the name of each result; that of another kernel has the same one."""
+    results = crossed.results
     is_marked = len({result.better for result in results}) > 1
     short = [f"{each.metric} at {each.point}" if each.point else each.metric for each in results]
-    many = Counter(short)
+    many = Counter(zip((each.kernel for each in results), short, strict=True))
     return [
-        f"{name}{f' ({each.workload})' if many[name] > 1 else ''}"
+        f"{name}{f' ({each.workload})' if many[each.kernel, name] > 1 else ''}"
         f"{f', {each.better} is better' if is_marked else ''}"
         for name, each in zip(short, results, strict=True)
     ]
 
 
+def _name(crossed: TwoByTwo) -> list[str]:
+    """Return the name of each result and, of several kernels, the kernel's."""
+    titles = _titles(crossed)
+    if _is_pair(crossed):
+        return titles
+    return [
+        f"{title}, {result.kernel}" for title, result in zip(titles, crossed.results, strict=True)
+    ]
+
+
 def conclude(crossed: TwoByTwo, result: Interaction) -> str:
-    """Return what the numbers support about the setting on the two kernels."""
+    """Return what the numbers support about the setting on two kernels."""
     setting = crossed.settings.new
+    kernels = BaseNew(base=crossed.kernels[0], new=result.kernel)
+    both = "both kernels" if _is_pair(crossed) else f"{kernels.base} and {kernels.new}"
     if result.verdict == "no-change":
-        return f"{setting} has the same effect on both kernels; interaction {result.reason}"
+        return f"{setting} has the same effect on {both}; interaction {result.reason}"
     if result.verdict not in CHANGED:
-        return f"unknown whether {setting} has the same effect on both kernels: {result.reason}"
+        return f"unknown whether {setting} has the same effect on {both}: {result.reason}"
     for this, other in (("new", "base"), ("base", "new")):
-        effect, kernel = result.effects.of(this), crossed.kernels.of(this)
+        effect, kernel = result.effects.of(this), kernels.of(this)
         if effect.verdict in CHANGED and result.effects.of(other).verdict == "no-change":
             size = format_change(effect.ratio).lstrip("+-")
             return f"{setting} {_COSTS[effect.verdict]} {size} on {kernel} only"
     return (
         f"{setting} has different effects on the kernels: {_say(result.effects.base)} on "
-        f"{crossed.kernels.base}, {_say(result.effects.new)} on {crossed.kernels.new}"
+        f"{kernels.base}, {_say(result.effects.new)} on {kernels.new}"
     )

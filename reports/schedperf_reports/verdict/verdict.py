@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from schedperf.model.comparison import Comparison
 from schedperf.model.text import list_some
 from schedperf_reports.blocks import Block, Headline, Item, Items, Text
+from schedperf_reports.results.two_by_two import summarise
 from schedperf_reports.sections import report_section
 from schedperf_reports.verdict.comparable import comparability_panel, describe_treatments
 from schedperf_reports.verdict.rests_on import count_values_of
@@ -43,6 +44,9 @@ def verdict(comparison: Comparison) -> Iterator[Block]:
     if len(sides) > 1 and others and comparison.rows:
         items = tuple(_side_item(side) for side in others)
         yield Items(items=items, brief=len(items))
+    interaction = summarise(comparison.two_by_two)
+    if interaction:
+        yield Text(text=interaction, brief=True)
     yield from _what_differs(comparison)
     informational = describe_informational(comparison)
     if informational is not None:

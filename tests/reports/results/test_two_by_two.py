@@ -5,7 +5,7 @@ import pytest
 
 from schedperf.model.comparison import BaseNew, Interaction, SettingEffect, TwoByTwo, Verdict
 from schedperf_reports.blocks import Items, Table
-from schedperf_reports.results.two_by_two import conclude, draw_two_by_two
+from schedperf_reports.results.two_by_two import conclude, draw_two_by_two, summarise
 
 
 def effect(ratio: float, verdict: Verdict) -> SettingEffect:
@@ -13,9 +13,14 @@ def effect(ratio: float, verdict: Verdict) -> SettingEffect:
 
 
 def interaction(
-    base: SettingEffect, new: SettingEffect, verdict: Verdict, point: str = ""
+    base: SettingEffect,
+    new: SettingEffect,
+    verdict: Verdict,
+    point: str = "",
+    kernel: str = "patched",
 ) -> Interaction:
     return Interaction(
+        kernel=kernel,
         workload="hackbench",
         point=point,
         metric="hackbench time",
@@ -38,7 +43,7 @@ def interaction(
 
 def record(*results: Interaction) -> TwoByTwo:
     return TwoByTwo(
-        kernels=BaseNew(base="tip", new="patched"),
+        kernels=("tip", *dict.fromkeys(result.kernel for result in results)),
         settings=BaseNew(base="off", new="on"),
         replication="boots",
         results=results,
@@ -100,5 +105,45 @@ def test_each_result_has_both_effects_and_the_interaction() -> None:
     assert len(items.items) == 2
 
 
+def test_each_further_kernel_is_compared_with_base() -> None:
+    crossed = record(
+        interaction(SAME, WORSE, "regression"),
+        interaction(SAME, SAME, "no-change", kernel="repaired"),
+    )
+    table, items = draw_two_by_two(crossed)
+    assert isinstance(table, Table)
+    assert isinstance(items, Items)
+    assert [row[0].text for row in table.rows] == [
+        "hackbench time", "  on tip", "  on patched", "  interaction", "  on repaired",
+        "  interaction",
+    ]  # fmt: skip
+    assert "interaction: the effect on the kernel / that on base" in table.caption
+    assert [item.text for item in items.items] == [
+        "hackbench time, patched: on costs 4.0% on patched only",
+        "hackbench time, repaired: on has the same effect on tip and repaired; interaction REASON",
+    ]
+    assert summarise(crossed) == (
+        "interaction: the effect of on differs between kernels in 1 of 2 comparisons"
+    )
+
+
+@pytest.mark.parametrize(
+    ("verdict", "said"),
+    [
+        (
+            "regression",
+            "interaction: on costs 4.0% on patched only (+4.0% [+3.0%, +5.0%], n = 4+5 boots)",
+        ),
+        (
+            "inconclusive",
+            "interaction: unknown whether on has the same effect on both kernels: REASON",
+        ),
+    ],
+)
+def test_the_first_screen_has_the_conclusion(verdict: Verdict, said: str) -> None:
+    assert summarise(record(interaction(SAME, WORSE, verdict))) == said
+
+
 def test_without_such_a_design_nothing_is_drawn() -> None:
     assert list(draw_two_by_two(None)) == []
+    assert summarise(None) == ""

@@ -19,9 +19,9 @@ from tests import golden_inputs
 Json = dict[str, Any]
 
 DESIGN = Design(
-    kernels=BaseNew(base="tip", new="patched"),
+    kernels=("tip", "patched"),
     settings=BaseNew(base="off", new="on"),
-    names=BaseNew(base=BaseNew(base="base", new="new"), new=BaseNew(base="new2", new="new3")),
+    names=(BaseNew(base="base", new="new"), BaseNew(base="new2", new="new3")),
 )
 CELLS = {"base": (0, 0), "new": (0, 1), "new2": (1, 0), "new3": (1, 1)}
 BOOTS = 4
@@ -144,7 +144,51 @@ def test_other_designs_have_no_interaction(tmp_path: Path, names: str) -> None:
     assert "no-interaction" not in {each.code for each in comparison.caveats}
 
 
-def test_three_kernels_are_no_such_design(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_further_kernel_is_compared_with_base(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two = crossed(compare(tmp_path, golden_inputs.two_by_two, ALL)).results
+    (tmp_path / "third").mkdir()
+    write = golden_inputs.write_bundle
+
+    def write_third(path: Path, *, host: Mapping[str, Any], **chosen: Any) -> None:
+        third = {"kernel": {"release": "6.13.0", "build_id": "00000f"}}
+        write(path, host={**host, **third}, **chosen)
+
+    monkeypatch.setattr(golden_inputs, "write_bundle", write_third)
+    golden_inputs.two_by_two(tmp_path / "third")
+    names = f"{ALL} third/tip-off third/tip-on"
+    three = crossed(
+        compare_bundles([open_bundle(tmp_path / f"{name}.tar") for name in names.split()])
+    )
+    assert three.kernels == ("6.12.0-tip", "6.12.0-patched", "6.13.0")
+    first, second = three.results
+    assert (first.kernel, second.kernel) == three.kernels[1:]
+    assert (first.ratio, first.effects) == (two[0].ratio, two[0].effects)
+    # It has the runs of base.
+    assert second.ratio == pytest.approx(1.0)
+    assert second.effects.base == first.effects.base
+    assert (first.verdict, second.verdict) == ("regression", "no-change")
+
+
+def test_kernels_of_one_release_have_different_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = golden_inputs.write_bundle
+
+    def write_same(path: Path, *, host: Mapping[str, Any], **chosen: Any) -> None:
+        kernel = {"release": "6.12.0", "build_id": "0" * 20 + host["kernel"]["build_id"]}
+        write(path, host={**host, "kernel": kernel}, **chosen)
+
+    monkeypatch.setattr(golden_inputs, "write_bundle", write_same)
+    found = crossed(compare(tmp_path, golden_inputs.two_by_two, ALL))
+    assert found.kernels == ("6.12.0 (000000000000)", "6.12.0 (000000000000) #2")
+    assert found.results[0].verdict == "regression"
+
+
+def test_a_kernel_with_one_setting_is_no_such_design(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write = golden_inputs.write_bundle
 
     def write_changed(path: Path, *, host: Mapping[str, Any], **chosen: Any) -> None:

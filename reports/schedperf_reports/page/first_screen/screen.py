@@ -32,6 +32,7 @@ from schedperf_reports.page.first_screen.sentence import (
 from schedperf_reports.page.first_screen.why import Why, explain
 from schedperf_reports.results.run_figures import scale_of
 from schedperf_reports.results.tails import find_distributions
+from schedperf_reports.results.two_by_two import summarise
 from schedperf_reports.sections import (
     CHAPTERS,
     SHORT_TITLES,
@@ -249,6 +250,9 @@ def _conditions(comparison: Comparison) -> Iterator[str]:
     # Of several sides the sentence names those that are mixed, and their lines count the results.
     if not several and any(side.is_mixed for side in judge_sides(comparison)):
         yield "mixed: some results better, some worse"
+    interaction = summarise(comparison.two_by_two)
+    if interaction:
+        yield interaction
     if has_same_data(comparison):
         yield "same data: equal digests"
     elif is_of_this_boot(comparison):
