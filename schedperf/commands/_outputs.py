@@ -170,6 +170,22 @@ def write_output(stream: IO[str], pieces: Iterable[str]) -> None:
         raise
 
 
+def append_file(file: str, text: str, *, where: str) -> None:
+    """Append a text to a file that other programs write to as well.
+
+    :param where: what named the file, e.g. an environment variable
+    :raises InputError: it cannot be written
+    """
+    try:
+        with Path(file).open("a", encoding="utf-8", errors="backslashreplace") as stream:
+            stream.write(text)
+    except OSError as error:
+        problem = (error.strerror or str(error)).lower()
+        raise InputError(
+            f"{where}: {file} cannot be written ({problem}); set it to a file, or unset it"
+        ) from None
+
+
 @contextmanager
 def _naming(stream: IO[str]) -> Iterator[None]:
     """Add the file's name to a write error. A closed pipe is not an error."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """``schedperf compare``: compare bundles: what changed, how certain it is, and why."""
 
+import os
 import shlex
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from schedperf.commands._lean import lean
-from schedperf.commands._outputs import STDOUT, open_outputs, write_output
+from schedperf.commands._outputs import STDOUT, append_file, open_outputs, write_output
 
 if TYPE_CHECKING:
     from schedperf.model.comparison import Comparison
@@ -75,7 +76,8 @@ def _complete_formats(_ctx: click.Context, _param: click.Parameter, incomplete: 
     "format_name",
     metavar="NAME",
     shell_complete=_complete_formats,
-    help="Choose the format of stdout: text, markdown, lkml, csv, benchfmt, json or html.  [default: text]",
+    help="Choose the format of stdout: text, markdown, lkml, csv, benchfmt, junit, github, json or "
+    "html.  [default: text]",
 )
 @click.option(
     "--all",
@@ -168,6 +170,7 @@ def command(
             write_output(file, [drawn])
         text = _render(comparison, printed, **options)
     click.echo(text, nl=False)
+    _append(comparison, printed, **options)
     overall = comparison.overall
     is_undecided = strict and overall.verdict == "inconclusive"
     return STRICT_INCONCLUSIVE_STATUS if is_undecided else overall.exit_status
@@ -261,3 +264,18 @@ def _render(comparison: "Comparison", name: str, **how: Any) -> str:
     has_colour = console.color_system is not None and not console.no_color
     options = Options(width=console.width, colour=has_colour, **how)
     return find_format(name).render(comparison, options)
+
+
+def _append(comparison: "Comparison", name: str, **how: Any) -> None:
+    """Append to the files that a CI system names in environment variables what a format adds.
+
+    :param how: as in :func:`_render`
+    """
+    from schedperf.model.text import PIPED_COLUMNS  # noqa: PLC0415 # as above
+    from schedperf_reports.formats import Options, find_format  # noqa: PLC0415
+
+    for variable, render in find_format(name).appends.items():
+        file = os.environ.get(variable)
+        if file:
+            options = Options(width=PIPED_COLUMNS, colour=False, **how)
+            append_file(file, render(comparison, options), where=variable)

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from typing import NamedTuple
 
 import pytest
 
@@ -17,13 +18,26 @@ RunCli = Callable[..., subprocess.CompletedProcess[str]]
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
-# Name, unit, whether lower is better, value on base and on new, CV. benchstat converts ns and MB.
+
+
+class Benchmark(NamedTuple):
+    """A benchmark with its value on each side, and the CV of its runs."""
+
+    name: str
+    unit: str
+    better: str
+    base: float
+    new: float
+    cv: float
+
+
+# benchstat converts ns and MB.
 BENCHMARKS = (
-    ("Pipe/groups=4", "ns/op", "lower", 1726.0, 1702.0, 0.02),
-    ("Pipe/groups=16", "ns/op", "lower", 30690.0, 33120.0, 0.03),
-    ("Send/threads=8", "MB/s", "higher", 812.0, 702.5, 0.01),
-    ("Send/threads=64", "MB/s", "higher", 640.0, 640.0, 0.0),
-    ("Sleep", "sec", "lower", 0.0123, 0.0124, 0.05),
+    Benchmark("Pipe/groups=4", "ns/op", "lower", 1726.0, 1702.0, 0.02),
+    Benchmark("Pipe/groups=16", "ns/op", "lower", 30690.0, 33120.0, 0.03),
+    Benchmark("Send/threads=8", "MB/s", "higher", 812.0, 702.5, 0.01),
+    Benchmark("Send/threads=64", "MB/s", "higher", 640.0, 640.0, 0.0),
+    Benchmark("Sleep", "sec", "lower", 0.0123, 0.0124, 0.05),
 )
 RUNS = 10
 
@@ -53,16 +67,17 @@ def write_inputs(folder: Path) -> tuple[list[Path], list[Path]]:
     """Write the same runs as benchstat's own input and as tables, for both sides."""
     random = Random(14313)  # noqa: S311 # numbers, no secret
     own, tables = [], []
-    for place, side in ((3, "base"), (4, "new")):
+    for side in ("base", "new"):
         lines = ["goos: linux"]
         rows = ["workload,point,metric,unit,better,value"]
         for benchmark in BENCHMARKS:
-            workload, _, point = benchmark[0].partition("/")
+            workload, _, point = benchmark.name.partition("/")
+            mean: float = getattr(benchmark, side)
             for _ in range(RUNS):
                 # Few digits, so that some values are equal, as with real programs.
-                value = f"{benchmark[place] * random.gauss(1.0, benchmark[5]):.4g}"
-                lines.append(f"Benchmark{benchmark[0]} 1000 {value} {benchmark[1]}")
-                rows.append(f"{workload},{point},m,{benchmark[1]},{benchmark[2]},{value}")
+                value = f"{mean * random.gauss(1.0, benchmark.cv):.4g}"
+                lines.append(f"Benchmark{benchmark.name} 1000 {value} {benchmark.unit}")
+                rows.append(f"{workload},{point},m,{benchmark.unit},{benchmark.better},{value}")
         own.append(folder / f"{side}.txt")
         own[-1].write_text("\n".join(lines) + "\n")
         tables.append(folder / f"{side}.csv")

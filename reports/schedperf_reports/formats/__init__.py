@@ -44,12 +44,15 @@ class OutputFormat(Struct, frozen=True, kw_only=True):
     """One registered format.
 
     :param summary: one line for ``--help``
+    :param appends: by environment variable, what is appended to the file that the variable names,
+        if it is set
     """
 
     name: str
     summary: str
     render: Render
     drawings: DrawingUse
+    appends: Mapping[str, Render] = {}
 
     def uses_drawings(self, *, everything: bool) -> bool:
         """Return whether the record must have the sections that only drawings use."""
@@ -59,12 +62,19 @@ class OutputFormat(Struct, frozen=True, kw_only=True):
 registry: Registry[OutputFormat] = Registry("schedperf_reports.formats", kind="output format")
 
 
-def output_format(name: str, *, drawings: DrawingUse = "always") -> Callable[[Render], Render]:
-    """Register the decorated function; the docstring's first line is its summary."""
+def output_format(
+    name: str, *, drawings: DrawingUse = "always", appends: Mapping[str, Render] | None = None
+) -> Callable[[Render], Render]:
+    """Register the decorated function; the docstring's first line is its summary.
+
+    :param appends: as :attr:`OutputFormat.appends`
+    """
 
     def register(render: Render) -> Render:
         summary = (render.__doc__ or "").strip().partition("\n")[0]
-        plugin = OutputFormat(name=name, summary=summary, render=render, drawings=drawings)
+        plugin = OutputFormat(
+            name=name, summary=summary, render=render, drawings=drawings, appends=appends or {}
+        )
         registry.add(name, plugin)
         return render
 
