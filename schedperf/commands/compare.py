@@ -76,8 +76,8 @@ def _complete_formats(_ctx: click.Context, _param: click.Parameter, incomplete: 
     "format_name",
     metavar="NAME",
     shell_complete=_complete_formats,
-    help="Choose the format of stdout: text, markdown, lkml, csv, benchfmt, junit, github, json or "
-    "html.  [default: text]",
+    help="Choose the format of stdout: text, markdown, lkml, csv, benchfmt, mmtests, junit, "
+    "github, json or html.  [default: text]",
 )
 @click.option(
     "--all",
