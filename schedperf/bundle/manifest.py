@@ -31,6 +31,11 @@ MOST_RULES = 100
 MOST_OPTIONS = 1_000
 # host.json has about 200 values; each that differs between two machines becomes a row.
 MOST_HOST_VALUES = 10_000
+# Notes of an importer, each of which becomes a caveat, and the name of its format.
+MOST_NOTES = 100
+LONGEST_FORMAT = 40
+# LKP has 2,000 metrics per run; each may have a direction that a user gave.
+MOST_DIRECTIONS = 10_000
 
 Status = Literal["ok", "skipped", "failed"]
 Direction = Literal["higher", "lower"]
@@ -40,6 +45,7 @@ Budget = Annotated[int, Meta(ge=1, le=MOST_BUDGETED)]
 Points = Annotated[tuple[str, ...], Meta(max_length=MOST_POINTS)]
 Factors = Annotated[Mapping[str, str], Meta(max_length=MOST_FACTORS)]
 Paths = Annotated[tuple[str, ...], Meta(max_length=MOST_PATHS)]
+Directions = Annotated[Mapping[str, Direction], Meta(max_length=MOST_DIRECTIONS)]
 
 
 class MetricRule(Struct, frozen=True, kw_only=True):
@@ -102,6 +108,17 @@ class Rerun(Struct, frozen=True, kw_only=True):
     options: Words
 
 
+class ImportSource(Struct, frozen=True, kw_only=True):
+    """Where an imported bundle comes from.
+
+    :param format: name of the importer: "mmtests"
+    :param notes: what was not read or is not known, one sentence each
+    """
+
+    format: Annotated[str, Meta(max_length=LONGEST_FORMAT)]
+    notes: Annotated[tuple[Sentence, ...], Meta(max_length=MOST_NOTES)] = ()
+
+
 class CaptureEntry(Struct, frozen=True, kw_only=True):
     """One capture, or why it is missing.
 
@@ -128,6 +145,7 @@ class Run(Struct, frozen=True, kw_only=True):
     :param factors: level of each factor of a design: {"kernel": "new", "setting": "on"}
     :param wall_s: from fork to exit
     :param left_behind: names of processes that the workload left running after its end
+    :param imported: name of the format that the run was imported from; None if it was recorded
     :param output_left_out: bytes that the recorder left out, by stream: {"stdout": 1073741824}
     """
 
@@ -154,6 +172,7 @@ class Run(Struct, frozen=True, kw_only=True):
     rusage: Mapping[str, Quantity] | None = None
     metric: MetricRules | None = None
     left_behind: tuple[Sentence, ...] = ()
+    imported: str | None = None
     output_left_out: Mapping[str, Count] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -180,8 +199,13 @@ class Run(Struct, frozen=True, kw_only=True):
 
     @property
     def succeeded(self) -> bool:
-        """Return whether the workload finished and reported success."""
-        return self.exit_status == 0 and self.signal is None and self.failure is None
+        """Return whether the workload finished and reported success.
+
+        Many formats that are imported do not record the exit status.
+        """
+        is_unknown = self.exit_status is None and self.imported is not None
+        has_exited = self.exit_status == 0 or is_unknown
+        return has_exited and self.signal is None and self.failure is None
 
 
 class Boot(Struct, frozen=True, kw_only=True):
@@ -207,7 +231,10 @@ class Version(Struct, frozen=True, kw_only=True):
 
 
 class Manifest(Struct, frozen=True, kw_only=True):
-    """The manifest of a bundle."""
+    """The manifest of a bundle.
+
+    :param better: direction of metrics whose format does not state it, by name
+    """
 
     version: Version
     label: str
@@ -222,6 +249,8 @@ class Manifest(Struct, frozen=True, kw_only=True):
     setup: str | None = None
     metric: MetricRules | None = None
     sequential: Sequential | None = None
+    imported: ImportSource | None = None
+    better: Directions = field(default_factory=dict)
     rerun: Annotated[tuple[Rerun, ...], Meta(max_length=MOST_POINTS)] = ()
     captures: tuple[CaptureEntry, ...]
 
@@ -333,6 +362,7 @@ def rebuild_manifest(stem: str, files: Sequence[RunFile], rest: Sequence[Capture
         workload=tuple(dict.fromkeys(file.workload for file in files)),
         points=tuple(dict.fromkeys(file.point_key for file in files)),
         treatment=(first.treatment or ()) if first else (),
+        imported=ImportSource(format=first.imported) if first and first.imported else None,
         setup=first.setup if first else None,
         metric=first.metric if first else None,
         sequential=first.sequential if first else None,

@@ -61,6 +61,8 @@ class Bundle:
     :ivar treatment: fields of host.json that are meant to differ from the other side
     :ivar setup: the command that applied this side's setting
     :ivar rerun: how each workload was recorded; () of an older recorder
+    :ivar imported: format that the bundle was imported from; None if it was recorded
+    :ivar better: direction of metrics that their format does not state, by name
     :ivar sequential: looks made during the recording; None without
     """
 
@@ -85,6 +87,8 @@ class Bundle:
         self.metric_rules = manifest.metric or ()
         self.rerun = manifest.rerun
         self.sequential = manifest.sequential
+        self.imported = manifest.imported
+        self.better = manifest.better
         self.captures = manifest.captures
         self.boots = tuple(boots)
         self.caveats = tuple(caveats)
@@ -196,6 +200,8 @@ class _Opening:
                 )
             manifest = self._rebuild(files)
             self._expect(manifest)
+        for note in manifest.imported.notes if manifest.imported else ():
+            self.caveats.append(caveat("import-note", label=manifest.label, note=note))
         return Bundle(self.members, manifest, boots, self.caveats)
 
     def _note(self, code: str, **numbers: object) -> None:

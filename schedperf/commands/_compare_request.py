@@ -10,9 +10,10 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
-from schedperf.bundle.open import Bundle, open_bundle
+from schedperf.bundle.open import Bundle
 from schedperf.compare.bundles import CompareOptions, compare_bundles, read_past_runs
 from schedperf.compare.comparability import unknown_fields
+from schedperf.importers.open import Opener
 from schedperf.model.comparison import Comparison, SideSummary
 from schedperf.model.errors import InputError
 from schedperf.model.text import clean_line
@@ -81,10 +82,15 @@ class CompareRequest(Struct, frozen=True, kw_only=True):
     def _compare_bundles(self, options: CompareOptions, *, drawings: bool) -> Comparison:
         # Decompression runs in parallel, without Python's lock. All threads end before workers are
         # forked.
-        with ThreadPoolExecutor(count_workers()) as threads:
-            bundles = [*threads.map(open_bundle, (*self.paths, *self.history))]
-        earlier = bundles[len(self.paths) :]
-        del bundles[len(self.paths) :]
+        with Opener() as opener:
+            with ThreadPoolExecutor(count_workers()) as threads:
+                bundles = [*threads.map(opener.open, (*self.paths, *self.history))]
+            return self._compare_opened(bundles, options, drawings=drawings)
+
+    def _compare_opened(
+        self, opened: Sequence[Bundle], options: CompareOptions, *, drawings: bool
+    ) -> Comparison:
+        bundles, earlier = [*opened[: len(self.paths)]], [*opened[len(self.paths) :]]
         _refuse_known([*bundles, *earlier], len(bundles))
         past = tuple(read_past_runs(bundle, bundles[0], options) for bundle in earlier)
         return compare_bundles(
@@ -118,7 +124,9 @@ class CompareRequest(Struct, frozen=True, kw_only=True):
         """
         if not self.allowed:
             return
-        for path in unknown_fields([open_bundle(path) for path in self.paths], self.allowed):
+        with Opener() as opener:
+            unknown = unknown_fields(map(opener.open, self.paths), self.allowed)
+        for path in unknown:
             click.echo(
                 f"schedperf: warning: --allow {clean_line(path)} names an unknown field of "
                 "host.json; `schedperf show --cat boots/0/host.json BUNDLE` prints the fields",

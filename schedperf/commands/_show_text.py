@@ -96,6 +96,7 @@ def _facts(summary: BundleSummary) -> Table:
     verified = summary.verification
     rows = [
         ("recorded", f"{recorded}{' UTC' if summary.created else ''}{version}"),
+        *([("imported", f"from {summary.imported}")] if summary.imported else []),
         ("machine", _machine_line(summary.machine)),
         ("kernel", _kernel_line(summary.machine)),
         *(("workload", workload) for workload in summary.workload),

@@ -110,6 +110,7 @@ class BundleSummary(Struct, frozen=True, kw_only=True):
     :param members: number of files
     :param bytes: total size, uncompressed
     :param finished_runs: warm-up excluded, failed ones included
+    :param imported: format that the bundle was imported from; None if it was recorded
     :param is_side_of_ab: whether the runs were interleaved with those of another setup
     :param verification: None unless requested
     """
@@ -131,6 +132,7 @@ class BundleSummary(Struct, frozen=True, kw_only=True):
     is_side_of_ab: bool
     setup: str | None
     metric: tuple[MetricRule, ...]
+    imported: str | None
     points: tuple[PointSummary, ...]
     boots: tuple[BootSummary, ...]
     captures: tuple[CollectorSummary, ...]
@@ -163,6 +165,7 @@ def summarise(bundle: Bundle, *, verify: bool) -> BundleSummary:
         is_side_of_ab=any(run.side is not None for run in bundle.runs),
         setup=bundle.setup,
         metric=bundle.metric_rules,
+        imported=bundle.imported.format if bundle.imported else None,
         points=_points(bundle),
         boots=tuple(_boot(boot) for boot in bundle.boots),
         captures=_collectors(bundle.captures),

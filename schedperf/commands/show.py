@@ -33,23 +33,24 @@ def command(
     A damaged bundle is read as far as possible; the exit status is then 2.
     """
     # Imported here so that --help of all commands stays fast.
-    from schedperf.bundle.open import open_bundle  # noqa: PLC0415
     from schedperf.commands._left_over import warn_of_left_over  # noqa: PLC0415
     from schedperf.commands._summary import summarise  # noqa: PLC0415
+    from schedperf.importers.open import Opener  # noqa: PLC0415
     from schedperf.model.schema import to_plain  # noqa: PLC0415
 
     warn_of_left_over()
-    bundle = open_bundle(path, salvage=True)
-    if member is not None:
-        _write_member(bundle, member)
-        return
-    summary = summarise(bundle, verify=verify)
-    if as_json:
-        click.echo(json.dumps(to_plain(summary), indent=1))
-    else:
-        from schedperf.commands._show_text import format_summary  # noqa: PLC0415
+    with Opener() as opener:
+        bundle = opener.open(path, salvage=True)
+        if member is not None:
+            _write_member(bundle, member)
+            return
+        summary = summarise(bundle, verify=verify)
+        if as_json:
+            click.echo(json.dumps(to_plain(summary), indent=1))
+        else:
+            from schedperf.commands._show_text import format_summary  # noqa: PLC0415
 
-        click.echo(format_summary(summary, list_runs=list_runs), nl=False)
+            click.echo(format_summary(summary, list_runs=list_runs), nl=False)
     _complain(bundle, summary.verification.broken if summary.verification else ())
 
 

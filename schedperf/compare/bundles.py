@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from schedperf.bundle.open import Bundle
 from schedperf.compare.advice.next_steps import next_steps
 from schedperf.compare.advice.rerun import recordings_of
-from schedperf.compare.comparability import compare_hosts
+from schedperf.compare.comparability import compare_hosts, name_unchecked
 from schedperf.compare.interaction import (
     boots_of,
     find_design,
@@ -58,6 +58,7 @@ from schedperf.model.errors import InputError, describe
 from schedperf.model.frame import Frame
 from schedperf.model.host import Virtualisation
 from schedperf.model.schema import to_plain
+from schedperf.model.text import join_names
 from schedperf.model.verdict import (
     CHANGED,
     FALSE_DISCOVERY_RATE,
@@ -488,8 +489,15 @@ def _summarise(side: Side) -> SideSummary:
         runs_instrumented=kinds.count("instrumented"),
         runs_failed=len(runs) - len(kinds),
         host=bundle.host_fields,
-        recorded_by=None if bundle.tool_version is None else f"schedperf {bundle.tool_version}",
+        recorded_by=_recorder(bundle),
+        imported=bundle.imported.format if bundle.imported else None,
     )
+
+
+def _recorder(bundle: Bundle) -> str | None:
+    # Of an imported bundle the version is that of the importer.
+    is_known = bundle.tool_version is not None and bundle.imported is None
+    return f"schedperf {bundle.tool_version}" if is_known else None
 
 
 def _caveats(sides: Sequence[Side], facts: _Facts, values: RunValues) -> Iterator[Caveat]:
@@ -498,6 +506,14 @@ def _caveats(sides: Sequence[Side], facts: _Facts, values: RunValues) -> Iterato
         if not side.bundle.complete:
             reason = side.bundle.incomplete_reason or "no reason recorded"
             yield caveat("incomplete", side=side.name, reason=reason)
+        if side.bundle.imported is not None:
+            missing = join_names(name_unchecked(side.bundle.host_fields))
+            yield caveat(
+                "imported",
+                side=side.name,
+                format=side.bundle.imported.format,
+                missing=missing or "nothing else",
+            )
     yield from values.caveats
     yield from chain.from_iterable(map(_caveats_of_runs, sides))
     different = [side for side in sides[1:] if side.name not in facts.same_data]

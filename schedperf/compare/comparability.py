@@ -39,6 +39,26 @@ OWNERS_LISTS = ("settings.sysctl", "settings.tmpfiles", "settings.written")
 # Levels of the topology, by which topology.cpus groups CPUs.
 LEVELS = ("core", "cluster", "llc", "socket", "node")
 
+# What imported results are checked for, and the fields that tell it.
+CHECKED: Mapping[str, tuple[str, ...]] = {
+    "kernel release": ("kernel.release",),
+    "kernel configuration": ("kernel.config_sha256",),
+    "kernel command line": ("kernel.cmdline",),
+    "CPU model": ("cpu.model",),
+    "number of CPUs": ("cpu.count_online",),
+    "microcode": ("cpu.microcode",),
+    "SMT": ("cpu.smt", "cpu.threads_per_core"),
+    "mitigations": ("cpu.mitigations",),
+    "NUMA nodes": ("topology.nodes",),
+    "memory size": ("memory.total_bytes",),
+    "frequency governor": ("cpufreq.governor",),
+    "frequency limits and boost": ("cpufreq.boost", "cpufreq.max_khz"),
+    "idle states": ("cpuidle.states",),
+    "scheduler features": ("sched.features",),
+    "preemption model": ("sched.preempt",),
+    "virtualisation": ("virtualisation.kind",),
+}
+
 # A difference is for people to read; the whole value is in the bundle.
 LONGEST_VALUE = 200
 # Fields whose rule is kept: host.json has about 400.
@@ -165,6 +185,15 @@ def _equal_fields(sides: Sequence[Side], differing: Collection[str]) -> tuple[st
     )
 
 
+def name_unchecked(host: Mapping[str, object]) -> Iterator[str]:
+    """Yield what decides whether machines are comparable and is not recorded."""
+    recorded = {path for path, value in flatten_host(host).items() if value is not None}
+    for name, paths in CHECKED.items():
+        if not any(path == own or path.startswith(f"{own}.") for own in paths for path in recorded):
+            yield name
+    yield "versions of the benchmarks"
+
+
 def unknown_fields(bundles: Iterable[Bundle], paths: Sequence[str]) -> list[str]:
     """Return those of the paths that name no field of any bundle."""
     recorded = {field for bundle in bundles for field in flatten_host(bundle.host_fields)}
@@ -204,6 +233,7 @@ class _Gate(Struct, frozen=True, kw_only=True):
     programs: frozenset[str]
     has_other_kernel: bool
     settings: tuple[Settings, Settings]
+    is_imported: bool
 
     @classmethod
     def of(cls, base: Side, new: Side, allowed: Sequence[str]) -> "_Gate":
@@ -218,6 +248,7 @@ class _Gate(Struct, frozen=True, kw_only=True):
                 _settings_of(base, has_other_kernel=is_other),
                 _settings_of(new, has_other_kernel=is_other),
             ),
+            is_imported=any(side.bundle.imported is not None for side in (base, new)),
         )
 
     def differences(
@@ -230,6 +261,9 @@ class _Gate(Struct, frozen=True, kw_only=True):
             if rule.severity == "ignored" or _are_equal(*values, rule):
                 continue
             missing = self._missing(path, (base, new), (base_fields, new_fields))
+            if self.is_imported and missing is not None:
+                # A caveat lists what formats do not record.
+                continue
             decision = self._decide(path, rule) if missing is None else Decision()
             severity, reason = self._judge(path, rule, missing, decision)
             yield Difference(

@@ -47,6 +47,8 @@ TEXTS: Mapping[str, str] = {
     "unfinished-runs": "{count:run} of {bundle} excluded, because run.json is missing; first: "
     "{first}",
     "no-host": "{bundle} has no host.json for boot {boot}, so the machine of this boot is unknown",
+    "imported": "{side}: imported from {format}, so these cannot be checked: {missing}",
+    "import-note": "{label}: {note}",
     "failed-finding": "the finding rule `{rule}` failed, so its findings are missing ({problem})",
     "bad-lines": "{count:line} of {label} could not be parsed; first: {problem}",
     "no-line-end": "line {line} of {path}, the last one, has no end of line, so the file may be "

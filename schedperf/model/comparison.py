@@ -112,6 +112,9 @@ class SideSummary(Struct, frozen=True, kw_only=True):
     machine_class: Annotated[
         str | None, "class of machines with comparable results, set by the site; null if not set"
     ] = None
+    imported: Annotated[
+        str | None, "format that the side was imported from, e.g. mmtests; null if recorded"
+    ] = None
 
 
 class Difference(Struct, frozen=True, kw_only=True):

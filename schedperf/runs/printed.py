@@ -117,7 +117,12 @@ def _rename(
     parser: BenchmarkParser, run: Run, items: Iterable[Measurement | BadLine]
 ) -> Iterator[Measurement | BadLine]:
     # A command may be a script: ("sh", "-c", "tbench -t 10 4").
-    words = {word.rpartition("/")[2] for part in run.command for word in part.split()}
+    # mmtests calls a version of the program "tbench4".
+    words = {
+        word.rpartition("/")[2].rstrip("0123456789") if run.imported else word.rpartition("/")[2]
+        for part in run.command
+        for word in part.split()
+    }
     program = next((name for name in parser.programs if name in words), None)
     for item in items:
         if program is not None and isinstance(item, Measurement):

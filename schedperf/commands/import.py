@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# ruff: noqa: N999 # commands are named like their modules
+"""``schedperf import``: convert results of mmtests to a bundle."""
+
+from pathlib import Path
+
+import click
+
+EPILOG = """\b
+Examples:
+  schedperf import mmtests work/log/6.12 -o base.tar
+  schedperf compare mmtests:work/log/6.12 mmtests:work/log/6.13
+"""
+
+
+@click.command(name="import", epilog=EPILOG)
+@click.argument("kind", metavar="FORMAT")
+@click.argument("path", metavar="PATH", type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="Write the bundle to this file: .tar, .tar.gz or .tar.xz.",
+)
+@click.option("--label", metavar="NAME", help="Name the side.  [default: name of the directory]")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
+def command(kind: str, path: Path, *, output: Path, label: str | None, force: bool) -> None:
+    """Convert results of other tools to a bundle.
+
+    FORMAT is mmtests. The bundle contains the original files, and the results are parsed when it
+    is compared. `compare` and `show` also take FORMAT:PATH instead of a bundle.
+    """
+    # Imported here so that --help of all commands stays fast.
+    from schedperf.importers.open import import_results  # noqa: PLC0415
+
+    written, imported = import_results(kind, path, output, better={}, label=label, force=force)
+    runs = sum(len(boot.runs) for boot in imported.boots)
+    for note in imported.notes:
+        click.echo(f"{path}: {note}", err=True)
+    if imported.incomplete:
+        click.echo(f"{path}: {imported.incomplete}", err=True)
+    boots = len(imported.boots)
+    click.echo(
+        f"{written}: {runs} run{'s' * (runs != 1)} in {boots} boot{'s' * (boots != 1)}", err=True
+    )

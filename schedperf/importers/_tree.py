@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Read an untrusted directory with size limits: files may be compressed, links are not followed."""
+
+import bz2
+import io
+import lzma
+import os
+import stat
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from gzip import GzipFile
+from pathlib import Path
+from typing import IO, cast
+
+import zstandard
+
+from schedperf.bundle.files import read_regular
+from schedperf.model.errors import InputError
+from schedperf.model.text import clean_line
+
+# mmtests of a month has 20,000 files.
+MOST_FILES = 100_000
+DEEPEST = 24
+# A benchmark prints kilobytes; a log with one line per transaction has some MB.
+LARGEST_FILE_BYTES = 64 << 20
+# All files that are read of one directory, decompressed; they are kept in memory.
+LARGEST_TREE_BYTES = 1 << 30
+
+_OPEN: Mapping[str, Callable[[IO[bytes]], IO[bytes]]] = {
+    ".gz": lambda file: cast("IO[bytes]", GzipFile(fileobj=file)),
+    ".xz": lzma.LZMAFile,
+    ".bz2": bz2.BZ2File,
+    ".zst": lambda file: zstandard.ZstdDecompressor().stream_reader(file),
+}
+_DAMAGED = (OSError, EOFError, zlib.error, lzma.LZMAError, zstandard.ZstdError)
+
+
+class Tree:
+    """The regular files below a directory, or a single file.
+
+    ::
+
+        tree.files("iter-0")          # ("iter-0/tests-timestamp", …)
+        tree.read("iter-0/lscpu.txt") # also finds lscpu.txt.gz, .xz …
+
+    :ivar skipped: files that are left out, with the reason, one sentence each
+    :raises InputError: it does not exist, cannot be read, or has too many files
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._name = root.resolve().name
+        self.skipped: list[str] = []
+        self._total = 0
+        self._read: dict[str, bytes] = {}
+        self._sizes = dict(sorted(self._walk()))
+        if not self._sizes:
+            raise InputError(f"{root}: no files (expected results); check the path")
+
+    @property
+    def name(self) -> str:
+        """The name of the directory or file."""
+        return self._name if self._name.isprintable() and self._name else "imported"
+
+    @cached_property
+    def _by_plain(self) -> Mapping[str, str]:
+        # The uncompressed file has precedence.
+        plain = {strip_compression(name): name for name in self._sizes}
+        return {**plain, **{name: name for name in self._sizes}}
+
+    def files(self, folder: str = "") -> tuple[str, ...]:
+        """Return the sorted names of the files below a directory, relative to the root."""
+        prefix = f"{folder}/" if folder else ""
+        return tuple(name for name in self._sizes if name.startswith(prefix))
+
+    def size(self, name: str) -> int:
+        """Return the size of a file as it is stored, in bytes; 0 if there is no such file."""
+        return self._sizes.get(self._by_plain.get(name, name), 0)
+
+    def folders(self, folder: str = "") -> tuple[str, ...]:
+        """Return the names of the directories directly in a directory that contain files."""
+        prefix = f"{folder}/" if folder else ""
+        below = (name.removeprefix(prefix).split("/") for name in self.files(folder))
+        return tuple(dict.fromkeys(f"{prefix}{parts[0]}" for parts in below if len(parts) > 1))
+
+    def find(self, name: str) -> str | None:
+        """Return the file with this name, or with the suffix of a compression; None without."""
+        return self._by_plain.get(name)
+
+    def read(self, name: str) -> bytes | None:
+        """Return the decompressed content of a file; None if there is no such file.
+
+        :param name: as of :meth:`files`, with or without the suffix of the compression
+        :raises InputError: it is damaged or too large
+        """
+        file = self._by_plain.get(name)
+        if file is None:
+            return None
+        if file not in self._read:
+            self._read[file] = self._decompress(file)
+        return self._read[file]
+
+    def read_text(self, name: str) -> str:
+        """Return a file as text; "" if there is no such file."""
+        return (self.read(name) or b"").decode(errors="replace")
+
+    def read_or_skip(self, name: str) -> bytes | None:
+        """Return the content of a file; None if it is missing, or damaged, which is noted."""
+        try:
+            return self.read(name)
+        except InputError as error:
+            self.skipped.append(str(error))
+            return None
+
+    def original(self, name: str) -> bytes:
+        """Return a file as it is stored, compressed or not.
+
+        :raises InputError: it cannot be read, or is too large
+        """
+        return read_regular(self.root / name, LARGEST_FILE_BYTES, "a file")
+
+    def _decompress(self, file: str) -> bytes:
+        where = self.root / file
+        stored = read_regular(where, LARGEST_FILE_BYTES, "a file", "remove it from the directory")
+        opener = _OPEN.get(where.suffix)
+        try:
+            content = stored
+            if opener is not None:
+                with opener(io.BytesIO(stored)) as unpacked:
+                    content = unpacked.read(LARGEST_FILE_BYTES + 1)
+        except _DAMAGED as error:
+            raise InputError(
+                f"{where}: damaged {where.suffix} file ({clean_line(str(error))}); copy it again"
+            ) from None
+        if len(content) > LARGEST_FILE_BYTES:
+            raise InputError(
+                f"{where}: larger than {LARGEST_FILE_BYTES >> 20} MiB decompressed; remove it from "
+                "the directory"
+            )
+        self._total += len(content)
+        if self._total > LARGEST_TREE_BYTES:
+            raise InputError(
+                f"{self.root}: more than {LARGEST_TREE_BYTES >> 20} MiB of results (expected one "
+                "recording); import parts of it separately"
+            )
+        return content
+
+    def _walk(self) -> Iterator[tuple[str, int]]:
+        try:
+            status = self.root.stat()
+        except OSError as error:
+            problem = (error.strerror or str(error)).lower()
+            raise InputError(f"{self.root}: {problem}; check the path") from None
+        if not stat.S_ISDIR(status.st_mode):
+            yield self.root.name, status.st_size
+            self.root = self.root.parent
+            return
+        count = 0
+        for folder, names in self._directories():
+            for name in names:
+                count += 1
+                if count > MOST_FILES:
+                    raise InputError(
+                        f"{self.root}: more than {MOST_FILES} files (expected one recording); pass "
+                        "the directory of one recording"
+                    )
+                found = self._regular(folder, name)
+                if found is not None:
+                    yield found
+
+    def _directories(self) -> Iterator[tuple[Path, Sequence[str]]]:
+        for folder, below, names in os.walk(self.root):
+            path = Path(folder)
+            if len(path.relative_to(self.root).parts) >= DEEPEST:
+                self.skipped.append(f"{path}: directories below this one are not read")
+                below.clear()
+            below.sort()
+            yield path, sorted(names)
+
+    def _regular(self, folder: Path, name: str) -> tuple[str, int] | None:
+        path = folder / name
+        try:
+            status = path.lstat()
+            relative = str(path.relative_to(self.root))
+            relative.encode()
+        except (OSError, UnicodeError):
+            self.skipped.append(f"{clean_line(repr(name))}: cannot be read")
+            return None
+        if not stat.S_ISREG(status.st_mode) or not relative.isprintable():
+            self.skipped.append(
+                f"{clean_line(relative)}: not read, because it is not a regular file with a "
+                "printable name"
+            )
+            return None
+        return relative, status.st_size
+
+
+def strip_compression(name: str) -> str:
+    """Return a file's name without the suffix of a compression: "log.gz" is "log"."""
+    stem, dot, suffix = name.rpartition(".")
+    return stem if f"{dot}{suffix}" in _OPEN else name

@@ -1,0 +1,485 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Import results of mmtests: ``work/log/NAME``, with one directory ``iter-N`` per iteration.
+
+mmtests keeps what each benchmark printed in ``iter-N/BENCHMARK/logs`` (``noprofile`` in versions
+until 2017). File names contain the load and the iteration: ``hackbench-4``,
+``benchlog-8-_-3``. A log with several runs, one appended after the other, is cut before each run.
+"""
+
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+
+from msgspec import Struct
+
+from schedperf.benchmarks import all_parsers
+from schedperf.importers import Imported, ImportedBoot, ImportedRun, importer
+from schedperf.importers import _host as hosts
+from schedperf.importers._tree import Tree, strip_compression
+from schedperf.model.errors import InputError
+from schedperf.model.text import clean_line, list_some
+
+STAMPS = "tests-timestamp"
+ACTIVITIES = ("tests-activity", "mmtests-activity")
+# Directories with the output of a benchmark: of today, and of versions until 2017.
+LOG_FOLDERS = ("logs", "noprofile")
+# The log of mmtests repeats the output of benchmarks.
+NOT_OUTPUT = re.compile(r"mmtests\.log|.*-init(?:\.log)?|dblog|.*transactions.*|procnetdev-.*")
+# Files without a known name are tried if they are this small.
+LARGEST_UNKNOWN_BYTES = 4 << 20
+# The last day that 4 digits of a year can express; later times are not times.
+LAST_TIME_S = 253_402_300_799
+# Jiffies per second of kernels; the start of a test may be logged seconds before /proc/schedstat.
+TICKS = (100, 250, 300, 1000)
+TOLERANCE = 0.05
+SHORTEST_S = 60
+MOST_NAMES = 5
+
+_BEGIN = re.compile(r"test begin :: (\S+) (\d{1,12})", re.ASCII)
+_END = re.compile(r"test end :: (\S+) \d{1,12} (-?\d{1,6})", re.ASCII)
+_START = re.compile(r"^start :: (\d{1,12})", re.ASCII | re.MULTILINE)
+_ACTIVITY = re.compile(
+    r"^(\d{1,12}) run-mmtests: test (start|end) :: (\S+)(?: \d{1,12})?(?: (-?\d{1,6}))?$",
+    re.ASCII | re.MULTILINE,
+)
+_JIFFIES = re.compile(
+    r"file start :: /proc/schedstat\s+version \d+\s+timestamp (\d{1,20})", re.ASCII
+)
+_ITERATION = re.compile(r"(?:^|/)iter-(\d{1,6})$", re.ASCII)
+# Lines with which programs begin whose runs are appended to one log.
+_FIRST_LINE = re.compile(
+    r"^(?:# Running '[\w/-]+' benchmark:"
+    r"|Running in (?:process|threaded) mode with \d+ groups using "
+    r"|sysbench \d+\.\d\S*(?: \(|: +multi-threaded ))",
+    re.ASCII | re.MULTILINE,
+)
+
+# Names of log files. Groups are parameters, except `iteration` and `_`.
+_NAMES = tuple(
+    re.compile(pattern, re.ASCII)
+    for pattern in (
+        r"hackbench-(?P<groups>\d+)",
+        r"schbench-(?P<workers>\d+)",
+        r"[dt]bench-(?P<clients>\d+)",
+        r"pgbench-(?P<clients>\d+)",
+        r"sysbench-raw-(?P<threads>\d+)-(?P<iteration>\d+)",
+        r"stressng-(?P<instances>\d+)-(?P<iteration>\d+)",
+        r"(?P<protocol>(?:TCP|UDP|SCTP|STREAM|DG)_[A-Z_]+)-(?P<bytes>\d+)\.(?P<iteration>\d+)",
+        r"(?P<operation>wake|wake-parallel|requeue|requeue-pi|hash|lock-pi)-(?P<threads>\d+)",
+        r"redis-(?P<clients>\d+)-(?P<iteration>\d+)",
+        r"benchlog-(?P<test>[a-z]\w*_(?:threads|processes))-(?P<tasks>\d+)",
+        r"benchlog-(?P<factorA>[\w.]+)-(?P<factorB>[\w.]+)-(?P<iteration>\d+)",
+        r"benchlog-(?P<factorA>[\w.]+)-(?P<factorB>[\w.]+)",
+    )
+)
+# Output of time(1), which mmtests keeps of most benchmarks; the result of kernbench and builds.
+_TIMES = re.compile(r"time-(?P<jobs>\d+)-(?P<iteration>\d+)", re.ASCII)
+
+
+class _Test(Struct, frozen=True, kw_only=True):
+    # One benchmark in one iteration: begin in s since 1970, exit status as mmtests records it.
+    name: str
+    begin: int | None = None
+    status: int | None = None
+    has_ended: bool = True
+
+
+class _Log(Struct, frozen=True, kw_only=True):
+    # One file with output; key is its place among the others.
+    name: str
+    key: tuple[tuple[tuple[int, str], ...], int, str]
+    parameters: Mapping[str, str]
+    is_time: bool = False
+    is_known: bool = True
+
+
+class _Iteration(Struct, frozen=True, kw_only=True):
+    # jiffies at the begin of the first test; None if they are not recorded.
+    folder: str
+    start: int | None
+    tests: tuple[_Test, ...]
+    jiffies: int | None
+
+
+@importer("mmtests", summary="results directory of mmtests, e.g. work/log/NAME")
+def import_mmtests(tree: Tree) -> Imported:
+    """Read a results directory; iterations between which the machine was rebooted are boots.
+
+    :raises InputError: it has no results of mmtests, results of several recordings, or damage
+    """
+    folders = _find_iterations(tree)
+    iterations = sorted(
+        (_read_iteration(tree, folder) for folder in folders),
+        key=lambda each: (each.start is None, each.start or 0, _number(each.folder)),
+    )
+    reading = _Reading(tree)
+    boots = [reading.read_boot(boot) for boot in _to_boots(iterations)]
+    if not any(boot.runs for boot in boots):
+        tests = list_some(sorted(reading.unread), MOST_NAMES)
+        raise InputError(
+            f"{tree.root}: no output that a benchmark parser reads"
+            f"{f' ({clean_line(tests)})' if tests else ''}; see `schedperf import --help`"
+        )
+    return Imported(
+        label=_label(tree, folders),
+        boots=tuple(boots),
+        originals=tuple(sorted(reading.used)),
+        notes=(*_notes(iterations), *reading.notes(), *tree.skipped),
+        incomplete=_unfinished(iterations),
+    )
+
+
+def _find_iterations(tree: Tree) -> list[str]:
+    marked = {
+        name.rpartition("/")[0]
+        for name in tree.files()
+        if _is_stamp(name.rpartition("/")[2]) and "mmtests-activity" not in name
+    }
+    numbered = {
+        name[: match.end()]
+        for name in tree.files()
+        if (match := re.search(r"(?:^|/)iter-\d{1,6}(?=/)", name, re.ASCII))
+    }
+    folders = sorted(numbered or marked, key=lambda name: (_parent(name), _number(name)))
+    if not folders and any(_log_folders(tree, "")):
+        folders = [""]
+    if not folders:
+        raise InputError(
+            f"{tree.root}: not a results directory of mmtests (expected {STAMPS} or iter-0, "
+            "e.g. in work/log/NAME); check the path"
+        )
+    recordings = sorted({_parent(folder) for folder in folders} if numbered else set(folders))
+    if len(recordings) > 1:
+        names = list_some([clean_line(name) for name in recordings], MOST_NAMES)
+        raise InputError(
+            f"{tree.root}: contains {len(recordings)} recordings ({names}; expected one); pass one "
+            "of these directories"
+        )
+    return folders
+
+
+def _is_stamp(file: str) -> bool:
+    return strip_compression(file).startswith((STAMPS, *ACTIVITIES))
+
+
+def _parent(folder: str) -> str:
+    return folder.rpartition("/")[0]
+
+
+def _number(folder: str) -> int:
+    match = _ITERATION.search(folder)
+    return int(match[1]) if match else 0
+
+
+def _label(tree: Tree, folders: Sequence[str]) -> str:
+    parent = _parent(folders[0]).rpartition("/")[2] if _ITERATION.search(folders[0]) else ""
+    if parent:
+        return parent
+    above = tree.root.resolve()
+    return above.parent.name if _ITERATION.search(above.name) else tree.name
+
+
+def _join(*parts: str) -> str:
+    return "/".join(filter(None, parts))
+
+
+def _read_iteration(tree: Tree, folder: str) -> _Iteration:
+    names = [name for name in tree.files(folder) if _is_stamp(name.rpartition("/")[2])]
+    own = [name for name in names if _parent(name) == folder]
+    text = "".join(_text(tree, name) for name in own if STAMPS in name)
+    activity = "".join(_text(tree, name) for name in own if STAMPS not in name)
+    tests = _parse_tests(text) or _parse_activity(activity)
+    start = _START.search(text)
+    known = {test.name for test in tests}
+    others = sorted(
+        name for name in _log_folders(tree, folder) if _test_of(name, known) not in known
+    )
+    state = _text(tree, _join(folder, "tests-sysstate.gz")) or _text(
+        tree, _join(folder, "tests-sysstate")
+    )
+    jiffies = _JIFFIES.search(state)
+    begins = [test.begin for test in tests if test.begin is not None]
+    return _Iteration(
+        folder=folder,
+        start=_time(start[1]) if start else min(begins, default=None),
+        tests=(*tests, *(_Test(name=name) for name in others)),
+        jiffies=int(jiffies[1]) if jiffies else None,
+    )
+
+
+def _text(tree: Tree, name: str) -> str:
+    return (tree.read_or_skip(name) or b"").decode(errors="replace")
+
+
+def _time(digits: str) -> int | None:
+    seconds = int(digits)
+    return seconds if 0 < seconds <= LAST_TIME_S else None
+
+
+def _parse_tests(text: str) -> list[_Test]:
+    ends = {match[1]: int(match[2]) for match in _END.finditer(text)}
+    return [
+        _Test(
+            name=match[1],
+            begin=_time(match[2]),
+            status=ends.get(match[1]),
+            has_ended=match[1] in ends,
+        )
+        for match in {match[1]: match for match in _BEGIN.finditer(text)}.values()
+    ]
+
+
+def _parse_activity(text: str) -> list[_Test]:
+    begun = {match[3]: match for match in _ACTIVITY.finditer(text) if match[2] == "start"}
+    ended = {match[3]: match for match in _ACTIVITY.finditer(text) if match[2] == "end"}
+    return [
+        _Test(
+            name=name,
+            begin=_time(match[1]),
+            status=int(ended[name][4]) if name in ended and ended[name][4] else None,
+            has_ended=name in ended,
+        )
+        for name, match in begun.items()
+    ]
+
+
+def _log_folders(tree: Tree, folder: str) -> dict[str, list[str]]:
+    """Return the directories with output of benchmarks, by the name of the directory above."""
+    found: dict[str, list[str]] = {}
+    for test in tree.folders(folder):
+        for name in LOG_FOLDERS:
+            if tree.files(_join(test, name)):
+                found.setdefault(test.rpartition("/")[2], []).append(_join(test, name))
+    return found
+
+
+def _test_of(folder: str, known: Iterable[str]) -> str:
+    # Versions until 2017 append the name of the recording: hackbench-pipes-4.0.0-vanilla.
+    if folder in known:
+        return folder
+    starts = [name for name in known if folder.startswith(f"{name}-")]
+    return max(starts, key=len, default=folder)
+
+
+def _to_boots(iterations: Sequence[_Iteration]) -> list[list[_Iteration]]:
+    boots: list[list[_Iteration]] = [[iterations[0]]]
+    for before, after in pairwise(iterations):
+        if _was_rebooted(before, after):
+            boots.append([])
+        boots[-1].append(after)
+    return boots
+
+
+def _was_rebooted(before: _Iteration, after: _Iteration) -> bool:
+    """Return whether jiffies show that the kernel was started between two iterations."""
+    if before.jiffies is None or after.jiffies is None:
+        return False
+    ticks = after.jiffies - before.jiffies
+    if ticks <= 0:
+        return True
+    if before.start is None or after.start is None:
+        return False
+    seconds = after.start - before.start
+    return seconds >= SHORTEST_S and not any(
+        abs(ticks / rate - seconds) <= TOLERANCE * seconds for rate in TICKS
+    )
+
+
+class _Reading:
+    # The directory while it is read: which files were used, and which tests have no parser.
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._parsers = tuple(all_parsers().values())
+        self.used: set[str] = set()
+        self.unread: dict[str, None] = {}
+        self._files_unread: list[str] = []
+
+    def read_boot(self, iterations: Sequence[_Iteration]) -> ImportedBoot:
+        host, config = self._read_host(iterations[0].folder)
+        return ImportedBoot(
+            host=host,
+            config=config,
+            runs=tuple(run for each in iterations for run in self._read_runs(each)),
+        )
+
+    def notes(self) -> Iterator[str]:
+        if self.unread:
+            names = list_some([clean_line(name) for name in self.unread], MOST_NAMES)
+            yield f"no parser reads the output of {names}"
+        if self._files_unread:
+            names = list_some([clean_line(name) for name in self._files_unread], MOST_NAMES)
+            yield f"no parser reads the output in {names}"
+
+    def _read_runs(self, iteration: _Iteration) -> Iterator[ImportedRun]:
+        self._use_marks(iteration.folder)
+        folders = _log_folders(self._tree, iteration.folder)
+        names = [test.name for test in iteration.tests]
+        for test in iteration.tests:
+            paths = [
+                path
+                for folder, paths in folders.items()
+                if _test_of(folder, names) == test.name
+                for path in paths
+            ]
+            runs = [run for path in paths for run in self._read_logs(path, test)]
+            if not runs:
+                self.unread[test.name] = None
+            yield from runs
+
+    def _use_marks(self, folder: str) -> None:
+        for name in self._tree.files(folder):
+            if _parent(name) == folder and _is_stamp(name.rpartition("/")[2]):
+                self.used.add(name)
+
+    def _read_logs(self, folder: str, test: _Test) -> Iterator[ImportedRun]:
+        logs = sorted(
+            (_describe(name, folder) for name in self._tree.files(folder) if self._is_output(name)),
+            key=lambda log: log.key,
+        )
+        runs = [run for log in logs if not log.is_time for run in self._read_log(log, test)]
+        yield from runs or (run for log in logs if log.is_time for run in self._read_log(log, test))
+
+    def _is_output(self, name: str) -> bool:
+        # Of a log that is also there compressed, the plain file is read.
+        plain = strip_compression(name)
+        is_other = NOT_OUTPUT.fullmatch(plain.rpartition("/")[2])
+        return is_other is None and self._tree.find(plain) == name
+
+    def _read_log(self, log: _Log, test: _Test) -> Iterator[ImportedRun]:
+        name = log.name
+        if not log.is_known and self._tree.size(name) > LARGEST_UNKNOWN_BYTES:
+            return
+        content = self._tree.read_or_skip(name)
+        if not content:
+            return
+        text = content.decode(errors="replace")
+        if not any(parser.claims(text) for parser in self._parsers):
+            if log.is_known and not log.is_time:
+                self._files_unread.append(name)
+            return
+        self.used.add(name)
+        start = None if test.begin is None else _iso(test.begin)
+        for part in _cut(content, text):
+            yield ImportedRun(
+                workload=test.name,
+                command=(test.name,),
+                point=_name_parameters(log.parameters, test.name),
+                text=part,
+                start=start,
+            )
+
+    def _read_host(self, folder: str) -> tuple[hosts.Fields, bytes | None]:
+        def text(name: str) -> str:
+            path = _join(folder, name)
+            if (file := self._tree.find(path)) is not None:
+                self.used.add(file)
+            return _text(self._tree, path)
+
+        config = self._read_config(folder)
+        state = text("tests-sysstate.gz") or text("tests-sysstate")
+        parts = (
+            hosts.read_lscpu(text("lscpu.txt")),
+            hosts.read_mitigations(text("cpu-vulnerabilities.txt")),
+            hosts.read_frequency(text("cpupower.txt")),
+            hosts.read_command_line(text("dmesg")),
+            hosts.read_tunables(text("kernel-tuning.txt")),
+            hosts.read_preemption(text("preempt-dynamic")),
+            hosts.read_distro(text("os-release")),
+            hosts.read_memory(state),
+            hosts.read_config(config) if config is not None else {},
+            hosts.read_uname(text("kernel.version")),
+        )
+        return hosts.merge(parts), config
+
+    def _read_config(self, folder: str) -> bytes | None:
+        files = [
+            name
+            for name in self._tree.files(folder)
+            if _parent(name) == folder and name.rpartition("/")[2].startswith("kconfig-")
+        ]
+        # After an update of the kernel package there may be several.
+        if len(files) != 1:
+            return None
+        self.used.add(files[0])
+        return self._tree.read_or_skip(files[0])
+
+
+def _describe(name: str, folder: str) -> _Log:
+    file = strip_compression(name.removeprefix(f"{folder}/"))
+    stem = file.removesuffix(".log").removesuffix(".txt")
+    for pattern in (*_NAMES, _TIMES):
+        if match := pattern.fullmatch(stem):
+            groups = {name: text for name, text in match.groupdict().items() if text != "_"}
+            iteration = int(groups.pop("iteration", "0"))
+            return _Log(
+                name=name,
+                key=(_ranks(groups), iteration, stem),
+                parameters=groups,
+                is_time=pattern is _TIMES,
+            )
+    # Names become text of points.
+    parameters = {"log": re.sub(r"[^\w.+-]", "_", stem)}
+    return _Log(name=name, key=((), 0, stem), parameters=parameters, is_known=False)
+
+
+def _name_parameters(parameters: Mapping[str, str], test: str) -> dict[str, str]:
+    # Of most benchmarks only mmtests' script states what the first parameter is.
+    is_sysbench = test.startswith("sysbench")
+    return {
+        "threads" if is_sysbench and name == "factorA" else name: text
+        for name, text in parameters.items()
+    }
+
+
+def _ranks(groups: Mapping[str, str]) -> tuple[tuple[int, str], ...]:
+    # Numbers by value, other texts by name.
+    return tuple((int(text) if text.isdigit() else 0, text) for text in groups.values())
+
+
+def _cut(content: bytes, text: str) -> list[bytes]:
+    """Return the runs in a log, to which mmtests appends one run after the other."""
+    first = [match[0] for match in _FIRST_LINE.finditer(text)]
+    if len(first) < 2 or len(set(first)) > 1:  # noqa: PLR2004 # one run
+        return [content]
+    lines = content.splitlines(keepends=True)
+    mark = first[0].encode()
+    starts = [index for index, line in enumerate(lines) if line.startswith(mark)]
+    if len(starts) != len(first):
+        return [content]
+    # What precedes the first run, e.g. a message, belongs to it.
+    starts[0] = 0
+    return [b"".join(lines[a:b]) for a, b in pairwise((*starts, len(lines)))]
+
+
+def _iso(seconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime(seconds))
+
+
+def _unfinished(iterations: Sequence[_Iteration]) -> str | None:
+    names = [
+        clean_line(f"{test.name} ({each.folder})" if each.folder else test.name)
+        for each in iterations
+        for test in each.tests
+        if not test.has_ended
+    ]
+    return f"mmtests did not finish {list_some(names, MOST_NAMES)}" if names else None
+
+
+def _notes(iterations: Sequence[_Iteration]) -> Iterator[str]:
+    failed = [
+        clean_line(f"{test.name} ({each.folder or 'iter-0'}: {test.status})")
+        for each in iterations
+        for test in each.tests
+        if test.status
+    ]
+    if failed:
+        yield f"mmtests recorded an exit status other than 0 of {list_some(failed, MOST_NAMES)}"
+    if len(iterations) > 1 and any(each.jiffies is None for each in iterations):
+        yield (
+            "the files do not show whether the machine was rebooted between iterations, so they "
+            "count as runs of one boot"
+        )
+    if any(each.start is None for each in iterations):
+        yield "mmtests recorded no times, so iterations are in the order of their numbers"

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Write imported results as an ordinary bundle, with the original files in it."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from schedperf.importers import Imported, ImportedBoot, ImportedRun
+from schedperf.importers._tree import Tree
+from schedperf.model.errors import InputError
+from schedperf_collectors import __version__
+from schedperf_collectors.contract import (
+    BUNDLE_FORMAT,
+    BUNDLE_VERSION,
+    boot_folder,
+    point_key,
+    run_folder,
+)
+from schedperf_collectors.machine.errors import RecordError
+from schedperf_collectors.recorder.bundle import BundleWriter, check_output
+
+# The original files, below the names that they have in the directory.
+ORIGINALS = "import/files"
+MOST_NOTES = 20
+# A run's number has at most 6 digits, and its point at most one value per parameter.
+MOST_RUNS = 100_000
+LONGEST_POINT = 500
+LONGEST_WORKLOAD = 500
+
+
+def write_bundle(imported: Imported, tree: Tree, kind: str, path: Path, *, force: bool) -> Path:
+    """Write a bundle; return its path.
+
+    :param kind: name of the format: "mmtests"
+    :raises InputError: there is nothing to import, or the bundle cannot be written
+    """
+    _check(imported, tree)
+    try:
+        check_output(path, force=force)
+        writer = BundleWriter(path)
+    except RecordError as error:
+        raise InputError(str(error)) from None
+    try:
+        for name in imported.originals:
+            writer.add(f"{ORIGINALS}/{name}", tree.original(name), "import")
+        for number, boot in enumerate(imported.boots):
+            _write_boot(writer, number, boot, kind)
+        return writer.finish(_manifest(imported, kind))
+    except BaseException:
+        writer.discard()
+        raise
+
+
+def _check(imported: Imported, tree: Tree) -> None:
+    runs = [run for boot in imported.boots for run in boot.runs]
+    if not runs:
+        raise InputError(f"{tree.root}: no results; check the path")
+    if len(runs) > MOST_RUNS:
+        raise InputError(
+            f"{tree.root}: {len(runs)} runs (expected at most {MOST_RUNS}); import parts of it "
+            "separately"
+        )
+    for run in runs:
+        for text, limit in ((run.workload, LONGEST_WORKLOAD), (_key(run), LONGEST_POINT)):
+            if len(text) > limit or not (text.isprintable() or not text):
+                raise InputError(
+                    f"{tree.root}: invalid name of a benchmark or parameter {text[:60]!r} "
+                    f"(expected at most {limit} printable characters); rename it"
+                )
+
+
+def _key(run: ImportedRun) -> str:
+    return point_key(dict(run.point))
+
+
+def _write_boot(writer: BundleWriter, number: int, boot: ImportedBoot, kind: str) -> None:
+    folder = boot_folder(number)
+    writer.add(f"{folder}/host.json", _to_json(boot.host), "host")
+    if boot.config is not None:
+        writer.add(f"{folder}/layout/config", boot.config, "layout")
+    for index, run in enumerate(boot.runs):
+        name = run_folder(number, index)
+        entry = writer.add(f"{name}/stdout", run.text, "workload")
+        record = _run_record(run, number, index, kind)
+        writer.add(f"{name}/run.json", _to_json({**record, "captures": [entry]}), "record")
+
+
+def _run_record(run: ImportedRun, boot: int, index: int, kind: str) -> Mapping[str, object]:
+    return {
+        "boot": boot,
+        "run": index,
+        "boot_id": None,
+        "workload": run.workload,
+        "command": run.command,
+        "label": kind,
+        "tool_version": __version__,
+        "imported": kind,
+        "point": run.point,
+        "point_key": _key(run),
+        "kind": "clean",
+        "warmup": False,
+        "block": 0,
+        "round": None,
+        "side": None,
+        "order": index,
+        "session": None,
+        "start": run.start,
+        "exit_status": run.exit_status,
+        "signal": None,
+        "failure": run.failure,
+        "wall_s": None,
+        "rusage": None,
+    }
+
+
+def _manifest(imported: Imported, kind: str) -> Mapping[str, object]:
+    runs = [run for boot in imported.boots for run in boot.runs]
+    starts = [run.start for run in runs if run.start is not None]
+    return {
+        "format": BUNDLE_FORMAT,
+        "version": dict(zip(("major", "minor"), BUNDLE_VERSION, strict=True)),
+        "tool_version": __version__,
+        "label": imported.label,
+        "created": min(starts, default=None),
+        "workload": _unique(run.workload for run in runs),
+        "points": _unique(map(_key, runs)),
+        "treatment": [],
+        "setup": None,
+        "metric": None,
+        "sequential": None,
+        "complete": imported.incomplete is None,
+        "incomplete_reason": imported.incomplete,
+        "planned_runs": None,
+        "imported": {"format": kind, "notes": _some(imported.notes)},
+        "better": dict(imported.better),
+    }
+
+
+def _unique(texts: Iterator[str]) -> list[str]:
+    return list(dict.fromkeys(texts))
+
+
+def _some(notes: Sequence[str]) -> list[str]:
+    left = len(notes) - MOST_NOTES
+    more = [f"{left} more notes, see `schedperf import`"] if left > 0 else []
+    return [*notes[:MOST_NOTES], *more]
+
+
+def _to_json(value: object) -> bytes:
+    return (json.dumps(value, indent=1) + "\n").encode()
