@@ -129,6 +129,16 @@ def test_every_step_of_guests_runs(
     made = [open_bundle(folder / "rerun" / f"{side}.tar") for side in ("base", "new")]
     assert all(len(bundle.workload) == 2 for bundle in made)
     assert all("nokaslr" in (bundle.boots[0].host.kernel.cmdline or "") for bundle in made)
+    # Both kernels of a session are a round, and new boots are another session.
+    sessions = [{run.session for run in bundle.runs} for bundle in made]
+    assert sessions[0] == sessions[1]
+    assert len(sessions[0]) == 2
+    assert {run.round for bundle in made for run in bundle.runs} == {0}
+    base_orders, new_orders = ({run.order for run in bundle.runs} for bundle in made)
+    assert max(base_orders) < min(new_orders)
+    releases = [{boot.host.kernel.release for boot in bundle.boots} for bundle in made]
+    assert [len(bundle.boots) for bundle in made] == [2, 2]
+    assert [len(each) for each in releases] == [1, 1]
     # The new bundles have the options of the guests themselves.
     assert {entry.program for bundle in made for entry in bundle.rerun} == {"vm"}
     assert "--kernel-args=nokaslr" in made[0].rerun[0].options

@@ -18,13 +18,11 @@ pytestmark = [pytest.mark.vm, pytest.mark.timeout(1200), pytest.mark.xdist_group
 
 # A boot with both of its runs tells something every half a minute under emulation.
 SILENT_S = 240
-ALL_BOOTS = ["--boots", "1", "-n", "1", "--warmup", "0", "--accel", "tcg"]
-FIRST_BOOT = [
-    "--instrumented", "1",
+# bpf_pelt is left to test_guest_traces.py, further boots of a kernel to test_advised_steps.py.
+BOOT = [
+    "--boots", "1", "-n", "1", "--warmup", "0", "--accel", "tcg", "--instrumented", "1",
     "--with", "layout,schedstat,perf_profile,bpf_placement,system_counters",
 ]  # fmt: skip
-# What takes long under emulation is asked of one boot. bpf_pelt is left to test_guest_traces.py.
-SECOND_BOOT = ["--add-boots", "--with", "layout,schedstat,system_counters"]
 WORKLOAD = ["hackbench", "-l", "100", "-g", "2"]
 
 
@@ -43,26 +41,25 @@ def recorded(
     guest_environment: Mapping[str, str],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Sequence[Path]:
-    """Boot each kernel, then each once more; return their bundles, base first."""
+    """Boot each kernel; return their bundles, base first."""
     output = tmp_path_factory.mktemp("kernels")
     named = [f"--kernel={name}={image}" for name, image in kernel_images.items()]
     command = [sys.executable, "-m", "schedperf", "vm", *named, "--output", str(output)]
     bundles = [output / f"{name}.tar" for name in kernel_images]
-    for options in (FIRST_BOOT, SECOND_BOOT):
-        ran = subprocess.run(
-            [*command, *ALL_BOOTS, "--hung-after", str(SILENT_S), *options, "--", *WORKLOAD],
-            env=guest_environment,
-            capture_output=True,
-            text=True,
-        )
-        # A guest that ended early was booted once more; what it said last is in the message.
-        if ran.returncode == 2 and re.search(r"\bit (?:hung|printed nothing) for ", ran.stderr):
-            pytest.skip(ran.stderr.strip().splitlines()[-1])
-        assert ran.returncode == 0, ran.stderr
-        then = f"schedperf compare {' '.join(map(str, bundles))}"
-        assert ran.stdout.splitlines() == [*map(str, bundles), then]
-        assert "timings are informational" in ran.stderr
-        assert "2 boots in " in ran.stderr.splitlines()[-1]
+    ran = subprocess.run(
+        [*command, *BOOT, "--hung-after", str(SILENT_S), "--", *WORKLOAD],
+        env=guest_environment,
+        capture_output=True,
+        text=True,
+    )
+    # A guest that ended early was booted once more; what it said last is in the message.
+    if ran.returncode == 2 and re.search(r"\bit (?:hung|printed nothing) for ", ran.stderr):
+        pytest.skip(ran.stderr.strip().splitlines()[-1])
+    assert ran.returncode == 0, ran.stderr
+    then = f"schedperf compare {' '.join(map(str, bundles))}"
+    assert ran.stdout.splitlines() == [*map(str, bundles), then]
+    assert "timings are informational" in ran.stderr
+    assert "2 boots in " in ran.stderr.splitlines()[-1]
     return bundles
 
 
@@ -99,29 +96,18 @@ def documents(bundles: Sequence[Bundle], name: str) -> Iterator[Any]:
             yield json.loads(bundle.read(f"{run.folder}/{name}"))
 
 
-def test_each_kernel_has_a_complete_bundle_with_both_of_its_boots(
+def test_each_kernel_has_a_complete_bundle_with_its_boot(
     bundles: Sequence[Bundle], kernels: Sequence[Kernel]
 ) -> None:
     for bundle, kernel in zip(bundles, kernels, strict=True):
         assert bundle.complete
         assert bundle.broken_members() == ()
         releases = [host["kernel"]["release"] for host in hosts(bundle)]
-        assert releases == [kernel.release] * 2
+        assert releases == [kernel.release]
         kinds = [run.kind for run in bundle.runs if run.succeeded]
-        assert sorted(kinds) == ["clean", "clean", "instrumented"]
+        assert sorted(kinds) == ["clean", "instrumented"]
         failed = [one for one in bundle.captures if one.status == "failed"]
         assert failed == []
-
-
-def test_both_kernels_of_a_session_are_a_round_and_new_boots_another_session(
-    bundles: Sequence[Bundle],
-) -> None:
-    sessions = [{run.session for run in bundle.runs} for bundle in bundles]
-    assert sessions[0] == sessions[1]
-    assert len(sessions[0]) == 2
-    assert {run.round for bundle in bundles for run in bundle.runs} == {0}
-    base, new = ({run.order for run in bundle.runs} for bundle in bundles)
-    assert max(base) < min(new)
 
 
 def test_a_guest_knows_its_nodes_and_that_it_is_emulated(bundles: Sequence[Bundle]) -> None:
