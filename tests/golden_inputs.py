@@ -408,6 +408,13 @@ def printing_benchmarks(folder: Path) -> None:
         "perf bench sched messaging": "# Running 'sched/messaging' benchmark:\n"
         "# 20 sender and receiver processes per group\n"
         "# 10 groups == 400 processes run\n\n     Total time: {2} [sec]\n",
+        "kernbench -H": "Average Optimal load -j 8 Run (std deviation):\n"
+        "Elapsed Time {2} (0.182565)\nUser Time 184.74 (0.397052)\nSystem Time 20.72 (0.18262)\n",
+        "rtla osnoise hist -n": "# RTLA osnoise histogram\n# Time unit is nanoseconds (ns)\n"
+        "# Duration:   0 00:01:00\nIndex   CPU-000   CPU-001\n"
+        "500          90        40\n1000          9        59\n"
+        "over:         1         1\ncount:      100       100\n"
+        "min:        512       601\navg:     570.00    820.00\nmax:     {0}    1900\n",
     }
 
     def runs(side: Side) -> Runs:

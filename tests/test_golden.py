@@ -223,6 +223,9 @@ def reached() -> Iterator[str]:
 PERF_BENCH = {
     "perf bench sched pipe": ("sched/pipe",),
     "perf bench sched messaging": ("sched/messaging",),
+    "perf bench futex": ("futex/",),
+    "perf bench epoll": ("epoll/",),
+    "perf bench syscall": ("syscall/",),
 }
 
 

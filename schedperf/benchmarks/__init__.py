@@ -117,24 +117,29 @@ class BenchmarkParser(Struct, frozen=True, kw_only=True):
     :param claims: returns whether the captured text is output of this benchmark
     :param programs: other programs that print the same text; if the command of a run names one, the
         names of its metrics begin with that program
+    :param is_fallback: it reads only runs of which no other parser claims any output and which have
+        no ``--metric`` rule
     """
 
     name: str
     claims: Claims
     parse: Parse
     programs: tuple[str, ...] = ()
+    is_fallback: bool = False
 
 
 registry: Registry[BenchmarkParser] = Registry("schedperf.benchmarks", kind="benchmark parser")
 
 
 def parser(
-    name: str, *, claims: Claims, programs: tuple[str, ...] = ()
+    name: str, *, claims: Claims, programs: tuple[str, ...] = (), is_fallback: bool = False
 ) -> Callable[[Parse], Parse]:
     """Return a decorator that registers a generator as the parser of a benchmark."""
 
     def register(parse: Parse) -> Parse:
-        entry = BenchmarkParser(name=name, claims=claims, parse=parse, programs=programs)
+        entry = BenchmarkParser(
+            name=name, claims=claims, parse=parse, programs=programs, is_fallback=is_fallback
+        )
         registry.add(name, entry)
         return parse
 

@@ -36,6 +36,8 @@ LEAST_COUNT = 1e-6
 FIXED_WORK_WORDS = frozenset(("time", "elapsed", "runtime", "walltime", "duration"))
 OTHER_TIMES = frozenset(("latency", "wait", "delay", "lag", "connection", "real", "per"))
 
+OF_A_THREAD = " per thread"
+
 # Rates by their unit: what one operation is called, and how many of the unit it is.
 RATES = {"1/s": ("operation", 1.0), "B/s": ("MB", BYTES_PER_MB)}
 
@@ -128,6 +130,8 @@ def _of_rate(rates: Sequence[Measurement], wall_s: float | None) -> Operations |
     unit, scale = RATES[rates[0].metric.unit]
     count = fmean(item.value for item in rates) * wall_s / scale
     is_possible = LEAST_COUNT <= count < LARGEST_COUNT and rates[0].metric.better == "higher"
+    # The number of threads is unknown.
+    is_possible = is_possible and not rates[0].metric.name.endswith(OF_A_THREAD)
     return Operations(count=count, unit=unit, exact=False) if is_possible else None
 
 

@@ -100,12 +100,20 @@ class _Texts:
         # A rule has precedence over a parser's metric of the same name.
         ruled = {rule.name for rule in run.metric_rules}
         found_by_rules: set[str] = set()
+        claiming = {
+            name: [parser for parser in self._parsers if parser.claims(text)]
+            for name, text in texts.items()
+        }
+        is_known = bool(ruled) or not all(
+            parser.is_fallback for parsers in claiming.values() for parser in parsers
+        )
         for name, text in texts.items():
-            for parser in self._parsers:
-                if parser.claims(text):
-                    for item in _rename(parser, run, parser.parse(text.splitlines(), name)):
-                        if isinstance(item, BadLine) or item.metric.name not in ruled:
-                            yield name, item
+            for parser in claiming[name]:
+                if parser.is_fallback and is_known:
+                    continue
+                for item in _rename(parser, run, parser.parse(text.splitlines(), name)):
+                    if isinstance(item, BadLine) or item.metric.name not in ruled:
+                        yield name, item
             rules = [rule for rule in run.metric_rules if rule.name not in found_by_rules]
             for item in parse_rules(rules, text, name, self._allowance):
                 if isinstance(item, Measurement):

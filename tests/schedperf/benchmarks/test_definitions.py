@@ -15,10 +15,15 @@ LONGEST_SENTENCE = 180
 SHORT = {
     "hackbench": "Running in process mode with 1 groups using 40 file descriptors each (== 40 "
     "tasks)\nEach sender will pass 100 messages of 100 bytes\nTime: 0.056\n",
+    "kernbench": "Average Optimal load -j 8 Run (std deviation):\nElapsed Time 28.094 (0.182565)\n"
+    "User Time 184.74 (0.397052)\nSystem Time 20.72 (0.18262)\n",
     "perf bench sched messaging": "# Running 'sched/messaging' benchmark:\n"
     "     Total time: 0.271 [sec]\n",
     "perf bench sched pipe": "# Running 'sched/pipe' benchmark:\n       33.561000 usecs/op\n"
     "           29796 ops/sec\n",
+    "rtla": "# RTLA osnoise histogram\n# Time unit is nanoseconds (ns)\nIndex   CPU-000\n"
+    "500           9\nover:         1\ncount:       10\nmin:        500\navg:     570.00\n"
+    "max:       1200\n",
     "stress-ng": "stress-ng: metrc: [79] stressor       bogo ops real time  usr time  sys time   "
     "bogo ops/s     bogo ops/s\nstress-ng: metrc: [79] pipe            1714401      1.00      0.31"
     "      1.57   1713294.83      912231.80\n",

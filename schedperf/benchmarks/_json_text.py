@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Read the JSON documents among the lines that a benchmark printed, with the line of each value.
+
+>>> lines = ["starting", "{", '  "jobs": [{"iops": 12.50}]', "}", "done"]
+>>> [document] = read_documents(lines, "stdout", keep=lambda path: path[0] == "jobs")
+>>> document.values
+{('jobs', '0', 'iops'): Scalar(text='12.50', where=('stdout', 3, '  "jobs": [{"iops": 12.50}]'))}
+>>> document.problem is None
+True
+
+Documents begin at the start of a line. Values keep their printed digits, which state their
+resolution.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from msgspec import Struct
+
+from schedperf.benchmarks import BadLine
+from schedperf.model.text import cut_line
+
+Where = tuple[str, int, str]
+Path = tuple[str, ...]
+
+# fio and iperf3 nest seven levels.
+MOST_LEVELS = 32
+# Of the values that parsers keep; fio prints 40 of each job.
+MOST_VALUES = 200_000
+
+_TOKEN = re.compile(r'\s*(?:([{}\[\],:])|"((?:[^"\\]|\\.)*)"|([^\s{}\[\],:"]+)|$)')
+_CLOSING = {"}": "{", "]": "["}
+
+
+class Scalar(Struct, frozen=True):
+    """A string, number or other single value; strings are kept as printed."""
+
+    text: str
+    where: Where
+
+
+class Document(Struct, frozen=True, kw_only=True):
+    """The values of one document by path; elements of arrays are "0", "1", …
+
+    :param problem: why the document is not whole; None if it is
+    """
+
+    values: dict[Path, Scalar]
+    where: Where
+    problem: BadLine | None
+
+
+class _Broken(Exception):
+    """A document is not JSON, or too large; the argument says why."""
+
+
+@dataclass(kw_only=True, slots=True)
+class _Reader:
+    # ``names`` has the key or index at which each open object or array is.
+    where: Where
+    keep: Callable[[Path], bool]
+    kinds: list[str] = field(default_factory=list)
+    names: list[str | int | None] = field(default_factory=list)
+    values: dict[Path, Scalar] = field(default_factory=dict)
+
+    def read(self, where: Where) -> bool:
+        """Read a line, and return whether the document ends in it."""
+        position, line = 0, where[2]
+        while (token := _TOKEN.match(line, position)) is not None:
+            if token.lastindex is None:
+                return False
+            position = token.end()
+            if token[1] is None:
+                self._add(token[2] if token[3] is None else token[3], where)
+            elif self._punctuate(token[1]):
+                return True
+        raise _Broken(f"unexpected text {cut_line(line[position:])[:40]!r}")
+
+    def _add(self, text: str, where: Where) -> None:
+        if self.kinds[-1] == "{" and self.names[-1] is None:
+            self.names[-1] = text
+            return
+        path = tuple(map(str, self.names))
+        if self.keep(path):
+            self.values[path] = Scalar(text=text, where=where)
+            if len(self.values) > MOST_VALUES:
+                raise _Broken(f"too many values (expected at most {MOST_VALUES})")
+
+    def _punctuate(self, mark: str) -> bool:
+        if mark in _CLOSING.values():
+            if len(self.kinds) == MOST_LEVELS:
+                raise _Broken(f"nested too deeply (expected at most {MOST_LEVELS} levels)")
+            self.kinds.append(mark)
+            self.names.append(None if mark == "{" else 0)
+        elif mark == ",":
+            name = self.names[-1]
+            self.names[-1] = name + 1 if isinstance(name, int) else None
+        elif mark in _CLOSING:
+            self.names.pop()
+            if self.kinds.pop() != _CLOSING[mark]:
+                raise _Broken(f"unexpected {mark!r}")
+        return not self.kinds
+
+
+def read_documents(
+    lines: Iterable[str], label: str, *, keep: Callable[[Path], bool]
+) -> Iterator[Document]:
+    """Yield each document; one that is damaged has the values up to the damage.
+
+    :param label: for messages
+    :param keep: returns whether the value at a path is needed
+    """
+    reader: _Reader | None = None
+    for line_number, line in enumerate(lines, start=1):
+        where = (label, line_number, line)
+        is_start = line.startswith("{")
+        if is_start and reader is not None:
+            yield _broken(reader, where, "ends early")
+        if is_start:
+            reader = _Reader(where=where, keep=keep)
+        if reader is None:
+            continue
+        try:
+            is_end = reader.read(where)
+        except _Broken as error:
+            yield _broken(reader, where, str(error))
+            reader = None
+        else:
+            if is_end:
+                yield Document(values=reader.values, where=reader.where, problem=None)
+                reader = None
+    if reader is not None:
+        yield _broken(reader, reader.where, "ends early")
+
+
+def _broken(reader: _Reader, where: Where, why: str) -> Document:
+    problem = f"{where[0]}:{where[1]}: invalid JSON: {why}; record again"
+    return Document(values=reader.values, where=reader.where, problem=BadLine(problem=problem))

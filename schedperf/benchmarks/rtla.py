@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+r"""Parse the histograms of rtla: ``rtla timerlat hist`` and ``rtla osnoise hist``.
+
+>>> text = '''\
+... # RTLA timerlat histogram
+... # Time unit is microseconds (us)
+... # Duration:   0 00:00:01
+... Index   IRQ-000   Thr-000   IRQ-001   Thr-001
+... 0           990         0       600         0
+... 1             9       500       399       700
+... 9             1       499         1       300
+... over:         0         1         0         0
+... count:     1000      1000      1000      1000
+... min:          0         1         0         1
+... avg:          0         5         0         3
+... max:          9       300         9         9
+... '''
+>>> for item in parse_rtla(text.splitlines(), "stdout"):
+...     print(item.metric.name, f"{item.value:g}", item.metric.unit, item.metric.family)
+rtla timerlat IRQ latency average 0 s secondary
+rtla timerlat IRQ latency p50 0 s secondary
+rtla timerlat IRQ latency p90 1e-06 s secondary
+rtla timerlat IRQ latency p99 1e-06 s secondary
+rtla timerlat IRQ latency p99.9 1e-06 s secondary
+rtla timerlat IRQ latency max 9e-06 s secondary
+rtla timerlat thread latency average 4e-06 s secondary
+rtla timerlat thread latency p50 1e-06 s secondary
+rtla timerlat thread latency p90 9e-06 s secondary
+rtla timerlat thread latency p99 9e-06 s secondary
+rtla timerlat thread latency p99.9 9e-06 s secondary
+rtla timerlat thread latency max 0.0003 s primary
+
+The values are those of all CPUs together: the maximum is the largest one, the average is weighted
+by the samples of each CPU, and percentiles are those of the summed histograms. rtla truncates the
+averages of timerlat to integers. A percentile above the largest bin is unknown. The summary of all
+CPUs, which newer versions print, is not read. Without header or index the output is not read.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from schedperf.benchmarks import MICROSECOND_S, BadLine, Measurement, Metric, measure, parser
+from schedperf.benchmarks._histograms import largest, measure_percentiles, weighted_mean
+
+NANOSECOND_S = 1e-9
+
+TITLE = re.compile(r"^# RTLA (timerlat|osnoise) histogram\s*$", re.MULTILINE)
+UNIT = re.compile(r"# Time unit is \w{1,20} \((us|ns)\)")
+COLUMNS = re.compile(r"Index((?: +(?:IRQ|Thr|Usr|CPU)-\d{1,6})+)\s*$", re.ASCII)
+ROW = re.compile(r"\d{1,9}(?: +\d{1,18})+\s*", re.ASCII)
+SUMMARY = re.compile(r"(over|count|min|avg|max):([\d. -]*)$", re.ASCII)
+LAST = "max"
+MOST_DIGITS = 18
+
+SCALES = {"us": MICROSECOND_S, "ns": NANOSECOND_S}
+# What the columns measure, and how metrics call it.
+CONTEXTS = {
+    "IRQ": ("IRQ latency", "the time from the expiry of a timer until its interrupt handler runs"),
+    "Thr": ("thread latency", "the time from the expiry of a timer until the thread runs"),
+    "Usr": (
+        "user latency",
+        "the time from the expiry of a timer until the thread runs in user space again",
+    ),
+    "CPU": ("noise", "the duration of an interruption of the measuring thread"),
+}
+PRIMARY = frozenset({"timerlat thread latency max", "osnoise noise max"})
+
+Where = tuple[str, int, str]
+Item = Measurement | BadLine
+
+
+@dataclass(kw_only=True, slots=True)
+class _Histogram:
+    """One printed histogram: its columns, the rows by bin, and the lines of the summary."""
+
+    tool: str
+    where: Where
+    scale: float = MICROSECOND_S
+    columns: list[str] = field(default_factory=list)
+    rows: dict[int, Where] = field(default_factory=dict)
+    summary: dict[str, tuple[list[str], Where]] = field(default_factory=dict)
+
+
+@parser("rtla", claims=lambda text: TITLE.search(text) is not None)
+def parse_rtla(lines: Iterable[str], label: str) -> Iterator[Measurement | BadLine]:
+    """Parse each histogram."""
+    histogram: _Histogram | None = None
+    for line_number, line in enumerate(lines, start=1):
+        where = (label, line_number, line)
+        if (title := TITLE.match(line)) is not None:
+            if histogram is not None:
+                yield _bad(histogram.where, "the histogram ends early; record the whole output")
+            histogram = _Histogram(tool=title[1], where=where)
+        elif histogram is not None:
+            _add_line(histogram, where)
+            if LAST in histogram.summary:
+                yield from _read_histogram(histogram)
+                histogram = None
+    if histogram is not None:
+        yield _bad(histogram.where, "the histogram ends early; record the whole output")
+
+
+def _add_line(histogram: _Histogram, where: Where) -> None:
+    line = where[2]
+    if (unit := UNIT.match(line)) is not None:
+        histogram.scale = SCALES[unit[1]]
+    elif (columns := COLUMNS.match(line)) is not None:
+        histogram.columns = [name.partition("-")[0] for name in columns[1].split()]
+    elif (summary := SUMMARY.match(line)) is not None:
+        histogram.summary[summary[1]] = (summary[2].split(), where)
+    elif ROW.fullmatch(line):
+        histogram.rows[int(line.split(maxsplit=1)[0])] = where
+
+
+def _read_histogram(histogram: _Histogram) -> Iterator[Item]:
+    if not histogram.columns:
+        # rtla prints a header without CPUs, and zeros, if there was no sample.
+        yield _bad(histogram.where, "no samples; record for longer")
+        return
+    width = len(histogram.columns)
+    rows = {index: where[2].split()[1:] for index, where in histogram.rows.items()}
+    texts = {name: values for name, (values, _) in histogram.summary.items()}
+    if any(len(values) != width for values in (*rows.values(), *texts.values())):
+        yield _bad(histogram.where, "a line of the histogram is damaged; record again")
+        return
+    if not {"over", "count", "avg", LAST} <= texts.keys():
+        yield _bad(histogram.where, "the summary of the histogram is damaged; record again")
+        return
+    for context in dict.fromkeys(histogram.columns):
+        of_context = [i for i, name in enumerate(histogram.columns) if name == context]
+        counts = {index: sum(int(values[i]) for i in of_context) for index, values in rows.items()}
+        yield from _read_context(histogram, context, of_context, counts)
+
+
+def _read_context(
+    histogram: _Histogram, context: str, columns: Sequence[int], counts: Mapping[int, int]
+) -> Iterator[Item]:
+    def printed(name: str) -> list[str]:
+        values, _ = histogram.summary[name]
+        return [values[i] for i in columns]
+
+    above, samples = sum(map(_count, printed("over"))), list(map(_count, printed("count")))
+    if sum(counts.values()) + above != sum(samples):
+        yield _bad(
+            histogram.where,
+            f"the counts of the histogram add up to {sum(counts.values()) + above}, but its count "
+            f"is {sum(samples)}; record again",
+        )
+        return
+    # A CPU without samples prints "-" for its average and maximum.
+    used = [i for i, number in enumerate(samples) if number > 0]
+    name, definition = f"{histogram.tool} {CONTEXTS[context][0]}", CONTEXTS[context][1]
+
+    def items(key: str, metric: Metric) -> list[Item]:
+        where, texts = histogram.summary[key][1], printed(key)
+        return [measure(metric, texts[i], where=where, scale=histogram.scale) for i in used]
+
+    averages = items("avg", _metric(f"{name} average", f"Mean of {definition}, over all CPUs."))
+    yield from weighted_mean(averages, [samples[i] for i in used])
+    # Bins that nobody counted in are not printed, so the width of a bin is known only if it is 1.
+    yield from measure_percentiles(
+        lambda percent: _metric(
+            f"{name} p{percent}", f"{percent}th percentile of {definition}, over all CPUs."
+        ),
+        counts,
+        histogram.rows,
+        above=above,
+        scale=histogram.scale,
+        resolution=histogram.scale if math.gcd(*counts) == 1 else None,
+    )
+    yield from largest(items(LAST, _metric(f"{name} max", f"Maximum of {definition}.")))
+
+
+def _count(text: str) -> int:
+    """Return a printed count; 0 if it is not one."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS else 0
+
+
+def _metric(name: str, definition: str) -> Metric:
+    return Metric(
+        name=f"rtla {name}",
+        unit="s",
+        better="lower",
+        family="primary" if name in PRIMARY else "secondary",
+        definition=definition,
+    )
+
+
+def _bad(where: Where, problem: str) -> BadLine:
+    return BadLine(problem=f"{where[0]}:{where[1]}: rtla: {problem}")
