@@ -38,7 +38,10 @@ class Registry(Generic[Plugin]):
         """Register a plugin.
 
         :raises DuplicatePlugin: the name is taken
+        :raises TypeError: the name is not a text
         """
+        if not isinstance(name, str):
+            raise TypeError(f"invalid name {name!r} (expected a text)")
         if name in self._plugins:
             raise DuplicatePlugin(f"two {self.kind}s have the name {name!r}")
         self._plugins[name] = plugin

@@ -30,9 +30,11 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
+from schedperf.benchmarks._outside import guard_parser
 from schedperf.model.comparison import Better, Family
 from schedperf.model.errors import BadLine
 from schedperf.model.numbers import LARGEST_NUMBER, LONGEST_NUMBER, printed_step, read_number
+from schedperf.model.outside_plugins import all_with_outside
 from schedperf_collectors.registry import Registry
 
 __all__ = [
@@ -147,5 +149,8 @@ def parser(
 
 
 def all_parsers() -> Mapping[str, BenchmarkParser]:
-    """Return every benchmark parser, by name."""
-    return registry.all()
+    """Return every benchmark parser, by name, those of other installed packages too.
+
+    :raises PluginError: a parser of another package cannot be used
+    """
+    return all_with_outside(registry, guard_parser)

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Check what parsers of other packages do: they may raise anything, and return anything."""
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, TypeVar, get_args
+
+from msgspec.structs import replace
+
+from schedperf.model.comparison import Better, Family
+from schedperf.model.errors import BadLine, describe
+from schedperf.model.numbers import LARGEST_NUMBER
+from schedperf.model.outside_plugins import Origin
+
+if TYPE_CHECKING:
+    from schedperf.benchmarks import BenchmarkParser, Measurement
+
+Result = TypeVar("Result")
+
+# Of names and lines; a report shows them.
+LONGEST_TEXT = 10_000
+
+
+def guard_parser(parser: "BenchmarkParser", origin: Origin) -> "BenchmarkParser":
+    """Return the parser of another package, whose errors name the package.
+
+    :raises PluginError: its ``programs`` are not texts
+    """
+    if not (isinstance(parser.programs, tuple) and all(map(_is_text, parser.programs))):
+        raise origin.error(f"invalid programs {parser.programs!r} (expected a tuple of texts)")
+
+    def claims(text: str) -> bool:
+        claim = _call(lambda: parser.claims(text), "claims", origin)
+        if not isinstance(claim, bool):
+            raise origin.error(f"claims returns {claim!r} (expected True or False)")
+        return claim
+
+    def parse(lines: Iterable[str], label: str) -> Iterator["Measurement | BadLine"]:
+        items = _call(lambda: iter(parser.parse(lines, label)), "parse", origin)
+        end = object()
+        while (item := _call(lambda: next(items, end), "parse", origin)) is not end:
+            problem = find_problem(item)
+            if problem is not None:
+                raise origin.error(f"parse yields {problem}")
+            yield item  # type: ignore[misc] # find_problem has checked its type
+
+    return replace(parser, claims=claims, parse=parse)
+
+
+def find_problem(item: object) -> str | None:
+    """Return what is invalid of something that a parser yields; None if it is valid."""
+    from schedperf.benchmarks import Measurement, Metric  # noqa: PLC0415 # it imports this module
+
+    if isinstance(item, BadLine):
+        return None if _is_text(item.problem) else f"a BadLine with {item.problem!r}"
+    if not isinstance(item, Measurement):
+        return f"{item!r} (expected a Measurement or a BadLine)"
+    metric = item.metric
+    if not isinstance(metric, Metric):
+        return f"a measurement of {metric!r} (expected a Metric)"
+    checks = {
+        "name": _is_text(metric.name) and bool(metric.name.strip()),
+        "unit": _is_text(metric.unit),
+        "better": metric.better in get_args(Better),
+        "family": metric.family in get_args(Family),
+        "definition": metric.definition is None or _is_text(metric.definition),
+        "value": _is_number(item.value),
+        "resolution": item.resolution is None or _is_number(item.resolution),
+        "line_number": isinstance(item.line_number, int),
+        "line": _is_text(item.line),
+    }
+    invalid = next((name for name, is_valid in checks.items() if not is_valid), None)
+    if invalid is None:
+        return None
+    value = getattr(metric if hasattr(metric, invalid) else item, invalid)
+    return f"an invalid {invalid} {value!r}"
+
+
+def _call(function: Callable[[], Result], what: str, origin: Origin) -> Result:
+    try:
+        return function()
+    except Exception as error:  # noqa: BLE001 # whatever it raises
+        raise origin.error(f"{what} fails ({describe(error)})") from None
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and len(value) <= LONGEST_TEXT
+
+
+def _is_number(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return math.isfinite(value) and abs(value) <= LARGEST_NUMBER
