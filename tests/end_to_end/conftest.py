@@ -75,7 +75,7 @@ tell fallback
 PYTHON -I recorder record --events 9 -o checked.tar -n 1 --instrumented 1 --warmup 0 \\
     --with bpf_pelt --set bpf_pelt.cross_check=1 -- hackbench -l 50 -g 2
 tell checked
-PYTHON -I recorder ab --events 9 -o depth -n 1 --instrumented 2 --warmup 0 \\
+PYTHON -I recorder ab --events 9 -o depth -n 1 --instrumented 1 --warmup 0 \\
     --base-setup './enter-cgroup 0 $$' --new-setup './enter-cgroup 8 $$' \\
     --with bpf_pelt,bpf_placement,perf_stat \\
     -- perf stat -a -x, -e mem:$handler:x hackbench -l 100 -g 1

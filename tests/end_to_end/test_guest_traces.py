@@ -50,7 +50,7 @@ def by_groups(share: Path, compare_as_json: Callable[[Sequence[Path]], Any]) -> 
 def instrumented(bundles: Sequence[Bundle]) -> Iterator[tuple[Bundle, Run]]:
     for bundle in bundles:
         runs = [run for run in bundle.runs if run.kind == "instrumented"]
-        assert len(runs) == 2
+        assert len(runs) == 1
         assert all(run.succeeded for run in runs)
         yield from ((bundle, run) for run in runs)
 
@@ -159,17 +159,6 @@ def test_deeper_groups_make_more_updates_of_a_group_a_wakeup(by_depth: Any) -> N
     of_nodes = [row for row in nodes if row["node"] is not None]
     assert {row["node"] for row in of_nodes} == {0, 1}
     assert all(row["new"] > row["base"] for row in of_nodes)
-
-
-def test_the_finding_of_deeper_groups_names_both_nodes(by_depth: Any) -> None:
-    claims = [
-        one["claim"]
-        for one in by_depth["findings"]
-        if one["id"].startswith("pelt_updates#")
-        and re.match(r"update_cfs_group: .* calls per ", one["claim"])
-    ]
-    (claim,) = claims
-    assert re.search(r" -> .* calls per (wakeup|message).*node 0 .* -> .*, node 1 .* -> ", claim)
 
 
 def test_the_depth_of_the_workloads_groups_is_seen(by_depth: Any) -> None:
