@@ -131,6 +131,8 @@ CASES = (
     comparison("without-manifest", inputs.without_manifest, "base.tar new.tar.gz"),
     comparison("nothing-known", inputs.nothing_known),
     comparison("bad-lines", inputs.bad_lines),
+    comparison("imported", inputs.imported, "mmtests:base mmtests:new"),
+    comparison("imported-values", inputs.imported_values, "benchfmt:base.txt benchfmt:new.txt"),
     comparison("all-failed", inputs.all_failed),
     comparison("rules", inputs.rules),
     comparison("history", inputs.with_history, "base.tar new.tar --history past.tar"),

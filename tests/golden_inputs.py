@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from schedperf.benchmarks import all_parsers
+from schedperf_generators.mmtests import write_results
 from tests.conftest import bundle_members, write_tar
 
 Json = dict[str, Any]
@@ -327,6 +328,22 @@ def nothing_known(folder: Path) -> None:
 def bad_lines(folder: Path) -> None:
     bad = {"stdout": "Running in process mode with 4 groups\nTime: fast\n"}
     write_sides(folder, [*clean(0.6, 6), bad], [bad] * 3)
+
+
+def imported(folder: Path) -> None:
+    """Write results of mmtests with a benchmark that no parser reads."""
+    for name, seconds in (("base", 0.06), ("new", 0.065)):
+        write_results(folder / name, release=name, seconds=seconds, boots=2, seed=len(name))
+        log = folder / name / "iter-0/aim9/logs/aim9.log"
+        log.parent.mkdir(parents=True)
+        log.write_text("page_test 3 4\n")
+
+
+def imported_values(folder: Path) -> None:
+    """Write results in the Go benchmark format, one with and one without a direction."""
+    for name, times in (("base", (50, 51, 49, 50)), ("new", (60, 61, 62, 60))):
+        lines = (f"BenchmarkPipe 100 {time_ns} ns/op {time_ns / 10} hits/op" for time_ns in times)
+        (folder / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines))
 
 
 def all_failed(folder: Path) -> None:

@@ -14,7 +14,7 @@ from schedperf.bundle.open import Bundle
 from schedperf.compare.bundles import CompareOptions, compare_bundles, read_past_runs
 from schedperf.compare.comparability import unknown_fields
 from schedperf.importers.open import Opener
-from schedperf.model.comparison import Comparison, SideSummary
+from schedperf.model.comparison import Better, Comparison, SideSummary
 from schedperf.model.errors import InputError
 from schedperf.model.text import clean_line
 from schedperf.model.verdict import MARGIN
@@ -28,6 +28,7 @@ class CompareRequest(Struct, frozen=True, kw_only=True):
     """The inputs and options of one comparison.
 
     :param paths: base first
+    :param better: metrics whose format does not state the direction, each with its direction
     :param base: label of the base side in a single table; None: the first side
     :param are_tables: the inputs are tables of numbers, not bundles
     """
@@ -38,6 +39,7 @@ class CompareRequest(Struct, frozen=True, kw_only=True):
     allowed: tuple[str, ...]
     base: str | None
     are_tables: bool
+    better: tuple[tuple[str, Better], ...] = ()
 
     def compare(self, *, drawings: bool = True) -> Comparison:
         """Read the files and compare them.
@@ -45,7 +47,7 @@ class CompareRequest(Struct, frozen=True, kw_only=True):
         :param drawings: false to leave out the sections that only drawings use
         :raises InputError: a file cannot be read or compared
         """
-        options = CompareOptions(margin=self.margin, allowed=self.allowed)
+        options = CompareOptions(margin=self.margin, allowed=self.allowed, better=dict(self.better))
         comparison = (
             self._compare_tables(options)
             if self.are_tables
@@ -62,6 +64,7 @@ class CompareRequest(Struct, frozen=True, kw_only=True):
             *map(str, self.paths),
             *margin,
             *(word for field in self.allowed for word in ("--allow", field)),
+            *(word for each in self.better for word in ("--better", "=".join(each))),
             *(word for path in self.history for word in ("--history", str(path))),
             *(() if self.base is None else ("--base", self.base)),
         )

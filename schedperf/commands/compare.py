@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from schedperf.commands._better import BETTER, directions_of
 from schedperf.commands._lean import lean
 from schedperf.commands._outputs import STDOUT, append_file, open_outputs, write_output
 
@@ -93,6 +94,7 @@ def _complete_formats(_ctx: click.Context, _param: click.Parameter, incomplete: 
     multiple=True,
     help="Allow a field of host.json to differ, e.g. cpu.microcode.",
 )
+@click.option("--better", **BETTER)
 @click.option(
     "--margin",
     type=_Percentage(),
@@ -124,6 +126,7 @@ def command(
     everything: bool,
     strict: bool,
     allowed: tuple[str, ...],
+    better: tuple[str, ...],
     margin: float,
     history: tuple[Path, ...],
     base: str | None,
@@ -141,7 +144,7 @@ def command(
 
     warn_of_left_over()
     are_tables = _are_tables((*paths, *history))
-    _refuse_misuse(paths, are_tables=are_tables, allowed=allowed, base=base)
+    _refuse_misuse(paths, are_tables=are_tables, allowed=allowed, better=better, base=base)
     asked = {"html": html, "json": json}
     printed = choose_format(format_name, asked)
     request = CompareRequest(
@@ -149,6 +152,7 @@ def command(
         history=history,
         margin=margin,
         allowed=allowed,
+        better=tuple(directions_of(better).items()),
         base=base,
         are_tables=are_tables,
     )
@@ -177,7 +181,12 @@ def command(
 
 
 def _refuse_misuse(
-    paths: Sequence[Path], *, are_tables: bool, allowed: Sequence[str], base: str | None
+    paths: Sequence[Path],
+    *,
+    are_tables: bool,
+    allowed: Sequence[str],
+    better: Sequence[str],
+    base: str | None,
 ) -> None:
     if len(paths) < FEWEST_BUNDLES and not are_tables:
         raise click.UsageError(
@@ -187,6 +196,8 @@ def _refuse_misuse(
         raise click.UsageError(
             "--base: only valid with a single table; with several files, the first one is base"
         )
+    if better and are_tables:
+        raise click.UsageError("--better: tables have a column `better`; leave this option out")
     if allowed and are_tables:
         raise click.UsageError("--allow: tables have no fields of host.json; leave this option out")
 

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # ruff: noqa: N999 # commands are named like their modules
-"""``schedperf import``: convert results of mmtests to a bundle."""
+"""``schedperf import``: convert results of mmtests, LKP and other tools to a bundle."""
 
 from pathlib import Path
 
 import click
 
+from schedperf.commands._better import BETTER, directions_of
+
 EPILOG = """\b
 Examples:
   schedperf import mmtests work/log/6.12 -o base.tar
+  schedperf import lkp /lkp/result/hackbench/…/COMMIT -o base.tar
+  schedperf import benchfmt old.txt -o base.tar --better hits/op=higher
   schedperf compare mmtests:work/log/6.12 mmtests:work/log/6.13
 """
 
@@ -25,17 +29,23 @@ Examples:
     help="Write the bundle to this file: .tar, .tar.gz or .tar.xz.",
 )
 @click.option("--label", metavar="NAME", help="Name the side.  [default: name of the directory]")
+@click.option("--better", **BETTER)
 @click.option("--force", is_flag=True, help="Replace an existing file.")
-def command(kind: str, path: Path, *, output: Path, label: str | None, force: bool) -> None:
+def command(
+    kind: str, path: Path, *, output: Path, label: str | None, better: tuple[str, ...], force: bool
+) -> None:
     """Convert results of other tools to a bundle.
 
-    FORMAT is mmtests. The bundle contains the original files, and the results are parsed when it
-    is compared. `compare` and `show` also take FORMAT:PATH instead of a bundle.
+    FORMAT is benchfmt (Go benchmarks), lkp or mmtests. The bundle contains the original files, and
+    the results are parsed when it is compared. `compare` and `show` also take FORMAT:PATH instead
+    of a bundle.
     """
     # Imported here so that --help of all commands stays fast.
     from schedperf.importers.open import import_results  # noqa: PLC0415
 
-    written, imported = import_results(kind, path, output, better={}, label=label, force=force)
+    written, imported = import_results(
+        kind, path, output, better=directions_of(better), label=label, force=force
+    )
     runs = sum(len(boot.runs) for boot in imported.boots)
     for note in imported.notes:
         click.echo(f"{path}: {note}", err=True)

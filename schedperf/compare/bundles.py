@@ -12,7 +12,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from schedperf.bundle.open import Bundle
@@ -39,6 +39,7 @@ from schedperf.model.caveats import Caveat, caveat
 from schedperf.model.comparison import (
     BASE,
     SCHEMA,
+    Better,
     Comparability,
     Comparison,
     Difference,
@@ -102,11 +103,13 @@ class CompareOptions(Struct, frozen=True, kw_only=True):
 
     :param margin: half-width of the equivalence band, as a fraction of the value
     :param allowed: host.json paths that are known to differ, beside the bundles' own treatment
+    :param better: direction of metrics whose format does not state it, by name
     :param history: runs of earlier recordings on the same machine, which tell how much it varies
     """
 
     margin: float = MARGIN
     allowed: tuple[str, ...] = ()
+    better: Mapping[str, Better] = field(default_factory=dict)
     history: "tuple[Frame | pd.DataFrame, ...]" = ()
 
 
@@ -115,7 +118,10 @@ def comparison_id(digests: Sequence[str], options: CompareOptions) -> str:
     history = [
         digest_of([[*map(str, row)] for row in Frame.of(past).rows()]) for past in options.history
     ]
-    return digest_of([SCHEMA, [*digests], options.margin, sorted(options.allowed), history])
+    better = [sorted(options.better.items())] if options.better else []
+    return digest_of(
+        [SCHEMA, [*digests], options.margin, sorted(options.allowed), history, *better]
+    )
 
 
 def compare_bundles(
@@ -135,7 +141,7 @@ def compare_bundles(
     chosen = options or CompareOptions()
     sides = name_sides(bundles)
     facts = _Facts.of(sides, compare_hosts(sides, allowed=chosen.allowed))
-    values = read_run_values(sides)
+    values = read_run_values(sides, chosen.better)
     numbers = _compare_numbers(sides, facts, values, chosen)
     rows = numbers.rows
     sections = _analyse_all(sides, workers, drawings=drawings)
@@ -245,7 +251,7 @@ def read_past_runs(past: Bundle, base: Bundle, options: CompareOptions) -> Frame
             f"{past.path}: not comparable with {base.path} ("
             f"{describe_blocking(blocking).text}); leave it out of --history"
         )
-    table = read_run_values(sides[1:]).table
+    table = read_run_values(sides[1:], options.better).table
     return table.take(table["kind"] == "clean")
 
 

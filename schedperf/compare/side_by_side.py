@@ -212,6 +212,8 @@ def _with_step(cell: SideCell, steps: Mapping[str, Step]) -> SideCell:
 
 
 def _extremes(cells: Sequence[SideCell], better: Better) -> tuple[str | None, str | None]:
+    if better == "unknown":
+        return None, None
     base = cells[0]
     new = [cell for cell in cells[1:] if cell.value is not None and cell.verdict != "invalid"]
     if base.value is None or not new:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Read an untrusted directory with size limits: files may be compressed, links are not followed."""
+"""Read an untrusted directory with size limits: files may be compressed.
+
+Links are followed to files below the directory only.
+"""
 
 import bz2
 import io
@@ -178,15 +181,20 @@ class Tree:
             below.sort()
             yield path, sorted(names)
 
+    def _is_inside(self, path: Path) -> bool:
+        """Return whether a link leads to a file below the root."""
+        return path.is_symlink() and path.resolve().is_relative_to(self.root.resolve())
+
     def _regular(self, folder: Path, name: str) -> tuple[str, int] | None:
         path = folder / name
         try:
-            status = path.lstat()
+            status = path.stat() if self._is_inside(path) else path.lstat()
             relative = str(path.relative_to(self.root))
             relative.encode()
         except (OSError, UnicodeError):
             self.skipped.append(f"{clean_line(repr(name))}: cannot be read")
             return None
+        # A link to a file elsewhere could put any file of this machine into the bundle.
         if not stat.S_ISREG(status.st_mode) or not relative.isprintable():
             self.skipped.append(
                 f"{clean_line(relative)}: not read, because it is not a regular file with a "

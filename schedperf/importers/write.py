@@ -80,9 +80,11 @@ def _write_boot(writer: BundleWriter, number: int, boot: ImportedBoot, kind: str
         writer.add(f"{folder}/layout/config", boot.config, "layout")
     for index, run in enumerate(boot.runs):
         name = run_folder(number, index)
-        entry = writer.add(f"{name}/stdout", run.text, "workload")
+        entries = [writer.add(f"{name}/stdout", run.text, "workload")]
+        if run.more is not None:
+            entries.append(writer.add(f"{name}/stderr", run.more, "workload"))
         record = _run_record(run, number, index, kind)
-        writer.add(f"{name}/run.json", _to_json({**record, "captures": [entry]}), "record")
+        writer.add(f"{name}/run.json", _to_json({**record, "captures": entries}), "record")
 
 
 def _run_record(run: ImportedRun, boot: int, index: int, kind: str) -> Mapping[str, object]:

@@ -24,7 +24,8 @@ FIRST_NEW = "new"
 # So many digits tell the rows of all comparisons of a site apart.
 KEY_DIGITS = 12
 
-Better = Literal["higher", "lower"]
+# Of imported metrics whose format does not state it: "unknown".
+Better = Literal["higher", "lower", "unknown"]
 Family = Literal["primary", "secondary", "informational"]
 Verdict = Literal["regression", "improvement", "no-change", "inconclusive", "invalid"]
 Severity = Literal["treatment", "blocking", "noted", "ignored"]

@@ -5,14 +5,16 @@ A run is one observation: what a workload prints several times within a run is a
 never counted as more runs.
 """
 
+import dataclasses
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
 from schedperf.benchmarks import Metric
 from schedperf.bundle.open import Bundle, Run
 from schedperf.model.caveats import Caveat, caveat
+from schedperf.model.comparison import Better
 from schedperf.model.frame import Frame
 from schedperf.runs.printed import Value, printed_by
 from schedperf.runs.side import Side
@@ -44,8 +46,12 @@ class RunValues(Struct, frozen=True, kw_only=True):
     caveats: tuple[Caveat, ...]
 
 
-def read_run_values(sides: Sequence[Side]) -> RunValues:
+def read_run_values(sides: Sequence[Side], better: Mapping[str, Better] | None = None) -> RunValues:
     """Read every finished run that is not a warm-up.
+
+    :param better: direction of metrics whose format does not state it, by name; has precedence
+        over that in the bundles
+
 
     The table has one row per run and metric, in the order of the recorded
     workloads, points, boots and runs: ``side, workload, point, metric, unit,
@@ -76,7 +82,11 @@ def read_run_values(sides: Sequence[Side]) -> RunValues:
                     "print fewer"
                 )
                 values = {}
-            rows += [{**common, **_measured(metric, value)} for metric, value in values.items()]
+            directions = {**side.bundle.better, **(better or {})}
+            rows += [
+                {**common, **_measured(_directed(metric, directions), value)}
+                for metric, value in values.items()
+            ]
             if not values:
                 unread.append(run.folder)
         caveats += _caveats(side, bad, unread)
@@ -106,6 +116,14 @@ def _describe(side: Side, run: Run, moment: Moment) -> dict[str, object]:
         "round": moment.round,
         "status": "ok" if run.succeeded else "failed",
     }
+
+
+def _directed(metric: Metric, directions: Mapping[str, Better]) -> Metric:
+    # A metric whose direction is stated counts for the verdict.
+    direction = directions.get(metric.name)
+    if metric.better != "unknown" or direction is None:
+        return metric
+    return dataclasses.replace(metric, better=direction, family="primary")
 
 
 def _measured(metric: Metric, value: Value) -> dict[str, object]:

@@ -140,6 +140,10 @@ def _change(evidence: Evidence, numbers: str, margin: str | None) -> tuple[Verdi
         why = f"the within-mode change, {within}, contradicts the mean"
         return "inconclusive", reason_of(why, numbers=numbers)
     within = f", within the equivalence margin of {margin}" if margin else ""
+    if evidence.better == "unknown":
+        why = f"significant change{within}, but the better direction is unknown"
+        fix = "add --better NAME=lower or NAME=higher"
+        return "inconclusive", reason_of(why, fix, numbers=numbers)
     rose = deciding > 0.0
     verdict: Verdict = "improvement" if rose == (evidence.better == "higher") else "regression"
     word = "better" if verdict == "improvement" else "worse"

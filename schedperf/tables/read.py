@@ -32,7 +32,7 @@ from msgspec import Struct
 
 from schedperf.bundle.files import read_regular
 from schedperf.model.caveats import Caveat, caveat
-from schedperf.model.comparison import Better, Family, Source
+from schedperf.model.comparison import Family, Source
 from schedperf.model.errors import InputError
 from schedperf.model.numbers import printed_step
 from schedperf.model.text import cut_line, list_some
@@ -48,6 +48,8 @@ LONGEST_FIELD = 1000
 MOST_SIDES = 100
 
 # Rows that agree in these belong to one result.
+# Tables state the direction or have a unit that does.
+DIRECTIONS = ("higher", "lower")
 _QUESTION = ("side", "workload", "metric", "unit", "better", "point")
 REQUIRED = ("metric", "unit")
 DELIMITERS = {",": "comma", "\t": "tab", ";": "semicolon"}
@@ -346,7 +348,7 @@ def _choice(*choices: str) -> Callable[[str], str]:
 
 
 def _better(field: str) -> str | None:
-    return _choice(*get_args(Better))(field) if field else None
+    return _choice(*DIRECTIONS)(field) if field else None
 
 
 def _family(field: str) -> str:

@@ -24,6 +24,7 @@ from schedperf_reports.words.rows import (
     count_of,
     count_verdicts,
     name_rows,
+    say_direction,
     side_prefixes,
 )
 from schedperf_reports.words.sentences import describe_verdict
@@ -135,6 +136,8 @@ def _plot(prefix: str, rows: Sequence[Row], lines: Sequence[IntervalLine]) -> It
     better = common_direction(rows)
     if better is None:
         direction = "each row states which direction is better"
+    elif better == "unknown":
+        direction = say_direction(better)
     else:
         direction = f"{'right' if better == 'lower' else 'left'} is worse"
     counts = count_verdicts(rows, rows[0].family)

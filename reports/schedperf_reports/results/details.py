@@ -14,7 +14,7 @@ from schedperf_reports.results.run_figures import (
     scale_of,
     sides_of,
 )
-from schedperf_reports.words.rows import count_units, say_n
+from schedperf_reports.words.rows import count_units, say_direction, say_n
 from schedperf_reports.words.units import (
     MISSING,
     format_change,
@@ -184,7 +184,7 @@ def _how_sure(row: Row) -> str:
 
 def _origin(row: Row) -> Iterator[Item]:
     # The definition comes first: it is what engineers ask first.
-    direction = f"{row.better} is better"
+    direction = say_direction(row.better)
     if row.definition is None:
         yield Item(text=f"{row.metric}: {direction}; no definition recorded")
     else:

@@ -23,6 +23,7 @@ from schedperf_reports.words.rows import (
     count_of,
     describe_directions,
     name_side,
+    say_direction,
 )
 from schedperf_reports.words.units import format_change, format_interval
 
@@ -161,7 +162,7 @@ def _rows(results: Sequence[SideBySide]) -> Iterator[SideRow]:
     is_marked = len({result.better for result in results}) > 1
     for (workload, metric), members in groups.items():
         name = f"{metric} ({workload})" if many[metric] > 1 else metric
-        direction = f", {members[0].better} is better" if is_marked else ""
+        direction = f", {say_direction(members[0].better)}" if is_marked else ""
         scales = [_scale(result) for result in members]
         units = {scale.unit for scale in scales}
         shared = f", {scales[0].unit}" if len(units) == 1 and scales[0].unit else ""

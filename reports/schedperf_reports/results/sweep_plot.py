@@ -14,7 +14,7 @@ from schedperf_reports.graphics.chart import Chart, Panel, Point, Series, ends_o
 from schedperf_reports.graphics.ratio_axis import bounded, fit_axis, value_marks
 from schedperf_reports.rates.side_means import SideMean, mean_of
 from schedperf_reports.results.mean_lines import draw_means
-from schedperf_reports.words.rows import VERDICT_TONES
+from schedperf_reports.words.rows import VERDICT_TONES, say_direction
 from schedperf_reports.words.units import MISSING, format_change, format_interval, format_p
 
 # Heights of the panel of both sides and of that of the change, in pixels.
@@ -123,7 +123,7 @@ def _caption(sweep: Sweep, swept: _Swept) -> str:
     ]
     better = swept.points[0].row.better
     return (
-        f"{sweep.metric} over {swept.parameter}, {better} is better, {swept.side} vs base: "
+        f"{sweep.metric} over {swept.parameter}, {say_direction(better)}, {swept.side} vs base: "
         f"{'; '.join(facts)}; bars are 95% CIs"
     )
 

@@ -28,6 +28,7 @@ from schedperf_reports.words.rows import (
     count_units,
     count_values,
     describe_directions,
+    say_direction,
 )
 from schedperf_reports.words.units import (
     WIDEST_INTERVAL,
@@ -207,7 +208,7 @@ def _group(
     results: Results, heading: str, members: Sequence[Line], sweeps: Sequence[Sweep]
 ) -> Iterator[_Entry]:
     all_quiet = all(row.verdict == "no-change" for _, row in members)
-    direction = f" ({members[0][1].better} is better)" if results.is_marked else ""
+    direction = f" ({say_direction(members[0][1].better)})" if results.is_marked else ""
     if len(members) > 1:
         # Points of one metric are listed below its name, which saves width on a terminal.
         yield _spanning(f"{heading}{direction}", "strong", is_quiet=all_quiet)
@@ -312,7 +313,7 @@ def _means(results: Results, sizes: set[int]) -> Iterator[_Entry]:
             if geomean.count == len(rows)
             else f"{geomean.count} of {len(rows)}"
         )
-        name = f"geomean of {counted} results{'' if is_one_way else f', {better} is better'}"
+        name = f"geomean of {counted} results{'' if is_one_way else f', {say_direction(better)}'}"
         yield _Entry(
             cells=_mean_cells(name, geomean.ratio, (geomean.ci_low, geomean.ci_high)),
             is_quiet=False,
@@ -340,7 +341,7 @@ def _lines(entries: Sequence[_Entry]) -> Iterator[IntervalLine]:
             ci_low=low,
             ci_high=high,
             margin=None if row is None else row.margin,
-            mark="" if row is None or is_one_way else f"{row.better} is better",
+            mark="" if row is None or is_one_way else say_direction(row.better),
         )
 
 

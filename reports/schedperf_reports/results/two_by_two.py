@@ -15,7 +15,7 @@ from schedperf.model.comparison import (
 from schedperf.model.units import MISSING
 from schedperf.model.verdict import CHANGED
 from schedperf_reports.blocks import Block, Cell, Column, Item, Items, Table
-from schedperf_reports.words.rows import VERDICT_TONES
+from schedperf_reports.words.rows import VERDICT_TONES, say_direction
 from schedperf_reports.words.units import format_change, format_interval
 
 # Rows that a terminal lists.
@@ -77,7 +77,7 @@ def summarise(crossed: TwoByTwo | None) -> str:
 
 def _caption(crossed: TwoByTwo) -> str:
     settings = crossed.settings
-    directions = {f"{result.better} is better" for result in crossed.results}
+    directions = {say_direction(result.better) for result in crossed.results}
     second = "second effect" if _is_pair(crossed) else "effect on the kernel"
     parts = (
         f"effect of {settings.new} (vs {settings.base}) on each kernel",
@@ -136,7 +136,7 @@ def _titles(crossed: TwoByTwo) -> list[str]:
     many = Counter(zip((each.kernel for each in results), short, strict=True))
     return [
         f"{name}{f' ({each.workload})' if many[each.kernel, name] > 1 else ''}"
-        f"{f', {each.better} is better' if is_marked else ''}"
+        f"{f', {say_direction(each.better)}' if is_marked else ''}"
         for name, each in zip(short, results, strict=True)
     ]
 

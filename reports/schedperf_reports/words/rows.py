@@ -147,6 +147,9 @@ def describe_directions(rows: Sequence[Row]) -> str | None:
 
     None where directions differ and more than a few metrics would have to be named.
     """
+    if any(row.better == "unknown" for row in rows):
+        # Rows with and without a direction each state theirs.
+        return say_direction("unknown") if common_direction(rows) else None
     metrics = {
         better: list(dict.fromkeys(row.metric for row in rows if row.better == better))
         for better in DIRECTIONS
@@ -155,7 +158,12 @@ def describe_directions(rows: Sequence[Row]) -> str | None:
     if len(metrics[fewer]) > MOST_NAMED:
         return None
     others = f" ({fewer} for {', '.join(metrics[fewer])})" if metrics[fewer] else ""
-    return f"{more} is better{others}"
+    return f"{say_direction(more)}{others}"
+
+
+def say_direction(better: Better) -> str:
+    """Say which direction is better: ``lower is better``."""
+    return "better direction unknown" if better == "unknown" else f"{better} is better"
 
 
 def name_side(side: SideSummary) -> str:
@@ -248,7 +256,7 @@ def describe_change(row: Row) -> str:
 
     Without a ratio both values are written: ``0 ms -> 4 ms``.
     """
-    basis = f"({say_n(row)}, {row.better} is better)"
+    basis = f"({say_n(row)}, {say_direction(row.better)})"
     if row.ratio is None:
         return f"{_value(row, row.base)} -> {_value(row, row.new)} {basis}"
     if row.ci_low is None or row.ci_high is None:

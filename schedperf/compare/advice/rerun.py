@@ -200,6 +200,12 @@ def read_recording(bundle: Bundle) -> Recording:
 
     :raises BundleError: it cannot be recorded again
     """
+    if bundle.imported is not None:
+        raise BundleError(
+            f"{bundle.path}: imported from {bundle.imported.format} (expected a bundle that "
+            "schedperf recorded)",
+            f"record it again with {bundle.imported.format}",
+        )
     try:
         recording = _read(bundle)
         for command in _as_recorded(recording):

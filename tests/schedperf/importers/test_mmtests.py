@@ -310,3 +310,14 @@ def test_two_directories_are_compared(
     assert done.returncode == 1, done.stderr
     assert "regression" in done.stdout
     assert "imported from mmtests, so these cannot be checked:" in " ".join(done.stdout.split())
+
+
+def test_imported_results_cannot_be_recorded_again(
+    tmp_path: Path, run_cli: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    write_results(tmp_path / "base", release="6.12.0", seconds=0.06, boots=1, seed=7)
+    path = tmp_path / "base.tar"
+    run_cli("import", "mmtests", tmp_path / "base", "-o", path)
+    done = run_cli("rerun", path, path)
+    assert done.returncode == 2
+    assert "imported from mmtests (expected a bundle that schedperf recorded)" in done.stderr

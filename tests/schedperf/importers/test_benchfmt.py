@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Results in the Go benchmark format become runs with every number and the stated directions."""
+
+from pathlib import Path
+
+import pytest
+
+from schedperf.importers import Imported
+from schedperf.importers.open import Opener, read_results
+from schedperf.model.errors import InputError
+from schedperf.runs.side import name_sides
+from schedperf.runs.values import read_run_values
+
+TEXT = """\
+goos: linux
+goarch: amd64
+cpu: AMD EPYC 7313P 16-Core Processor
+pkg: example.com/encode
+Unit hits/op better=higher
+BenchmarkEncode/format=json/small-8   \t   50\t  34201.5 ns/op\t 12 B/op 3 hits/op 2.5 odd/op
+BenchmarkEncode/format=json/small-8   \t   50\t  33201 ns/op\t 13 B/op 4 hits/op 2.75 odd/op
+BenchmarkPipe 1000 12.25 MB/s
+PASS
+ok  \texample.com/encode\t1.234s
+"""
+
+
+def read(path: Path) -> Imported:
+    return read_results("benchfmt", path)[0]
+
+
+def rows_of(path: Path) -> list[tuple[object, ...]]:
+    with Opener() as opener:
+        table = read_run_values(name_sides([opener.open(Path(f"benchfmt:{path}"))])).table
+        columns = ["workload", "point", "metric", "value", "unit", "better", "family"]
+        return [tuple(row) for row in table.rows(columns)]
+
+
+def test_every_value_of_a_line_is_a_metric(tmp_path: Path) -> None:
+    file = tmp_path / "old.txt"
+    file.write_text(TEXT)
+    where = ("Encode/small", "format=json,gomaxprocs=8")
+    assert rows_of(file)[:4] == [
+        (*where, "sec/op", 3.42015e-05, "s", "lower", "primary"),
+        (*where, "B/op", 12.0, "B", "lower", "primary"),
+        (*where, "hits/op", 3.0, "hits/op", "higher", "primary"),
+        (*where, "odd/op", 2.5, "odd/op", "unknown", "informational"),
+    ]
+    assert rows_of(file)[-1] == ("Pipe", "", "B/s", 12.25e6, "B/s", "higher", "primary")
+    imported = read(file)
+    assert (imported.label, imported.notes) == ("old", ())
+    assert imported.boots[0].host == {
+        "cpu": {"model": "AMD EPYC 7313P 16-Core Processor"},
+        "kernel": {"machine": "x86_64"},
+    }
+
+
+def test_configuration_that_varies_is_a_parameter(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).write_text(
+            f"shell: sh\nkernel-hz: 25{len(name)}\nthreads: {name}\nBenchmarkX 1 2 ns/op\n"
+        )
+    assert [dict(run.point) for run in read(tmp_path).boots[0].runs] == [
+        {"threads": "a"},
+        {"threads": "b"},
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "BenchmarkX 1 2",
+        "BenchmarkX 1 x ns/op",
+        "BenchmarkX 1 nan ns/op",
+        "BenchmarkX 1 1e999 ns/op",
+        "BenchmarkX 1 2 ns/op 3 ns/op",
+        "BenchmarkX 99999999999999999999 2 ns/op",
+        "BenchmarkX 1 2 " + "u" * 1000,
+    ],
+)
+def test_invalid_lines_are_counted(tmp_path: Path, line: str) -> None:
+    (tmp_path / "a").write_text(f"BenchmarkY 1 2 ns/op\n{line}\n")
+    imported = read(tmp_path / "a")
+    assert len(imported.boots[0].runs) == 1
+    assert imported.notes == ("invalid results: 1 (first: a:2)",)
+
+
+@pytest.mark.parametrize("text", ["x\n", "BenchmarkX\n", "Unit x better=lower\n", "\0\n"])
+def test_a_file_without_results_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a").write_text(text)
+    with pytest.raises(InputError, match="no results in the Go benchmark format"):
+        read(tmp_path / "a")
