@@ -4,9 +4,11 @@
 import json
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,6 +68,50 @@ def parse_values(
         return values
 
     return parse
+
+
+@pytest.fixture
+def run_program(tmp_path: Path) -> Callable[..., str]:
+    """Run a real program in an empty directory, and return all that it printed; or skip."""
+
+    def run(*command: str) -> str:
+        need(command[0])
+        done = subprocess.run(
+            command,
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**os.environ, "LC_ALL": "C"},
+        )
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    return run
+
+
+@contextmanager
+def started(*command: str, ready: str) -> Iterator[None]:
+    """Run a server until the end of the block; the block begins when it prints ``ready``."""
+    need(command[0])
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as server:
+        try:
+            assert server.stdout is not None
+            assert any(ready in line for line in server.stdout)
+            yield
+        finally:
+            server.terminate()
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+    assert isinstance(port, int)
+    return port
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
