@@ -100,6 +100,7 @@ def _facts(summary: BundleSummary) -> Table:
         ("machine", _machine_line(summary.machine)),
         ("kernel", _kernel_line(summary.machine)),
         *(("workload", workload) for workload in summary.workload),
+        *([("factors", _levels(summary))] if summary.factors else []),
         *([("setup", summary.setup)] if summary.setup else []),
         ("treatment", ", ".join([*_usual_treatment(summary), *summary.treatment])),
         *(
@@ -109,6 +110,10 @@ def _facts(summary: BundleSummary) -> Table:
         *([("sha256", verified.digest)] if verified and verified.digest else []),
     ]
     return _pairs(rows)
+
+
+def _levels(summary: BundleSummary) -> str:
+    return ", ".join(f"{factor} {level}" for factor, level in summary.factors.items())
 
 
 def _usual_treatment(summary: BundleSummary) -> Iterator[str]:

@@ -2,7 +2,7 @@
 """Summarise one bundle as the record that ``schedperf show`` prints and writes as JSON."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -112,6 +112,7 @@ class BundleSummary(Struct, frozen=True, kw_only=True):
     :param finished_runs: warm-up excluded, failed ones included
     :param imported: format that the bundle was imported from; None if it was recorded
     :param is_side_of_ab: whether the runs were interleaved with those of another setup
+    :param factors: levels of the side: {"kernel": "new", "setting": "on"}; {} without a design
     :param verification: None unless requested
     """
 
@@ -130,6 +131,7 @@ class BundleSummary(Struct, frozen=True, kw_only=True):
     workload: tuple[str, ...]
     treatment: tuple[str, ...]
     is_side_of_ab: bool
+    factors: Mapping[str, str]
     setup: str | None
     metric: tuple[MetricRule, ...]
     imported: str | None
@@ -163,6 +165,7 @@ def summarise(bundle: Bundle, *, verify: bool) -> BundleSummary:
         workload=bundle.workload,
         treatment=bundle.treatment,
         is_side_of_ab=any(run.side is not None for run in bundle.runs),
+        factors=next((run.factors for run in bundle.runs if run.factors), {}),
         setup=bundle.setup,
         metric=bundle.metric_rules,
         imported=bundle.imported.format if bundle.imported else None,

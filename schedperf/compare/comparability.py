@@ -29,6 +29,8 @@ from schedperf.runs.side import Side
 
 TABLE = "comparability.toml"
 FEATURES = "sched.features"
+# How the machine was booted, where the recorder knows it.
+BOOT_METHOD = "system.boot_method"
 # Beside the features in debugfs, so a kernel whose features were read lacks what was not found.
 TUNABLES = tuple(
     f"sched.{name}_ns"
@@ -468,6 +470,11 @@ def _workload_differences(base: Bundle, side: Side) -> Iterator[Difference]:
             )
 
 
+def _blocks_boots(path: str, values: tuple[object, object], rule: FieldRule) -> bool:
+    """Return whether boots of one side that differ in a field must not be mixed."""
+    return rule.severity == "treatment" or (path == BOOT_METHOD and None not in values)
+
+
 def _boot_differences(side: Side, exempt: Sequence[str]) -> Iterator[Difference]:
     # All boots of one side must run the same kernel; other differences are noted.
     boots = [boot for boot in side.bundle.boots if boot.host_fields]
@@ -493,7 +500,7 @@ def _boot_differences(side: Side, exempt: Sequence[str]) -> Iterator[Difference]
                 base=_shorten(values[0]),
                 new=_shorten(values[1]),
                 severity="blocking"
-                if rule.severity == "treatment" and not _is_exempt(path, exempt)
+                if _blocks_boots(path, values, rule) and not _is_exempt(path, exempt)
                 else "noted",
                 reason=f"differs between boots {boots[0].number} and {boot.number} of {side.name}",
             )

@@ -98,6 +98,15 @@ def test_the_treatment_of_ab_is_the_setup(
     assert f"\n  treatment  {treatment}\n" in format_summary(summary, list_runs=False)
 
 
+def test_the_levels_of_a_side_are_named(tmp_path: Path, make_bundle: MakeBundle) -> None:
+    runs = [{"time_s": 0.5, "factors": {"kernel": "new", "setting": "PLACE_LAG"}}]
+    path = make_bundle(tmp_path / "base.tar", runs=runs)
+    summary = summarise(open_bundle(path), verify=False)
+    assert "\n  factors    kernel new, setting PLACE_LAG\n" in format_summary(
+        summary, list_runs=False
+    )
+
+
 def test_captured_text_cannot_drive_the_terminal(
     tmp_path: Path, make_bundle: MakeBundle, show: RunCli
 ) -> None:

@@ -184,6 +184,25 @@ def test_boots_of_one_side_must_be_of_one_kernel(gate: Gate) -> None:
     assert severities(mixed) == {"kernel.release": "blocking"}
 
 
+def boot_method(method: str | None) -> Mapping[str, Any]:
+    return {"system": {} if method is None else {"boot_method": method}}
+
+
+@pytest.mark.parametrize(
+    ("base", "new", "is_comparable"),
+    [("cold", "kexec", False), ("cold", "cold", True), (None, "cold", True)],
+)
+def test_kexec_is_not_mixed_with_cold_boots(
+    gate: Gate, base: str | None, new: str, *, is_comparable: bool
+) -> None:
+    hosts = boot_method(base), boot_method(new)
+    assert gate({"host": hosts[1]}, {"host": hosts[0]}).comparable == is_comparable
+    # Nor within one side.
+    runs = [{"boot": 0, "run": 0}, {"boot": 1, "run": 0}]
+    of_boots = {"runs": runs, "hosts": dict(enumerate(hosts))}
+    assert gate(of_boots, {"host": hosts[0]}).comparable == is_comparable
+
+
 def test_what_one_boot_could_not_see_does_not_differ_between_boots(gate: Gate) -> None:
     runs = [{"boot": 0, "run": 0}, {"boot": 1, "run": 0}]
     silent = {"kernel": {"build_id": None}, "tools": {"perf": None}}
