@@ -166,33 +166,44 @@ def computing_ms() -> Callable[..., float]:
 
 
 @pytest.fixture
-def visit(
-    lend_tab: Callable[..., Tab], open_tab: Callable[..., Tab], tmp_path: Path
-) -> Callable[..., Visit]:
-    """Open a record's page: ``visit(comparison, width=400, color_scheme="dark") -> Visit``.
+def visit_file(lend_tab: Callable[..., Tab], open_tab: Callable[..., Tab]) -> Callable[..., Visit]:
+    """Open a page: ``visit_file(path, width=400, color_scheme="dark") -> Visit``.
 
-    ``anchor`` is what the address ends in, ``options`` are those of the format. What shows no
-    change is opened too, unless a test says ``is_folded=True``. A test that puts a script into the
-    browser itself says ``is_shared=False``.
+    ``anchor`` is what the address ends in. What shows no change is opened too, unless a test says
+    ``is_folded=True``. A test that puts a script into the browser itself says ``is_shared=False``.
     """
 
     def open_page(
-        comparison: Comparison,
+        path: Path,
         *,
         anchor: str = "",
-        options: Mapping[str, Any] | None = None,
         is_shared: bool = True,
         is_folded: bool = False,
         **settings: Any,
     ) -> Visit:
-        path = tmp_path / "report.html"
-        chosen = Options(width=78, colour=False, **options or {})
-        path.write_text(html(comparison, chosen), encoding="utf-8")
         opened = Visit(tab=(lend_tab if is_shared else open_tab)(**settings))
         opened.go_to(f"{path.as_uri()}{anchor}")
         if opened.tab.has_scripts and not is_folded:
             opened.unfold()
         return opened
+
+    return open_page
+
+
+@pytest.fixture
+def visit(visit_file: Callable[..., Visit], tmp_path: Path) -> Callable[..., Visit]:
+    """Open a record's page, as ``visit_file`` does: ``visit(comparison, width=400) -> Visit``.
+
+    ``options`` are those of the format.
+    """
+
+    def open_page(
+        comparison: Comparison, *, options: Mapping[str, Any] | None = None, **settings: Any
+    ) -> Visit:
+        path = tmp_path / "report.html"
+        chosen = Options(width=78, colour=False, **options or {})
+        path.write_text(html(comparison, chosen), encoding="utf-8")
+        return visit_file(path, **settings)
 
     return open_page
 

@@ -102,9 +102,9 @@ def numbers_with_two_presses(folded: Visit) -> set[str]:
 
 
 @pytest.fixture
-def open_example(visit: Any, compared_example: Example) -> Callable[..., Any]:
+def open_example(visit_file: Any, write_page: Any) -> Callable[..., Any]:
     """Open the page of an example: ``open_example("deep-cgroup", is_folded=True)``."""
-    return lambda name, **settings: visit(compared_example(name), **settings)
+    return lambda name, **settings: visit_file(write_page(name), **settings)
 
 
 each_example = pytest.mark.parametrize(

@@ -52,9 +52,9 @@ FIND = """(names) => {
 
 
 @pytest.fixture
-def open_example(visit: Any, compared_example: Example) -> Callable[..., Any]:
+def open_example(visit_file: Any, write_page: Any) -> Callable[..., Any]:
     """Open the page of an example: ``open_example("deep-cgroup", width=400)``."""
-    return lambda name, **settings: visit(compared_example(name), is_folded=True, **settings)
+    return lambda name, **settings: visit_file(write_page(name), is_folded=True, **settings)
 
 
 def functions_of_findings(comparison: Comparison) -> set[str]:
