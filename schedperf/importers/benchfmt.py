@@ -175,9 +175,9 @@ def _add_parameters(results: list[_Result]) -> list[_Result]:
             result,
             point={
                 **{
-                    key.replace("-", "_"): _clean(value)
+                    key.replace("-", "_"): _clean(varied)
                     for key in keys
-                    if (value := result.configuration.get(key))
+                    if (varied := result.configuration.get(key))
                 },
                 **result.point,
             },
