@@ -211,10 +211,11 @@ def _text_beside(html: str | None) -> str | None:
 
 
 def _are_tables(paths: Sequence[Path]) -> bool:
-    from schedperf.model.errors import InputError  # noqa: PLC0415 # as above
+    from schedperf.importers.open import split_format  # noqa: PLC0415 # as above
+    from schedperf.model.errors import InputError  # noqa: PLC0415
     from schedperf.tables.names import is_table  # noqa: PLC0415
 
-    tables = [path for path in paths if is_table(path)]
+    tables = [path for path in paths if is_table(path) and split_format(path) is None]
     if tables and len(tables) < len(paths):
         bundle = next(path for path in paths if not is_table(path))
         raise InputError(

@@ -8,6 +8,7 @@ import bz2
 import io
 import lzma
 import os
+import re
 import stat
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -208,3 +209,9 @@ def strip_compression(name: str) -> str:
     """Return a file's name without the suffix of a compression: "log.gz" is "log"."""
     stem, dot, suffix = name.rpartition(".")
     return stem if f"{dot}{suffix}" in _OPEN else name
+
+
+def natural_order(name: str) -> tuple[tuple[int, str], ...]:
+    """Return a key that sorts names by the numbers in them: run2 precedes run10."""
+    parts = re.findall(r"[0-9]{1,18}|[^0-9]+", name)
+    return tuple((int(part) if part[0] in "0123456789" else 0, part) for part in parts)
