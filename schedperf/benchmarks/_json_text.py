@@ -57,12 +57,18 @@ class _Broken(Exception):
 
 @dataclass(kw_only=True, slots=True)
 class _Reader:
-    # ``names`` has the key or index at which each open object or array is.
+    # ``names`` has the key or index at which each open object or array is, and ``is_complete``
+    # whether the value there has been read.
     where: Where
     keep: Callable[[Path], bool]
     kinds: list[str] = field(default_factory=list)
     names: list[str | int | None] = field(default_factory=list)
     values: dict[Path, Scalar] = field(default_factory=dict)
+    is_complete: bool = False
+
+    def expects_value(self) -> bool:
+        """Return whether an object may begin here, as those without indentation do."""
+        return not self.is_complete and (self.kinds[-1] == "[" or self.names[-1] is not None)
 
     def read(self, where: Where) -> bool:
         """Read a line, and return whether the document ends in it."""
@@ -79,8 +85,9 @@ class _Reader:
 
     def _add(self, text: str, where: Where) -> None:
         if self.kinds[-1] == "{" and self.names[-1] is None:
-            self.names[-1] = text
+            self.names[-1], self.is_complete = text, False
             return
+        self.is_complete = True
         path = tuple(map(str, self.names))
         if self.keep(path):
             self.values[path] = Scalar(text=text, where=where)
@@ -88,6 +95,7 @@ class _Reader:
                 raise _Broken(f"too many values (expected at most {MOST_VALUES})")
 
     def _punctuate(self, mark: str) -> bool:
+        self.is_complete = mark in _CLOSING
         if mark in _CLOSING.values():
             if len(self.kinds) == MOST_LEVELS:
                 raise _Broken(f"nested too deeply (expected at most {MOST_LEVELS} levels)")
@@ -114,7 +122,7 @@ def read_documents(
     reader: _Reader | None = None
     for line_number, line in enumerate(lines, start=1):
         where = (label, line_number, line)
-        is_start = line.startswith("{")
+        is_start = line.startswith("{") and not (reader is not None and reader.expects_value())
         if is_start and reader is not None:
             yield _broken(reader, where, "ends early")
         if is_start:

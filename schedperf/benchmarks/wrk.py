@@ -45,7 +45,7 @@ from schedperf.model.comparison import Better, Family
 
 BEGIN = re.compile(r"^Running \S+ test @ \S", re.MULTILINE | re.ASCII)
 LATENCY = re.compile(r" +Latency +(\S+) +\S+ +(\S+) +\S+%\s*$", re.ASCII)
-PERCENTILE = re.compile(r" +(\d{1,3}(?:\.\d{1,5})?)% +(\S+)\s*$", re.ASCII)
+PERCENTILE = re.compile(r" *(\d{1,3}(?:\.\d{1,5})?)% +(\S+)\s*$", re.ASCII)
 ERRORS = re.compile(r" +Socket errors: connect (\S+), read (\S+), write (\S+), timeout (\S+)\s*$")
 STATUS = re.compile(r" +Non-2xx or 3xx responses: (\S+)\s*$")
 RATE = re.compile(r"Requests/sec: +(\S+)\s*$")
