@@ -153,6 +153,16 @@ CASES = (
     comparison("bystanders", evidence.bystanders),
     comparison("unreadable-captures", evidence.unreadable_captures),
     Case(
+        name="other-formats",
+        make=inputs.sweep,
+        outputs={
+            "benchfmt.txt": "compare base.tar new.tar --format benchfmt",
+            "mmtests.txt": "compare base.tar new.tar --format mmtests",
+            "junit.xml": "compare base.tar new.tar --format junit",
+            "github.txt": "compare base.tar new.tar --format github",
+        },
+    ),
+    Case(
         name="layout-command",
         make=inputs.published_layouts,
         outputs={

@@ -26,7 +26,8 @@ def guard_parser(parser: "BenchmarkParser", origin: Origin) -> "BenchmarkParser"
 
     :raises PluginError: its ``programs`` are not texts
     """
-    if not (isinstance(parser.programs, tuple) and all(map(_is_text, parser.programs))):
+    programs: object = parser.programs
+    if not isinstance(programs, tuple) or not all(map(_is_text, programs)):
         raise origin.error(f"invalid programs {parser.programs!r} (expected a tuple of texts)")
 
     def claims(text: str) -> bool:

@@ -13,7 +13,7 @@ An error of such a plugin names its package; it is never skipped, because result
 import threading
 from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint, entry_points
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from schedperf.model.errors import SchedperfError, describe
 from schedperf.model.text import clean_line
@@ -50,7 +50,7 @@ class Origin:
 
 
 # By group, or the error of the group: a module registers once per process.
-_guarded: dict[str, Mapping[str, object] | PluginError] = {}
+_guarded: dict[str, Mapping[str, Any] | PluginError] = {}
 _lock = threading.Lock()
 
 
@@ -71,8 +71,7 @@ def all_with_outside(registry: Registry[Plugin], guard: Guard[Plugin]) -> Mappin
     if isinstance(guarded, PluginError):
         raise guarded
     plugins = registry.all()
-    # What the group holds was made of plugins of this registry.
-    return plugins | {name: guarded[name] for name in plugins.keys() & guarded.keys()}  # type: ignore[dict-item]
+    return plugins | {name: guarded[name] for name in plugins.keys() & guarded.keys()}
 
 
 def _load(registry: Registry[Plugin], group: str, guard: Guard[Plugin]) -> Mapping[str, Plugin]:

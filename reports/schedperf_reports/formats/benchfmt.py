@@ -22,6 +22,7 @@ from schedperf_reports.formats import Options, output_format
 from schedperf_reports.formats._values import Question, SideValues, group_sides
 from schedperf_reports.verdict.comparable import name_kernel
 from schedperf_reports.verdict.host_fields import name_model
+from schedperf_reports.words.rows import DIRECTIONS
 
 # Of a name or a value; benchstat reads no line of more than 65536 bytes.
 LONGEST_NAME = 300
@@ -43,8 +44,10 @@ def _lines(comparison: Comparison) -> Iterator[str]:
     grouped = group_sides(comparison)
     yield from _describe(comparison, grouped)
     units = _name_units(grouped)
-    for name, (_unit, better) in dict(zip(units.values(), units, strict=True)).items():
-        yield f"Unit {name} better={better}"
+    for (_metric, better), name in units.items():
+        # The format has no word for an unknown direction.
+        if better in DIRECTIONS:
+            yield f"Unit {name} better={better}"
     names = _number_alike({(q[0], q[1]): name_benchmark(q[0], q[1]) for q in grouped}, "/same-name")
     for side in comparison.sides:
         yield ""
@@ -99,13 +102,14 @@ def name_unit(metric: str, unit: str) -> str:
 
     >>> name_unit("hackbench time", "s"), name_unit("netperf TCP_RR", "1/s")
     ('hackbench_time-sec', 'netperf_TCP_RR-1/s')
-    >>> name_unit("MB", ""), name_unit("sec/op", "s/op")
-    ('MB_', 'sec/op')
+    >>> name_unit("MB", ""), name_unit("sec/op", "s"), name_unit("B/op", "B")
+    ('MB_', 'sec/op', 'B/op')
     """
     # Go writes seconds as "sec".
     go_unit = _word(f"sec{unit[1:]}" if unit.partition("/")[0] == "s" else unit)
-    if unit and _word(metric) == go_unit:
-        return go_unit
+    if unit and f"{_word(metric)}/".startswith(f"{go_unit}/"):
+        # The metric is a unit itself, in Go's own benchmarks.
+        return _word(metric)
     name = _SEPARATORS.sub("_", _word(metric))
     if _CONVERTED.fullmatch(name):
         name = f"{name}_"

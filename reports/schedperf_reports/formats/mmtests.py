@@ -13,14 +13,14 @@ from statistics import fmean, harmonic_mean, stdev
 
 from msgspec import Struct
 
-from schedperf.model.comparison import BASE, Better, Comparison, SideSummary
+from schedperf.model.comparison import BASE, Better, Comparison, Row, SideSummary
 from schedperf.model.verdict import CHANGED, FEWEST_RUNS
 from schedperf_reports.formats import Options, output_format
 from schedperf_reports.formats._values import SideValues, group_sides
 from schedperf_reports.text.report import describe_exit
 from schedperf_reports.verdict.comparable import name_kernel
 from schedperf_reports.words.clean import clean
-from schedperf_reports.words.rows import name_side
+from schedperf_reports.words.rows import describe_directions, name_side
 from schedperf_reports.words.units import MISSING, Scale, scale_for
 
 # Columns of the names of statistics, of a value at least, and of " (  -1.23%)".
@@ -32,7 +32,7 @@ LONGEST_TITLE = 300
 # Significant digits of the smallest value of a table, and how many decimals that may take.
 DIGITS = 5
 LEAST_DECIMALS = 2
-MOST_DECIMALS = 6
+MOST_DECIMALS = 4
 
 LEGEND = """\
 (positive): better than base; (negative): worse
@@ -72,6 +72,10 @@ class Benchmark(Struct, frozen=True, kw_only=True):
         """Yield the results of all points and sides."""
         for sides in self.points.values():
             yield from sides.values()
+
+    def rows(self) -> Sequence[Row]:
+        """Return the comparisons of all points with base."""
+        return [side.row for side in self.results() if side.row is not None]
 
 
 class Cell(Struct, frozen=True, kw_only=True):
@@ -121,7 +125,8 @@ def _benchmarks(comparison: Comparison) -> Iterator[Benchmark]:
 def _draw(comparison: Comparison, benchmark: Benchmark) -> Iterator[str]:
     scale = scale_for(benchmark.unit, *_numbers(benchmark))
     unit = f"{scale.unit}, " if scale.unit else ""
-    title = f"{benchmark.workload}: {benchmark.metric} ({unit}{benchmark.better} is better)"
+    direction = describe_directions(benchmark.rows()) or f"{benchmark.better} is better"
+    title = f"{benchmark.workload}: {benchmark.metric} ({unit}{direction})"
     yield clean(title, limit=LONGEST_TITLE)
     names = [clean(point or benchmark.metric, limit=LONGEST_NAME) for point in benchmark.points]
     rows = [
@@ -152,7 +157,8 @@ def _cells(
 ) -> Sequence[Cell]:
     digits = 2 if statistic.is_percent else _decimals(benchmark, scale)
     factor = 1.0 if statistic.is_percent else scale.factor
-    is_higher = (statistic.better or benchmark.better) == "higher"
+    # Without a direction a change has the sign of the difference.
+    is_lower = (statistic.better or benchmark.better) == "lower"
     values = {name: statistic.compute(side.numbers) for name, side in sides.items()}
     base = values.get(BASE)
     cells = []
@@ -162,19 +168,19 @@ def _cells(
         cells.append(
             Cell(
                 value=None if value is None else f"{value / factor:.{digits}f}",
-                change=_change(base, value, is_higher=is_higher),
+                change=_change(base, value, is_lower=is_lower),
                 is_marked=statistic.is_judged and row is not None and row.verdict in CHANGED,
             )
         )
     return cells
 
 
-def _change(base: float | None, value: float | None, *, is_higher: bool) -> float | None:
+def _change(base: float | None, value: float | None, *, is_lower: bool) -> float | None:
     """Return the change in per cent, positive if better; None without a base other than 0."""
     if not base or value is None:
         return None
     change = 100.0 * (value - base) / abs(base)
-    return change if is_higher else -change
+    return -change if is_lower else change
 
 
 def _statistics(benchmark: Benchmark) -> Sequence[Statistic]:
