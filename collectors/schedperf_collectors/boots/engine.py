@@ -425,11 +425,13 @@ class Engine:
         look: Mapping[str, Any] = self._reach(lambda: self._target.act("look"), limit_s)
         return look
 
-    def _reach(self, do: Callable[[], Any], limit_s: float = _REACH_S) -> Any:
+    def _reach(self, do: Callable[[], Any], limit_s: float | None = None) -> Any:
         """Do something on the target; repeat it while there is no answer.
 
+        :param limit_s: None: as for a target that runs
         :raises RecordError: no answer within the limit
         """
+        limit_s = _REACH_S if limit_s is None else limit_s
         until = time.monotonic() + limit_s
         while True:
             try:

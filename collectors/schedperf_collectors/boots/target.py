@@ -109,7 +109,10 @@ class There:
             result = json.loads(output.stdout)
         except (ValueError, RecursionError):
             result = None
-        if not isinstance(result, dict):
+        is_answer = isinstance(result, dict) and (
+            verb != "look" or "error" in result or _is_look(result)
+        )
+        if not is_answer:
             raise RecordError(
                 f"{self.name}: the recorder there failed ({output.last_line() or 'no result'}); "
                 "check that python3 is 3.9 or newer there"
@@ -174,6 +177,20 @@ class There:
                 )
             self._sudo = [] if said[-1] == "root" else ["sudo", "-n"]
         return self._sudo
+
+
+def _is_look(result: Mapping[str, Any]) -> bool:
+    """Return whether a result has what the engine reads of a machine's state."""
+    job = result.get("job")
+    texts = [result.get(name) for name in ("boot_id", "release", "version")]
+    return (
+        all(isinstance(text, str) for text in texts)
+        and isinstance(result.get("build_id"), (str, type(None)))
+        and isinstance(job, dict)
+        and {"id", "state", "status", "text"} <= set(job)
+        and isinstance(job["status"], (int, type(None)))
+        and {"is_held", "claim"} <= set(result)
+    )
 
 
 @contextlib.contextmanager

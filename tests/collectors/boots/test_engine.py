@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from schedperf_collectors.boots import agent
 from schedperf_collectors.boots import engine as engine_module
 from schedperf_collectors.boots.call import Called
 from schedperf_collectors.boots.engine import AFTER_RUN, NOW, Engine
@@ -51,6 +52,7 @@ class Machine:
         self.claim: str | None = "session"
         self.broken: set[str] = set()
         self.is_sticky = False
+        self.status = 0
         self.random = random.Random(0)  # noqa: S311 # faults, no secrets
         self.cut_chance = 0.0
         self.deaf_chance = 0.0
@@ -101,7 +103,7 @@ class Machine:
             runs.append((job["id"], job["made"], self.release))
         job["made"] += 1
         if job["made"] == RUNS:
-            job.update(state="done", status=0)
+            job.update(state="done", status=self.status)
         elif job.get("is_last"):
             job.update(state="done", status=143)
 
@@ -116,7 +118,7 @@ class Machine:
                 "id": job.get("id"),
                 "state": job.get("state", "none"),
                 "status": job.get("status"),
-                "text": "",
+                "text": "no space left on device" if job.get("status") == self.status != 0 else "",
             },
         }
 
@@ -325,6 +327,116 @@ def test_stop_before_a_boot_does_not_boot(tmp_path: Path) -> None:
     assert said[0] == "ending: stopped by the user"
     assert machine.boots == 0
     assert machine.armed is None
+
+
+@pytest.mark.parametrize(
+    ("busy", "polls"),
+    # The second look finds an idle machine; a busy one is recorded after the limit.
+    [([1.0, 0.05], 2), ([1.0] * 1000, None)],
+)
+def test_recording_waits_until_the_machine_is_idle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy: list[float], polls: int | None
+) -> None:
+    store, machine, said = Store(tmp_path / "state"), Machine(), list[str]()
+    store.write(dataclasses.replace(_state(tmp_path, boots=1), settle_s=5))
+    now = [0.0]
+    monkeypatch.setattr(engine_module.time, "monotonic", lambda: now[0])
+    act = machine.act
+
+    def settle(verb: str, *arguments: str, source: bytes = b"") -> Mapping[str, Any]:
+        if verb != "settle":
+            return act(verb, *arguments, source=source)
+        machine.calls.append(verb)
+        now[0] += 1.0
+        return {"is_starting": False, "busy": busy.pop(0) if busy else 0.0}
+
+    monkeypatch.setattr(machine, "act", settle)
+    _drive(store, machine, said)
+    before = machine.calls[: machine.calls.index("start")]
+    assert before.count("settle") == (polls or 6)
+    assert any("not idle within 5 s after the boot" in line for line in said) == (polls is None)
+
+
+@pytest.mark.parametrize(
+    ("hook", "options"),
+    [
+        ("kexec", ["--set", "host.boot=kexec"]),
+        ("grub-reboot", ["--set", "host.boot=cold"]),
+        ("command:hook", []),
+    ],
+)
+def test_bundles_have_the_method_of_the_boots(
+    tmp_path: Path, hook: str, options: list[str]
+) -> None:
+    store, machine = Store(tmp_path / "state"), Machine()
+    store.write(dataclasses.replace(_state(tmp_path, boots=1), hook=hook))
+    _drive(store, machine, [])
+    assert machine.job["options"][: len(options) + 1] == [*options, "-q"]
+
+
+def test_a_lost_network_ends_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_module, "_REACH_S", 0.0)
+    store, machine = Store(tmp_path / "state"), Machine()
+    store.write(_state(tmp_path))
+    machine.deaf_chance = 1.0
+    with pytest.raises(RecordError) as error:
+        _drive(store, machine, [])
+    assert str(error.value) == (
+        "lab: not reachable for 0 s (connection timed out); start it, then run `schedperf ab "
+        "continue`"
+    )
+    # It goes on as if nothing had happened.
+    machine.deaf_chance = 0.0
+    state = _drive(store, machine, [])
+    _check(machine, state)
+    assert state.done == list(range(8))
+
+
+def test_a_full_disk_of_the_target_stops_before_the_boot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, machine = Store(tmp_path / "state"), Machine()
+    store.write(_state(tmp_path))
+    act = machine.act
+    monkeypatch.setattr(agent, "HOME", tmp_path)
+
+    def check_space(verb: str, *arguments: str, source: bytes = b"") -> Mapping[str, Any]:
+        if verb == "space":
+            return agent.act(verb, arguments)
+        return act(verb, *arguments, source=source)
+
+    monkeypatch.setattr(machine, "act", check_space)
+    with monkeypatch.context() as full:
+        full.setattr(agent, "LEAST_FREE_BYTES", 1 << 60)
+        with pytest.raises(RecordError) as error:
+            _drive(store, machine, [])
+    assert str(error.value) == (
+        f"{tmp_path}: less than {1 << 40} MiB free; remove files there, then continue"
+    )
+    assert machine.boots == 0
+    monkeypatch.setattr(machine, "act", act)
+    assert _drive(store, machine, []).done == list(range(8))
+
+
+def test_a_recording_that_fails_ends_all_with_its_reason(tmp_path: Path) -> None:
+    store, machine, said = Store(tmp_path / "state"), Machine(), list[str]()
+    store.write(_state(tmp_path))
+    machine.status = 2
+    state = _drive(store, machine, said)
+    _check(machine, state)
+    assert state.ended == "boot 1 of 8 (k-one): the recording failed: no space left on device"
+
+
+def test_the_time_of_day_may_go_backwards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, machine = Store(tmp_path / "state"), Machine()
+    store.write(_state(tmp_path))
+    now = iter(range(2_000_000_000, 0, -1000))
+    monkeypatch.setattr(engine_module.time, "time", lambda: next(now))
+    state = _drive(store, machine, [])
+    _check(machine, state)
+    assert state.done == list(range(8))
 
 
 def test_a_target_that_stays_silent_is_given_up_with_its_console(tmp_path: Path) -> None:
