@@ -5,9 +5,14 @@ PYTHON_IN_VENV = .venv/bin/python
 PYTEST = $(PYTHON_IN_VENV) -m pytest --numprocesses auto --dist loadgroup
 
 # Every test belongs to exactly one of "test", "test-browser", "test-vm" and "test-slow", except that
-# "test-slow" runs the property tests of "test" with more examples; "check" is the fast part of "test".
+# "test-slow" runs the property tests of "test" with more examples, so that .ci/run leaves them to it
+# (EACH_ONCE=1); "check" is the fast part of "test".
 CHECK = not vm and not browser and not slow and not system and not property
-TEST = not vm and not browser and not slow
+TEST = not vm and not browser and not slow$(if $(EACH_ONCE), and not property)
+# Where these tests are, since all files take long to import; PYTEST_OPTIONS may name others.
+PLACES = $(if $(filter tests/%,$(PYTEST_OPTIONS)),,$(1))
+BROWSER_TESTS = $(call PLACES,tests/reports tests/schedperf/evidence/profile)
+VM_TESTS = $(call PLACES,tests/collectors/boots tests/end_to_end)
 
 .PHONY: help demo man check test test-browser test-vm test-slow lint \
 	lint-mypy lint-ruff lint-format lint-imports lint-python39 lint-licence \
@@ -36,11 +41,11 @@ test: ## all tests except browser, VM and slow tests
 
 test-browser: ## tests that open reports in Chromium
 	@scripts/setup browser
-	@$(PYTEST) -m browser $(PYTEST_OPTIONS)
+	@$(PYTEST) -m browser $(PYTEST_OPTIONS) $(BROWSER_TESTS)
 
 test-vm: ## tests that boot kernels in QEMU
 	@scripts/setup vm
-	@$(PYTEST) -m vm $(PYTEST_OPTIONS)
+	@$(PYTEST) -m vm $(PYTEST_OPTIONS) $(VM_TESTS)
 
 test-slow: ## simulated verdicts, long fuzzing, property tests with five times as many examples
 	@scripts/setup test

@@ -68,6 +68,9 @@ WATCHES_MACHINE = {
     "run_here",
 }
 
+# The marks of all tests that were collected, before pytest chose by marks.
+COLLECTED_MARKS = pytest.StashKey[Mapping[str, Sequence[str]]]()
+
 Json = dict[str, Any]
 
 HACKBENCH_TEXT = (
@@ -426,7 +429,7 @@ def locked(path: Path, mode: int, *, gate: Path) -> Iterator[None]:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: Sequence[pytest.Item]) -> None:
     """Mark tests by what they use, before pytest chooses by marks and xdist by groups."""
     for item in items:
         used = set(getattr(item, "fixturenames", ()))
@@ -435,6 +438,9 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
         if used & WATCHES_MACHINE and item.get_closest_marker("vm") is None:
             # One worker runs them, one after another.
             item.add_marker(pytest.mark.xdist_group("machine"))
+    config.stash[COLLECTED_MARKS] = {
+        item.nodeid: [mark.name for mark in item.iter_markers()] for item in items
+    }
 
 
 @pytest.fixture

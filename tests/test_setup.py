@@ -11,16 +11,20 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 
+from tests.conftest import COLLECTED_MARKS
+
 ROOT = Path(__file__).parents[1]
 NEVER_INSTALLED = "schedperf-tests-need-no-such-package"
 NOBODY = 65534
 TEST_TARGETS = ("test", "test-browser", "test-vm", "test-slow")
+# What a make that runs these tests leaves in the environment, and is not meant for another one.
+OF_MAKE = ("PYTEST_OPTIONS", "EACH_ONCE")
 # Writes {node id: names of marks} of all tests.
 LIST_MARKS = """
 import json, os, pathlib
@@ -205,14 +209,20 @@ class TestInstalled:
         }
 
 
+def without_make() -> dict[str, str]:
+    """Return the environment without what a make that runs these tests put there."""
+    return {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith("MAKE") and key not in OF_MAKE
+    }
+
+
 def make(*arguments: str, cwd: Path = ROOT) -> str:
-    # Options of a make that runs these tests are not meant for this one.
-    env = {key: value for key, value in os.environ.items() if not key.startswith("MAKE")}
-    env.pop("PYTEST_OPTIONS", None)
     done = subprocess.run(
         ["make", "--no-print-directory", *arguments],
         cwd=cwd,
-        env=env,
+        env=without_make(),
         capture_output=True,
         text=True,
         check=True,
@@ -228,15 +238,23 @@ def test_the_guide_names_every_target_that_make_helps_with() -> None:
     assert [name for name in targets if f"`make {name}`" not in text] == []
 
 
-def expression(target: str) -> str:
-    """Return what ``make TARGET`` gives to ``pytest -m``."""
-    (command,) = [line for line in make("-n", target).splitlines() if "-m pytest" in line]
-    words = shlex.split(command)
-    return words[len(words) - words[::-1].index("-m")]
+def pytest_words(target: str, *variables: str) -> list[str]:
+    """Return the command line with which ``make TARGET`` starts pytest."""
+    (command,) = [
+        line for line in make("-n", target, *variables).splitlines() if "-m pytest" in line
+    ]
+    return shlex.split(command)
 
 
 @pytest.fixture(scope="module")
-def marks_of_tests(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+def marks_of_tests(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Mapping[str, Sequence[str]]:
+    """Return the names of the marks of all tests by node id."""
+    config = request.config
+    if [Path(one).resolve() for one in config.args] == [ROOT / "tests"]:
+        # This test run has collected them all, and then chosen by marks.
+        return config.stash[COLLECTED_MARKS]
     folder = tmp_path_factory.mktemp("marks")
     (folder / "list_marks.py").write_text(LIST_MARKS)
     done = subprocess.run(
@@ -258,23 +276,34 @@ def marks_of_tests(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[s
 @pytest.mark.timeout(900)
 @pytest.mark.xdist_group("marks")
 class TestSelections:
-    def selected(self, target: str, marks_of_tests: Mapping[str, list[str]]) -> set[str]:
-        text = expression(target)
+    def selected(
+        self, target: str, marks_of_tests: Mapping[str, Sequence[str]], *variables: str
+    ) -> set[str]:
+        words = pytest_words(target, *variables)
+        text = words[len(words) - words[::-1].index("-m")]
+        folders = tuple(f"{word}/" for word in words if word.startswith("tests"))
         names = set(re.findall(r"\w+", text)) - {"and", "or", "not"}
         return {
             test
             for test, marks in marks_of_tests.items()
-            if eval(text, {name: name in marks for name in names})  # noqa: S307 # our own Makefile
+            if test.startswith(folders or "tests/")
+            and eval(text, {name: name in marks for name in names})  # noqa: S307 # our own Makefile
         }
 
-    def test_every_test_is_run_by_exactly_one_target(
-        self, marks_of_tests: dict[str, list[str]]
-    ) -> None:
-        targets = {name: self.selected(name, marks_of_tests) for name in TEST_TARGETS}
-        runs = {
+    def runs(
+        self, marks_of_tests: Mapping[str, Sequence[str]], *variables: str
+    ) -> dict[str, list[str]]:
+        """Return the targets that run each test."""
+        targets = {name: self.selected(name, marks_of_tests, *variables) for name in TEST_TARGETS}
+        return {
             test: [name for name, tests in targets.items() if test in tests]
             for test in marks_of_tests
         }
+
+    def test_every_test_is_run_by_exactly_one_target(
+        self, marks_of_tests: Mapping[str, Sequence[str]]
+    ) -> None:
+        runs = self.runs(marks_of_tests)
         twice = {
             test
             for test, marks in marks_of_tests.items()
@@ -284,7 +313,18 @@ class TestSelections:
         others = {test: names for test, names in runs.items() if test not in twice}
         assert {test: names for test, names in others.items() if len(names) != 1} == {}
 
-    def test_check_is_a_part_of_test(self, marks_of_tests: dict[str, list[str]]) -> None:
+    def test_ci_runs_every_test_once(self, marks_of_tests: Mapping[str, Sequence[str]]) -> None:
+        assert 'make "$target" EACH_ONCE=1 ' in (ROOT / ".ci" / "run").read_text()
+        runs = self.runs(marks_of_tests, "EACH_ONCE=1")
+        assert {test: names for test, names in runs.items() if len(names) != 1} == {}
+
+    def test_paths_of_the_caller_replace_those_of_the_target(self) -> None:
+        words = pytest_words("test-vm", "PYTEST_OPTIONS=-x tests/end_to_end/test_guest_boots.py")
+        assert [word for word in words if word.startswith("tests")] == [
+            "tests/end_to_end/test_guest_boots.py"
+        ]
+
+    def test_check_is_a_part_of_test(self, marks_of_tests: Mapping[str, Sequence[str]]) -> None:
         check = self.selected("check", marks_of_tests)
         assert check < self.selected("test", marks_of_tests)
         assert len(check) > len(marks_of_tests) / 2
@@ -302,8 +342,7 @@ def test_tests_of_a_group_share_a_worker(tmp_path: Path) -> None:
         "@pytest.mark.parametrize('number', range(16))\n"
         "def test_other(number): pass\n"
     )
-    (command,) = [line for line in make("-n", "test-vm").splitlines() if "-m pytest" in line]
-    assert "--numprocesses auto --dist loadgroup" in command
+    assert "--numprocesses auto --dist loadgroup" in " ".join(pytest_words("test-vm"))
     result = tmp_path / "result.xml"
     options = ["--numprocesses", "4", "--dist", "loadgroup", f"--junit-xml={result}"]
     subprocess.run(
@@ -365,10 +404,10 @@ def ci(tmp_path: Path) -> Path:
 
 
 def run_ci(folder: Path, targets: str, limit_s: int = 600) -> subprocess.CompletedProcess[str]:
-    env = {key: value for key, value in os.environ.items() if not key.startswith("MAKE")}
-    env.pop("PYTEST_OPTIONS", None)
     chosen = {"CI_TARGETS": targets, "CI_LIMIT_S": str(limit_s), "PYTHON": sys.executable}
-    return subprocess.run([".ci/run"], cwd=folder, env=env | chosen, capture_output=True, text=True)
+    return subprocess.run(
+        [".ci/run"], cwd=folder, env=without_make() | chosen, capture_output=True, text=True
+    )
 
 
 def test_ci_runs_all_targets_and_sums_up(ci: Path) -> None:
