@@ -22,7 +22,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 KERNELS = Path(os.environ.get("SCHEDPERF_KERNELS", ROOT.parent / "shared" / "kernels"))
 COMMITS = 4
-PROBES = 4
+PROBES = 16
 DEPTH = 8
 # The script of the build: a kernel that exists, and what its command line gets in this commit.
 BUILD = """\
@@ -33,7 +33,7 @@ done
 [ ! -f cmdline ] || cp cmdline "$SCHEDPERF_OUT"
 """
 ENTER_CGROUP = ROOT / "examples" / "deep-cgroup" / "enter-cgroup"
-WORKLOAD = ("sh", "-c", f"{ENTER_CGROUP} {DEPTH} $$ && exec hackbench -l 50 -g 1")
+WORKLOAD = ("sh", "-c", f"{ENTER_CGROUP} {DEPTH} $$ && exec hackbench -l 20 -g 1")
 OPTIONS = (
     *("--accel", "tcg", "--cpus", "2", "--nodes", "1", "--memory", "1G"),
     *("--instrumented", "0", "--with", "none", "--strict"),
@@ -50,7 +50,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     """Read the command line; end with status 2 where the kernel is missing."""
     parser = argparse.ArgumentParser(prog="python -m bench.series", description=__doc__)
     parser.add_argument("--kernel", type=Path, default=KERNELS / "tip", help="folder with bzImage")
-    parser.add_argument("--boots", type=int, default=4, help="of each commit")
+    parser.add_argument("--boots", type=int, default=3, help="of each commit")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("-o", "--output", type=Path, help="keep the bundles in this folder")
     asked = parser.parse_args(arguments)
