@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Fetch a series of patches from a mailing list's archive by b4, or from a mailbox."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -42,6 +43,19 @@ def fetch_patches(message_id: str, mailbox: Path | None, folder: Path) -> Path:
     return made
 
 
+def _identity() -> dict[str, str]:
+    """Return the environment that gives git a user; b4 ends without a word if it has none."""
+    try:
+        count = int(os.environ.get("GIT_CONFIG_COUNT", "0"))
+    except ValueError:
+        count = 0
+    user = {"user.name": "schedperf", "user.email": "schedperf@localhost"}
+    named = {"GIT_CONFIG_COUNT": str(count + len(user))}
+    for index, (name, value) in enumerate(user.items(), count):
+        named |= {f"GIT_CONFIG_KEY_{index}": name, f"GIT_CONFIG_VALUE_{index}": value}
+    return named
+
+
 def _run_b4(command: list[str]) -> str:
     """Run b4; return why it failed, "" if it did not."""
     try:
@@ -53,6 +67,7 @@ def _run_b4(command: list[str]) -> str:
             errors="replace",
             timeout=_LIMIT_S,
             check=False,
+            env={**os.environ, **_identity()},
         )
     except subprocess.TimeoutExpired:
         return f"not finished within {_LIMIT_S:.0f} s"

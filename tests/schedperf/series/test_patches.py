@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """schedperf.series.patches: a series in a local mailbox, read by b4."""
 
+import os
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -54,6 +56,80 @@ def test_a_series_that_is_not_in_the_mailbox_is_refused(tmp_path: Path, mailbox:
     with pytest.raises(InputError, match="b4 found no series") as error:
         fetch_patches("gone@example.org", mailbox, tmp_path / "patches")
     assert "\n" not in str(error.value)
+
+
+@pytest.fixture
+def archive(tmp_path: Path, mailbox: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Serve the messages of the mailbox by a public-inbox on this machine, which b4 asks."""
+    for program in ("b4", "public-inbox-init", "public-inbox-mda", "public-inbox-httpd"):
+        if shutil.which(program) is None:
+            pytest.skip(f"needs {program}")
+    home = tmp_path / "home"
+    home.mkdir()
+    # Neither an identity of git nor a cache of b4.
+    for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
+        monkeypatch.setenv(name, str(home / name))
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("PI_CONFIG", str(home / "config"))
+    (home / "config").write_text("[publicinboxmda]\nspamcheck = none\n")
+    address = "list@example.org"
+    inbox = ("list", str(home / "inbox"), "http://127.0.0.1/list", address)
+    subprocess.run(["public-inbox-init", "-V2", *inbox], check=True, capture_output=True)
+    for number, message in enumerate(re.split(r"^(?=From [0-9a-f]{40} )", mailbox.read_text(),
+                                              flags=re.MULTILINE)[1:]):  # fmt: skip
+        header, blank, body = message.partition("\n\n")
+        # Git does not know to whom it will be sent; the template of the cover letter says so, too.
+        text = f"{header}\nTo: {address}{blank}{body}".replace("*** SUBJECT HERE ***", "two")
+        subprocess.run(
+            ["public-inbox-mda", "--no-precheck"],
+            input=text.replace("*** BLURB HERE ***", f"words {number}"),
+            text=True,
+            check=True,
+            capture_output=True,
+            env={**os.environ, "ORIGINAL_RECIPIENT": address},
+        )
+    server = subprocess.Popen(
+        ["public-inbox-httpd", "-l", "127.0.0.1:0", "-W0"],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        assert server.stderr is not None
+        bound = re.search(r"http://127\.0\.0\.1:[0-9]+", server.stderr.readline())
+        assert bound is not None
+        (home / ".gitconfig").write_text(f"[b4]\nmidmask = {bound[0]}/list/%s\n")
+        yield
+    finally:
+        server.kill()
+        server.communicate()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("archive")
+def test_a_series_comes_from_an_archive(tmp_path: Path, mailbox: Path) -> None:
+    found = re.search(r"^Message-ID: <(.*)>$", mailbox.read_text(), re.IGNORECASE | re.MULTILINE)
+    assert found is not None
+    series = fetch_patches(found[1], None, tmp_path / "patches").read_text()
+    subjects = re.findall(r"^Subject: (.*)$", series, re.MULTILINE)
+    assert [each.rpartition("] ")[2] for each in subjects] == ["sched: change 1", "sched: change 2"]
+    with pytest.raises(InputError) as error:
+        fetch_patches("gone@example.org", None, tmp_path / "patches")
+    assert str(error.value) == (
+        "--patch gone@example.org: b4 found no series (That message-id is not known.); check the "
+        "message ID and the access to the archive"
+    )
+
+
+@needs_b4
+def test_a_user_without_an_identity_gets_the_series(
+    tmp_path: Path, mailbox: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    found = re.search(r"^Message-ID: <(.*)>$", mailbox.read_text(), re.IGNORECASE | re.MULTILINE)
+    assert found is not None
+    assert fetch_patches(found[1], mailbox, tmp_path / "patches").is_file()
 
 
 @pytest.mark.parametrize("name", ["", "--output=x@y", "no at sign", "a@b; touch x", "a@b\x1b[0m"])
