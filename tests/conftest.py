@@ -406,8 +406,11 @@ def make_bundle() -> Callable[..., Path]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Run a test that changes a setting of the machine alone: others record that setting."""
-    mode = fcntl.LOCK_EX if item.get_closest_marker("alone") else fcntl.LOCK_SH
+    """Run no other system test beside one that changes a setting: they record that setting."""
+    is_alone = item.get_closest_marker("alone") is not None
+    if not is_alone and item.get_closest_marker("system") is None:
+        return (yield)
+    mode = fcntl.LOCK_EX if is_alone else fcntl.LOCK_SH
     # All workers lock the same two files. A test that waits for the machine holds the gate, so that
     # those behind it cannot take the machine first, again and again.
     assert item.config.inipath is not None

@@ -360,9 +360,10 @@ def test_tests_of_a_group_share_a_worker(tmp_path: Path) -> None:
 
 def test_a_test_that_changes_the_machine_runs_alone(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text("from tests.conftest import pytest_runtest_protocol\n")
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = alone\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  alone\n  system\n")
     (tmp_path / "test_alone.py").write_text(
         "import time, pytest\n"
+        "pytestmark = pytest.mark.system\n"
         "one = pytest.param(20, marks=pytest.mark.alone)\n"
         "@pytest.mark.parametrize('number', [*range(20), one, *range(21, 40)])\n"
         "def test_it(number, record_property):\n"

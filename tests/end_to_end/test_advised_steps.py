@@ -77,6 +77,8 @@ def works_here(command: str, usable: set[str]) -> bool:
     return chosen is None or set(chosen[1].split(",")) - {"default", "none"} <= usable
 
 
+# Beside other long tests of its worker, it makes none of them wait.
+@pytest.mark.xdist_group("machine")
 @pytest.mark.alone
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
