@@ -2,7 +2,7 @@
 """Import results of mmtests: ``work/log/NAME``, with one directory ``iter-N`` per iteration.
 
 mmtests keeps what each benchmark printed in ``iter-N/BENCHMARK/logs`` (``noprofile`` in versions
-until 2017). File names contain the load and the iteration: ``hackbench-4``,
+until May 2019). File names contain the load and the iteration: ``hackbench-4``,
 ``benchlog-8-_-3``. A log with several runs, one appended after the other, is cut before each run.
 """
 
@@ -22,10 +22,14 @@ from schedperf.model.text import clean_line, list_some
 
 STAMPS = "tests-timestamp"
 ACTIVITIES = ("tests-activity", "mmtests-activity")
-# Directories with the output of a benchmark: of today, and of versions until 2017.
+# Directories with the output of a benchmark: of today, and of versions until May 2019.
 LOG_FOLDERS = ("logs", "noprofile")
-# The log of mmtests repeats the output of benchmarks.
-NOT_OUTPUT = re.compile(r"mmtests\.log|.*-init(?:\.log)?|dblog|.*transactions.*|procnetdev-.*")
+# Files that repeat the output of benchmarks, or belong to it.
+NOT_OUTPUT = re.compile(
+    r"mmtests\.log|.*-init(?:\.log)?|dblog|.*transactions.*|procnetdev-.*|time-\d+|.*\.time"
+    # Lines of the log of dbench, by their kind.
+    r"|benchlog-(?:loadfile|tput|op)-\d+"
+)
 # Files without a known name are tried if they are this small.
 LARGEST_UNKNOWN_BYTES = 4 << 20
 # The last day that 4 digits of a year can express; later times are not times.
@@ -74,7 +78,7 @@ _NAMES = tuple(
     )
 )
 # Output of time(1), which mmtests keeps of most benchmarks; the result of kernbench and builds.
-_TIMES = re.compile(r"time-(?P<jobs>\d+)-(?P<iteration>\d+)", re.ASCII)
+_TIMES = re.compile(r"time-(?P<jobs>[\w.]+)-(?P<iteration>\d+)", re.ASCII)
 
 
 class _Test(Struct, frozen=True, kw_only=True):
@@ -149,6 +153,7 @@ def _find_iterations(tree: Tree) -> list[str]:
             f"{tree.root}: not a results directory of mmtests (expected {STAMPS} or iter-0, "
             "e.g. in work/log/NAME); check the path"
         )
+    _refuse_shared(tree, folders)
     recordings = sorted({_parent(folder) for folder in folders} if numbered else set(folders))
     if len(recordings) > 1:
         names = list_some([clean_line(name) for name in recordings], MOST_NAMES)
@@ -157,6 +162,22 @@ def _find_iterations(tree: Tree) -> list[str]:
             "of these directories"
         )
     return folders
+
+
+def _refuse_shared(tree: Tree, folders: Sequence[str]) -> None:
+    # Versions until May 2019 keep all recordings in one directory: tests-timestamp-NAME.
+    files = [name for name in tree.files() if _parent(name) in folders]
+    names = {
+        match[1]
+        for name in files
+        if (match := re.fullmatch(rf"{STAMPS}-(.+)", strip_compression(name.rpartition("/")[2])))
+    }
+    if len(names) > len(folders):
+        listed = list_some([clean_line(name) for name in sorted(names)], MOST_NAMES)
+        raise InputError(
+            f"{tree.root}: contains {len(names)} recordings ({listed}; expected one); copy "
+            f"{STAMPS}-NAME and the directories that end with NAME to a directory of their own"
+        )
 
 
 def _is_stamp(file: str) -> bool:
@@ -255,7 +276,7 @@ def _log_folders(tree: Tree, folder: str) -> dict[str, list[str]]:
 
 
 def _test_of(folder: str, known: Iterable[str]) -> str:
-    # Versions until 2017 append the name of the recording: hackbench-pipes-4.0.0-vanilla.
+    # Versions until May 2019 append the name of the recording: hackbench-pipes-4.0.0-vanilla.
     if folder in known:
         return folder
     starts = [name for name in known if folder.startswith(f"{name}-")]

@@ -321,3 +321,36 @@ def test_imported_results_cannot_be_recorded_again(
     done = run_cli("rerun", path, path)
     assert done.returncode == 2
     assert "imported from mmtests (expected a bundle that schedperf recorded)" in done.stderr
+
+
+@pytest.mark.parametrize("removed", [8, 9])
+def test_will_it_scale_without_its_beginning(tmp_path: Path, removed: int) -> None:
+    text = "".join(real("will-it-scale-threads").splitlines(keepends=True)[removed:])
+    one_iteration(tmp_path / "iter-0", {"benchlog-context_switch1_threads-2": text}, "wis")
+    assert values_of(tmp_path) == [
+        (
+            "wis",
+            "tasks=2,test=context_switch1_threads",
+            "will-it-scale operations",
+            (756484 + 742094) // 2,
+        )
+    ]
+
+
+def test_lines_that_mmtests_copied_and_times_are_not_results(tmp_path: Path) -> None:
+    logs = {
+        "tbench-8.log": real("tbench"),
+        "benchlog-tput-8": "  8  1000  12.5 MB/sec  execute   1 sec  latency 1.0 ms",
+        "time-8": "1.00user 0.50system 0:02.00elapsed 75%CPU (0avgtext)k",
+    }
+    one_iteration(tmp_path / "iter-0", logs, "tbench4")
+    imported = read(tmp_path)
+    assert (len(imported.boots[0].runs), imported.notes) == (1, ())
+
+
+def test_recordings_of_old_versions_share_a_directory_and_are_refused(tmp_path: Path) -> None:
+    one_iteration(tmp_path / "log", {"hackbench-1": messaging(1, [0.1])}, "hackbench-a")
+    for name in ("a", "b"):
+        (tmp_path / f"log/tests-timestamp-{name}").write_text("start :: 1\n")
+    with pytest.raises(InputError, match=r"contains 2 recordings \(a, b; expected one\); copy"):
+        read(tmp_path / "log")
