@@ -18,6 +18,7 @@ from schedperf.benchmarks import all_parsers
 from schedperf.benchmarks.imported_values import LONGEST_NAME, format_values
 from schedperf.bundle.json import parse_json
 from schedperf.importers import Imported, ImportedBoot, ImportedRun, importer
+from schedperf.importers._times import parse_seconds, to_utc
 from schedperf.importers._tree import Tree, strip_compression
 from schedperf.model.errors import InputError
 from schedperf.model.numbers import LARGEST_NUMBER
@@ -224,7 +225,9 @@ class _Reading:
     def _read_matrices(self) -> Iterator[_Run]:
         for name in self._tree.files():
             folder, _, file = name.rpartition("/")
-            if strip_compression(file) != "matrix.json":
+            # That of a run holds its time series.
+            is_of_run = folder.rpartition("/")[2].isdigit()
+            if strip_compression(file) != "matrix.json" or is_of_run:
                 continue
             matrix = self._read_json(name)
             if matrix is not None:
@@ -328,6 +331,7 @@ def _imported(run: _Run) -> ImportedRun:
     values = format_values(
         (key, json.dumps(value), "", "unknown") for key, value in run.stats.items()
     )
+    start = parse_seconds(run.job.top.get("start_time", ""))
     is_incomplete = bool(run.stats.get(INCOMPLETE))
     return ImportedRun(
         workload=name,
@@ -335,6 +339,7 @@ def _imported(run: _Run) -> ImportedRun:
         point=_point(run.job),
         text=values if run.text is None else run.text,
         more=None if run.text is None else values,
+        start=None if start is None else to_utc(start),
         failure="LKP marked the run as incomplete" if is_incomplete else None,
     )
 

@@ -7,7 +7,6 @@ until May 2019). File names contain the load and the iteration: ``hackbench-4``,
 """
 
 import re
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
@@ -16,6 +15,7 @@ from msgspec import Struct
 from schedperf.benchmarks import all_parsers
 from schedperf.importers import Imported, ImportedBoot, ImportedRun, importer
 from schedperf.importers import _host as hosts
+from schedperf.importers._times import parse_seconds, to_utc
 from schedperf.importers._tree import Tree, strip_compression
 from schedperf.model.errors import InputError
 from schedperf.model.text import clean_line, list_some
@@ -32,8 +32,6 @@ NOT_OUTPUT = re.compile(
 )
 # Files without a known name are tried if they are this small.
 LARGEST_UNKNOWN_BYTES = 4 << 20
-# The last day that 4 digits of a year can express; later times are not times.
-LAST_TIME_S = 253_402_300_799
 # Jiffies per second of kernels; the start of a test may be logged seconds before /proc/schedstat.
 TICKS = (100, 250, 300, 1000)
 TOLERANCE = 0.05
@@ -223,7 +221,7 @@ def _read_iteration(tree: Tree, folder: str) -> _Iteration:
     begins = [test.begin for test in tests if test.begin is not None]
     return _Iteration(
         folder=folder,
-        start=_time(start[1]) if start else min(begins, default=None),
+        start=parse_seconds(start[1]) if start else min(begins, default=None),
         tests=(*tests, *(_Test(name=name) for name in others)),
         jiffies=int(jiffies[1]) if jiffies else None,
     )
@@ -233,17 +231,12 @@ def _text(tree: Tree, name: str) -> str:
     return (tree.read_or_skip(name) or b"").decode(errors="replace")
 
 
-def _time(digits: str) -> int | None:
-    seconds = int(digits)
-    return seconds if 0 < seconds <= LAST_TIME_S else None
-
-
 def _parse_tests(text: str) -> list[_Test]:
     ends = {match[1]: int(match[2]) for match in _END.finditer(text)}
     return [
         _Test(
             name=match[1],
-            begin=_time(match[2]),
+            begin=parse_seconds(match[2]),
             status=ends.get(match[1]),
             has_ended=match[1] in ends,
         )
@@ -257,7 +250,7 @@ def _parse_activity(text: str) -> list[_Test]:
     return [
         _Test(
             name=name,
-            begin=_time(match[1]),
+            begin=parse_seconds(match[1]),
             status=int(ended[name][4]) if name in ended and ended[name][4] else None,
             has_ended=name in ended,
         )
@@ -381,7 +374,7 @@ class _Reading:
                 self._files_unread.append(name)
             return
         self.used.add(name)
-        start = None if test.begin is None else _iso(test.begin)
+        start = None if test.begin is None else to_utc(test.begin)
         for part in _cut(content, text):
             yield ImportedRun(
                 workload=test.name,
@@ -472,10 +465,6 @@ def _cut(content: bytes, text: str) -> list[bytes]:
     # What precedes the first run, e.g. a message, belongs to it.
     starts[0] = 0
     return [b"".join(lines[a:b]) for a, b in pairwise((*starts, len(lines)))]
-
-
-def _iso(seconds: int) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime(seconds))
 
 
 def _unfinished(iterations: Sequence[_Iteration]) -> str | None:

@@ -28,6 +28,7 @@ hackbench:
 commit: {commit}
 cpufreq_governor: performance
 testbox: node1
+start_time: 1735689600
 """
 
 
@@ -58,6 +59,7 @@ def test_values_of_runs_are_those_of_stats_json(tmp_path: Path) -> None:
         (point, "hackbench.throughput", "unknown", 2.0),
     ]
     boot = read(tmp_path).boots[1]
+    assert boot.runs[0].start == "2025-01-01T00:00:00.000000Z"
     assert boot.host["cpufreq"] == {"governor": "performance"}
     assert boot.host["kernel"] == {"release": "a" * 40}
 
@@ -116,6 +118,13 @@ def test_damaged_stats_are_no_numbers(tmp_path: Path, content: str) -> None:
     (tmp_path / "1/stats.json.gz").unlink()
     (tmp_path / "1/stats.json").write_text(content)
     assert [value for _, _, _, value in values_of(tmp_path)] == [1.5]
+
+
+def test_the_matrix_of_a_run_is_not_one_of_runs(tmp_path: Path) -> None:
+    write_root(tmp_path, [{}])
+    (tmp_path / "0/matrix.json").write_text('{"mpstat.cpu.all.usr%": [1.5, 2.5]}')
+    with pytest.raises(InputError, match="not a result root of LKP"):
+        read(tmp_path)
 
 
 def test_what_is_no_result_root_is_refused(tmp_path: Path) -> None:
