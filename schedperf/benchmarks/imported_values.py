@@ -3,9 +3,9 @@ r"""Parse values that importers copy from formats without benchmark output, e.g.
 
 >>> text = "# schedperf-values/1\nhackbench.throughput\t12345.6\t\t\nsec/op\t0.5\ts\tlower\n"
 >>> for item in parse_values(text.splitlines(), "stdout"):
-...     print(item.metric.name, item.value, item.metric.unit, item.metric.better)
-hackbench.throughput 12345.6 unknown
-sec/op 0.5 s lower
+...     print(item.metric.name, item.value, item.metric.better, item.metric.family)
+hackbench.throughput 12345.6 unknown informational
+sec/op 0.5 lower primary
 
 After the first line each line has a name, a value, a unit and a better direction, separated by
 tabs. A metric whose format states no direction is informational.

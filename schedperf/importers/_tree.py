@@ -54,6 +54,8 @@ class Tree:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        # Names of files are relative to this directory.
+        self._folder = root
         self._name = root.resolve().name
         self.skipped: list[str] = []
         self._total = 0
@@ -122,10 +124,10 @@ class Tree:
 
         :raises InputError: it cannot be read, or is too large
         """
-        return read_regular(self.root / name, LARGEST_FILE_BYTES, "a file")
+        return read_regular(self._folder / name, LARGEST_FILE_BYTES, "a file")
 
     def _decompress(self, file: str) -> bytes:
-        where = self.root / file
+        where = self._folder / file
         stored = read_regular(where, LARGEST_FILE_BYTES, "a file", "remove it from the directory")
         opener = _OPEN.get(where.suffix)
         try:
@@ -158,7 +160,7 @@ class Tree:
             raise InputError(f"{self.root}: {problem}; check the path") from None
         if not stat.S_ISDIR(status.st_mode):
             yield self.root.name, status.st_size
-            self.root = self.root.parent
+            self._folder = self.root.parent
             return
         count = 0
         for folder, names in self._directories():

@@ -94,6 +94,11 @@ class Opener:
         :raises InputError: it cannot be read
         """
         found = split_format(path)
+        if found is None and path.is_dir():
+            raise InputError(
+                f"{path}: a directory (expected a bundle, e.g. base.tar); put the format before "
+                f"results of other tools, e.g. mmtests:{path}"
+            )
         if found is None:
             return open_bundle(path, salvage=salvage)
         with self._lock:

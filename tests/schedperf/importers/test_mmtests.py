@@ -240,9 +240,11 @@ def test_several_recordings_are_refused_by_name(tmp_path: Path) -> None:
 
 def test_what_is_no_results_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
+    with pytest.raises(InputError, match=rf"put the format before .*, e\.g\. mmtests:{tmp_path}"):
+        Opener().open(tmp_path)
     for path, problem in (
         (tmp_path, "not a results directory of mmtests"),
-        (tmp_path / "file", "not a results directory of mmtests"),
+        (tmp_path / "file", "/file: not a results directory of mmtests"),
         (tmp_path / "none", "no such file or directory"),
     ):
         with pytest.raises(InputError, match=problem):
