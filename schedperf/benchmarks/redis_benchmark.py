@@ -41,9 +41,13 @@ THROUGHPUT = re.compile(r"  throughput summary: (\S+) requests per second\s*$")
 OLD_THROUGHPUT = re.compile(r"(\d\S*) requests per second\s*$", re.ASCII)
 NAMES = re.compile(r" +avg +min +p50 +p95 +p99 +max\s*$")
 CSV_HEADER = '"test","rps","avg_latency_ms",'
+# Programs that are not redis-benchmark print rates too. It prints names of commands before them, or
+# a median after them.
 CLAIMED = re.compile(
-    rf"^(?:{CSV_HEADER}|  throughput summary: |\d{{1,18}}\.\d\d requests per second)"
-    r"|: \d{1,18}\.\d\d requests per second",
+    rf"^(?:{CSV_HEADER}|  throughput summary: )"
+    r"|: \d{1,18}\.\d\d requests per second, p50="
+    r"|^[\r ]*[A-Z][A-Z_0-9]{2,30}(?: \([^)\n]{1,60}\))?: \d{1,18}\.\d\d requests per second\s*$"
+    r"|^====== [A-Z].{0,4000} ======\s*\n  \d{1,18} requests completed in ",
     re.MULTILINE | re.ASCII,
 )
 # Columns of the table and of the CSV.

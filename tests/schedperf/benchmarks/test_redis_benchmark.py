@@ -93,6 +93,19 @@ def test_a_damaged_table(parse_text: ParseText) -> None:
     assert found.problem.startswith("stdout:4: 2 latencies (expected 6: ")
 
 
-@pytest.mark.parametrize("text", ["====== SET ======\n", "Requests per second:    12.00 [#/sec]\n"])
+def test_version_5_with_q(measured: Values) -> None:
+    text = "SET: 82850.04 requests per second\nMSET (10 keys): 52850.04 requests per second\n"
+    assert measured(text) == {"SET requests": 82850.04, "MSET (10 keys) requests": 52850.04}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "====== SET ======\n",
+        "Requests per second:    12.00 [#/sec]\n",
+        "Throughput: 12.00 requests per second\n",
+        "12.00 requests per second\n",
+    ],
+)
 def test_other_texts_are_not_claimed(text: str) -> None:
     assert not all_parsers()["redis-benchmark"].claims(text)

@@ -122,6 +122,14 @@ def test_a_rate_counts_for_as_long_as_the_run_took(
     assert of_run(WILL_IT_SCALE, wall_s=None) is None
 
 
+def test_a_rate_of_each_thread_is_no_count(of_run: Callable[..., Operations | None]) -> None:
+    text = (
+        "# Running 'futex/hash' benchmark:\n"
+        "Averaged 778240 operations/sec (+- 1.84%), total secs = 1\n"
+    )
+    assert of_run(text) is None
+
+
 def test_where_a_latency_decides_the_rate_beside_it_counts(
     of_run: Callable[..., Operations | None],
 ) -> None:
