@@ -25,7 +25,7 @@ complete parser.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from msgspec import Struct
@@ -110,6 +110,7 @@ def measure(
 
 
 Claims = Callable[[str], bool]
+ClaimsCommand = Callable[[Sequence[str]], bool]
 Parse = Callable[[Iterable[str], str], Iterator[Measurement | BadLine]]
 
 
@@ -119,6 +120,8 @@ class BenchmarkParser(Struct, frozen=True, kw_only=True):
     :param claims: returns whether the captured text is output of this benchmark
     :param programs: other programs that print the same text; if the command of a run names one, the
         names of its metrics begin with that program
+    :param claims_command: returns whether the command of a run prints output of this benchmark that
+        cannot be recognized by its text; None if there is no such form
     :param is_fallback: it reads only runs of which no other parser claims any output and which have
         no ``--metric`` rule
     """
@@ -127,6 +130,7 @@ class BenchmarkParser(Struct, frozen=True, kw_only=True):
     claims: Claims
     parse: Parse
     programs: tuple[str, ...] = ()
+    claims_command: ClaimsCommand | None = None
     is_fallback: bool = False
 
 
@@ -134,13 +138,23 @@ registry: Registry[BenchmarkParser] = Registry("schedperf.benchmarks", kind="ben
 
 
 def parser(
-    name: str, *, claims: Claims, programs: tuple[str, ...] = (), is_fallback: bool = False
+    name: str,
+    *,
+    claims: Claims,
+    programs: tuple[str, ...] = (),
+    claims_command: ClaimsCommand | None = None,
+    is_fallback: bool = False,
 ) -> Callable[[Parse], Parse]:
     """Return a decorator that registers a generator as the parser of a benchmark."""
 
     def register(parse: Parse) -> Parse:
         entry = BenchmarkParser(
-            name=name, claims=claims, parse=parse, programs=programs, is_fallback=is_fallback
+            name=name,
+            claims=claims,
+            parse=parse,
+            programs=programs,
+            claims_command=claims_command,
+            is_fallback=is_fallback,
         )
         registry.add(name, entry)
         return parse

@@ -16,7 +16,7 @@
 from collections.abc import Iterable, Iterator
 
 from schedperf.benchmarks import BadLine, Measurement, Metric, measure, parser
-from schedperf.benchmarks._perf_bench import is_printed, lines_of
+from schedperf.benchmarks._perf_bench import is_printed, is_simple, lines_of, simple_times
 
 NAME = "sched/messaging"
 TIME = Metric(
@@ -32,9 +32,16 @@ RESULT = "Total time:"
 UNIT = "[sec]"
 
 
-@parser("perf bench sched messaging", claims=lambda text: is_printed(NAME, text))
+@parser(
+    "perf bench sched messaging",
+    claims=lambda text: is_printed(NAME, text),
+    claims_command=is_simple(NAME),
+)
 def parse_messaging(lines: Iterable[str], label: str) -> Iterator[Measurement | BadLine]:
-    """Read the total time."""
+    """Read the total time; with ``--format=simple`` nothing else is printed."""
+    lines = list(lines)
+    for line_number, line in simple_times(lines):
+        yield measure(TIME, line.strip(), where=(label, line_number, line))
     for line_number, line in lines_of(NAME, lines):
         text = line.strip()
         if text.startswith(RESULT):

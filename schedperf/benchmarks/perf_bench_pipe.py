@@ -16,13 +16,14 @@ sched/pipe time per operation 3.3561e-05 s primary
 sched/pipe operations 29796 1/s secondary
 
 The three printed numbers are the same measurement. The time per operation has the most digits and
-is the primary metric; the rate is secondary; the total time is not read.
+is the primary metric; the rate is secondary; the total time is read only with ``--format=simple``,
+which prints nothing else. This form is recognized by the command of the run.
 """
 
 from collections.abc import Iterable, Iterator
 
 from schedperf.benchmarks import MICROSECOND_S, BadLine, Measurement, Metric, measure, parser
-from schedperf.benchmarks._perf_bench import is_printed, lines_of
+from schedperf.benchmarks._perf_bench import is_printed, is_simple, lines_of, simple_times
 
 NAME = "sched/pipe"
 TIME = Metric(
@@ -41,14 +42,28 @@ RATE = Metric(
     definition="Number of operations divided by the total time; an operation is one round trip of "
     "a message between two tasks.",
 )
+TOTAL = Metric(
+    name="sched/pipe total time",
+    unit="s",
+    better="lower",
+    family="primary",
+    definition="Time until two tasks have passed all messages through a pipe.",
+)
 
 # By printed unit: the metric, and the factor to the metric's unit.
 RESULTS = {"usecs/op": (TIME, MICROSECOND_S), "ops/sec": (RATE, 1.0)}
 
 
-@parser("perf bench sched pipe", claims=lambda text: is_printed(NAME, text))
+@parser(
+    "perf bench sched pipe",
+    claims=lambda text: is_printed(NAME, text),
+    claims_command=is_simple(NAME),
+)
 def parse_pipe(lines: Iterable[str], label: str) -> Iterator[Measurement | BadLine]:
-    """Read the time per operation and the rate."""
+    """Read the time per operation and the rate, or the total time."""
+    lines = list(lines)
+    for line_number, line in simple_times(lines):
+        yield measure(TOTAL, line.strip(), where=(label, line_number, line))
     for line_number, line in lines_of(NAME, lines):
         for unit, (metric, scale) in RESULTS.items():
             text = line.strip()

@@ -101,7 +101,7 @@ class _Texts:
         ruled = {rule.name for rule in run.metric_rules}
         found_by_rules: set[str] = set()
         claiming = {
-            name: [parser for parser in self._parsers if parser.claims(text)]
+            name: [parser for parser in self._parsers if _claims(parser, run, text)]
             for name, text in texts.items()
         }
         is_known = bool(ruled) or not all(
@@ -119,6 +119,12 @@ class _Texts:
                 if isinstance(item, Measurement):
                     found_by_rules.add(item.metric.name)
                 yield name, item
+
+
+def _claims(parser: BenchmarkParser, run: Run, text: str) -> bool:
+    if parser.claims(text):
+        return True
+    return parser.claims_command is not None and parser.claims_command(run.command)
 
 
 def _rename(

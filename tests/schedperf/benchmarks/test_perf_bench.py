@@ -2,13 +2,18 @@
 """perf bench futex, epoll and syscall, and forms of sched pipe: the real program, and damage."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from schedperf.benchmarks import BadLine, Measurement, all_parsers
+from schedperf.bundle.open import open_bundle
+from schedperf.runs.printed import printed_by
+from schedperf.runs.side import Side
 
 Text = Callable[[str], str]
 Run = Callable[..., str]
+MakeBundle = Callable[..., Path]
 
 SUMMARY = (
     "# Running 'epoll/ctl' benchmark:\n"
@@ -104,3 +109,53 @@ class TestTexts:
     def test_a_damaged_number_is_a_bad_line(self) -> None:
         text = "# Running 'futex/wake' benchmark:\nWokeup 2 of 2 threads in x ms (+-1%)\n"
         assert parse(text) == [BadLine(problem="stdout:2: futex/wake time: invalid number 'x'")]
+
+
+class TestSimpleFormat:
+    """``--format=simple`` prints one number, so the command tells what it is."""
+
+    @pytest.fixture
+    def measured(self, make_bundle: MakeBundle, tmp_path: Path) -> Callable[..., dict[str, float]]:
+        """Return the metrics of a run with a command."""
+
+        def read(command: str, stdout: str) -> dict[str, float]:
+            run = {"stdout": stdout, "workload": command, "command": command.split()}
+            side = Side(
+                name="base", bundle=open_bundle(make_bundle(tmp_path / "a.tar", runs=[run]))
+            )
+            numbers = printed_by(side, side.bundle.runs[0]).numbers
+            return {metric.name: value.value for metric, value in numbers.items()}
+
+        return read
+
+    @pytest.mark.system
+    @pytest.mark.parametrize(
+        ("command", "name"),
+        [
+            ("perf bench -f simple sched pipe -l 100", "sched/pipe total time"),
+            ("perf bench --format=simple sched messaging -g 1 -l 1", "sched/messaging time"),
+        ],
+    )
+    def test_the_real_program(
+        self,
+        command: str,
+        name: str,
+        measured: Callable[..., dict[str, float]],
+        run_program: Run,
+    ) -> None:
+        assert measured(command, run_program(*command.split())).keys() == {name}
+
+    @pytest.mark.parametrize(
+        ("command", "stdout"),
+        [
+            ("perf bench sched pipe", "0.033\n"),
+            ("perf bench -f simple mem memcpy", "0.033\n"),
+            ("perf bench -f simple sched pipe", "0.033\n0.034\n"),
+            ("perf bench -f simple sched pipe", "0.0x3\n"),
+            ("sh -c perf bench -f simple sched pipe; perf bench -f simple sched pipe", "0.033\n"),
+        ],
+    )
+    def test_other_commands_and_texts_have_no_metric(
+        self, command: str, stdout: str, measured: Callable[..., dict[str, float]]
+    ) -> None:
+        assert measured(command, stdout) == {}
