@@ -97,7 +97,18 @@ class Builder(Struct, frozen=True, kw_only=True):
         """Build a check-out; return the directory of the kernel.
 
         :raises BuildFailed: it does not build
+        :raises InputError: the log or the result cannot be written
         """
+        try:
+            return self._build(commit, tree)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise InputError(
+                f"{error.filename or self.folder}: {reason}; free space there, or give another "
+                "--output, and repeat the command"
+            ) from error
+
+    def _build(self, commit: str, tree: Path) -> Path:
         partial = self.folder / f"{commit}.partial"
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)

@@ -54,6 +54,15 @@ def test_a_build_that_closes_its_output_and_hangs_is_killed(tmp_path: Path) -> N
     assert "--build-timeout" in failure(tmp_path, "exec >&- 2>&-; sleep 1000", 1.0)
 
 
+def test_a_log_that_fills_the_disk_is_one_line(small_disk: Path) -> None:
+    with pytest.raises(InputError) as error:
+        builder(small_disk, "head -c 7000000 /dev/zero").build(COMMIT, small_disk)
+    assert str(error.value) == (
+        f"{small_disk}/builds: no space left on device; free space there, or give another "
+        "--output, and repeat the command"
+    )
+
+
 def test_of_a_long_output_the_log_has_the_beginning_and_the_end(tmp_path: Path) -> None:
     reason = failure(
         tmp_path, "echo begin; head -c 50000000 /dev/zero | tr '\\0' x; echo; echo end; exit 1"
