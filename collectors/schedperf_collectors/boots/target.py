@@ -106,13 +106,10 @@ class There:
         """
         output = self._run(["python3", "-I", str(RECORDER), VERB, verb, *arguments], source)
         try:
-            result = json.loads(output.stdout)
+            result: Any = json.loads(output.stdout)
         except (ValueError, RecursionError):
             result = None
-        is_answer = isinstance(result, dict) and (
-            verb != "look" or "error" in result or _is_look(result)
-        )
-        if not is_answer:
+        if not _is_answer(verb, result):
             raise RecordError(
                 f"{self.name}: the recorder there failed ({output.last_line() or 'no result'}); "
                 "check that python3 is 3.9 or newer there"
@@ -120,7 +117,8 @@ class There:
         if "error" in result:
             status = result.get("status")
             raise RecordError(f"{self.name}: {result['error']}", status if status == 1 else 2)
-        return result
+        answer: Mapping[str, Any] = result
+        return answer
 
     def call(self, hook: str, arguments: Sequence[str], limit_s: float = LIMIT_S) -> Called:
         """Call a boot hook: a built-in one there, a command here."""
@@ -177,6 +175,11 @@ class There:
                 )
             self._sudo = [] if said[-1] == "root" else ["sudo", "-n"]
         return self._sudo
+
+
+def _is_answer(verb: str, result: Any) -> bool:
+    """Return whether this is the result of a verb, or an error."""
+    return isinstance(result, dict) and (verb != "look" or "error" in result or _is_look(result))
 
 
 def _is_look(result: Mapping[str, Any]) -> bool:

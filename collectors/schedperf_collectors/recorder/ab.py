@@ -62,6 +62,7 @@ def ab(
             progress=progress,
             note_cgroup=groups.note,
         )
+        machine.note_bundles([side.writer.names.path for side in sides])
         session.execute(plan, lambda: _prepare(session, sides))
 
 

@@ -61,6 +61,10 @@ class Journal:
         """Remember a cgroup that a setup created."""
         self._write({"cgroup": str(folder)})
 
+    def note_bundle(self, path: Path) -> None:
+        """Remember a bundle that is being written."""
+        self._write({"bundle": str(path.absolute())})
+
     def begin_setting(self, side: str, teardown: str) -> None:
         """Remember that a setup is about to run, and what undoes it."""
         self._write({"setting": side, "teardown": teardown})
@@ -94,12 +98,14 @@ class Left:
     :param groups: cgroups that setups created and that exist, the deepest first
     :param side: whose setting was in force; None between two runs
     :param teardown: of that side; "" for none
+    :param bundles: that were being written
     """
 
     tunables: Tunables
     groups: tuple[Path, ...]
     side: str | None
     teardown: str
+    bundles: tuple[Path, ...] = ()
 
     def commands(self, journal: Path) -> Iterator[tuple[str, str]]:
         """Yield what is left on the machine, and the command that undoes it."""
@@ -175,10 +181,13 @@ def _parse(content: bytes) -> Left:
     groups: set[Path] = set()
     before: frozenset[str] | None = None
     tunables: dict[Path, str] = {}
+    bundles: list[Path] = []
     side = teardown = None
     for line in content.splitlines():
         entry = json.loads(line)
-        if "cgroup" in entry:
+        if "bundle" in entry:
+            bundles.append(Path(entry["bundle"]))
+        elif "cgroup" in entry:
             groups.add(Path(entry["cgroup"]))
         elif "cgroups" in entry:
             before = frozenset(entry["cgroups"])
@@ -195,6 +204,7 @@ def _parse(content: bytes) -> Left:
         groups=tuple(group for group in deepest_first if group.is_dir()),
         side=None if side is None else str(side),
         teardown=str(teardown or ""),
+        bundles=tuple(bundles),
     )
 
 

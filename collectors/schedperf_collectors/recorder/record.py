@@ -99,6 +99,7 @@ def record(
         if target.setting is not None:
             machine, groups = at_end.enter_context(restoring(progress))
             session.note_cgroup = groups.note
+            machine.note_bundles([target.path])
             side.setup = target.setting.setup or None
             side.teardown = target.teardown
             side.environment = functools.partial(machine.with_setting, target.setting)

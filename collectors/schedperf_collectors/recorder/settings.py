@@ -88,6 +88,11 @@ class Machine:
         self._told: set[Path] = set()
         self._told_left: set[tuple[str | None, str]] = set()
 
+    def note_bundles(self, paths: Sequence[Path]) -> None:
+        """Remember the bundles that are being written, for `ab stop` after a kill."""
+        for path in paths:
+            self._journal.note_bundle(path)
+
     @contextlib.contextmanager
     def with_setting(self, setting: Setting) -> Iterator[None]:
         """Check the tunables; at the end of the block, undo the setting.

@@ -7,13 +7,15 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from schedperf_collectors.machine.errors import RecordError
 from schedperf_collectors.machine.process import run_shell
+from schedperf_collectors.recorder.bundle import Names
 from schedperf_collectors.recorder.control_groups import remove_cgroups
 from schedperf_collectors.recorder.journal import Left, journals, read_left
+from schedperf_collectors.recorder.recover import recover
 from schedperf_collectors.recorder.settings import TEARDOWN_LIMIT_S
 from schedperf_collectors.recorder.tunables import changed_tunables, restore_tunables, say_undo
 
@@ -111,9 +113,24 @@ def _undo(path: Path, problems: list[str]) -> Iterator[str]:
         problems.extend(found)
         if not found:
             yield f"removed the cgroup {group}"
+    yield from _recover(left.bundles, problems)
     if len(problems) == before:
         path.unlink(missing_ok=True)
         yield "nothing more is left of the killed recording"
+
+
+def _recover(bundles: Sequence[Path], problems: list[str]) -> Iterator[str]:
+    """Make bundles of the finished runs of a killed recording; remove its other files."""
+    for bundle in bundles:
+        try:
+            runs = recover(bundle)
+        except RecordError as error:
+            problems.append(f"{error}, or remove {Names(bundle).partial}")
+            continue
+        if runs:
+            yield f"{bundle}: has the finished runs ({runs})"
+        elif runs is not None:
+            yield f"{bundle}: removed, because no run was finished"
 
 
 def _kill_all(group: Path) -> None:

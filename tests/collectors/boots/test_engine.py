@@ -7,6 +7,7 @@ import dataclasses
 import json
 import os
 import random
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -340,7 +341,7 @@ def test_recording_waits_until_the_machine_is_idle(
     store, machine, said = Store(tmp_path / "state"), Machine(), list[str]()
     store.write(dataclasses.replace(_state(tmp_path, boots=1), settle_s=5))
     now = [0.0]
-    monkeypatch.setattr(engine_module.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
     act = machine.act
 
     def settle(verb: str, *arguments: str, source: bytes = b"") -> Mapping[str, Any]:
@@ -433,7 +434,7 @@ def test_the_time_of_day_may_go_backwards(tmp_path: Path, monkeypatch: pytest.Mo
     store, machine = Store(tmp_path / "state"), Machine()
     store.write(_state(tmp_path))
     now = iter(range(2_000_000_000, 0, -1000))
-    monkeypatch.setattr(engine_module.time, "time", lambda: next(now))
+    monkeypatch.setattr(time, "time", lambda: next(now))
     state = _drive(store, machine, [])
     _check(machine, state)
     assert state.done == list(range(8))

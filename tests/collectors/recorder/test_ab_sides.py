@@ -212,6 +212,12 @@ def test_stop_ends_a_recording_and_undoes_what_a_killed_one_left(
     else:
         assert "ran the teardown of b\n" in stopped.stdout
         assert f"restored {SYSCTL} to '{sysctl}'\n" in stopped.stdout
+        assert f"{recorder.folder}/s-a.tar: has the finished runs (1)\n" in stopped.stdout
+        assert (
+            f"{recorder.folder}/s-b.tar: removed, because no run was finished\n" in stopped.stdout
+        )
+        assert len(read_bundle(recorder.folder / "s-a.tar").runs) == 1
+        assert not list(recorder.folder.glob("s-*.tar.*"))
     again = recorder("ab", "stop")
     assert again.stdout == "no recording is running, and nothing is left of a killed one\n"
 
