@@ -42,12 +42,10 @@ GOLDEN_CASES = tuple(
     f"prints_what_it_printed_before[{name}]"
     for name in ("regression", "nothing-known", "refused", "counters")
 )
-# What needs minutes and has no part in recipes: commands, other golden cases, other parsers, and
-# long texts in a record without the recipe's evidence.
+# What needs minutes and has no part in recipes: commands, other golden cases, and other parsers.
 NOT_OF_PLUGINS = (
     "test_commands_of_the_documents",
     "test_examples_of_help",
-    "test_a_megabyte_in_every_field",
     "test_hostile_text and not mybench",
     f"test_a_case_prints and not ({' or '.join(GOLDEN_CASES)})",
 )

@@ -84,8 +84,9 @@ def test_control_and_bidi_characters_are_stripped(
     text.encode()
 
 
-def test_a_megabyte_in_every_field_leaves_a_small_page(
+def test_long_texts_in_every_field_leave_a_small_page(
     make_comparison: Make, replace_texts: Replace
 ) -> None:
-    page = draw(replace_texts(make_comparison(), "m" * 1_000_000))
-    assert len(page) < 4_000_000
+    # The record has 13 MB.
+    page = draw(replace_texts(make_comparison(), "m" * 100_000))
+    assert len(page) < 1_000_000
