@@ -20,6 +20,7 @@ from schedperf.model.comparison import Better
 
 HEADER = "# schedperf-values/1"
 COLUMNS = 4
+DEFINITION = "Value of the imported results; their format does not define it."
 LONGEST_NAME = 300
 LONGEST_UNIT = 40
 DIRECTIONS: Mapping[str, Better] = {"lower": "lower", "higher": "higher", "": "unknown"}
@@ -54,6 +55,7 @@ def parse_values(lines: Iterable[str], label: str) -> Iterator[Measurement | Bad
             unit=fields[2],
             better=better,
             family="informational" if better == "unknown" else "primary",
+            definition=DEFINITION,
         )
         item = measure(metric, fields[1], where=(label, line_number, line))
         # Formats print all digits that were measured, or an average.

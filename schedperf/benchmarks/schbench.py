@@ -32,8 +32,12 @@ of its bucket.
 Each block that schbench prints covers the whole time since the start, so only the last block of
 each section is read, after ``average rps`` (or the corresponding line of ``-A`` and ``-p``) marks
 the end of the program. Instances that ran one after the other are one measurement each. Nothing is
-read if ``-z`` reset the statistics, because the last block then covers only part of the run, or if
-the output of concurrent instances is mixed.
+read if the output of concurrent instances is mixed.
+
+With ``-z``, which mmtests uses, each block covers the time since the last reset only. All blocks
+but the last, which is cut, are read as ``schbench wakeup latency p99 per interval``; a run has the
+mean over its intervals. A percentile of an interval is not one of the whole run, hence the other
+name.
 
 schbench samples requests per second once a second, the first time before the first request. This
 sample is the ``20.0th: 0`` above. Percentiles of 0 are omitted; the others are informational.
@@ -41,6 +45,7 @@ sample is the ``20.0th: 0`` above. Percentiles of 0 are omitted; the others are 
 Versions until 2023 print one section, ``Latency percentiles (usec)``, and no line at the end.
 """
 
+import dataclasses
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -119,6 +124,8 @@ class _Instance:
 
     blocks: dict[str, _Block] = field(default_factory=dict)
     last: str | None = None
+    intervals: list[tuple[str, _Block]] = field(default_factory=list)
+    is_reset: bool = False
     problem: BadLine | None = None
 
     def open_block(self) -> _Block | None:
@@ -172,10 +179,20 @@ def _begin_block(instance: _Instance, header: re.Match[str], where: Where) -> No
     is_repeated = instance.last == section != UNNAMED
     if instance.open_block() is not None or is_repeated:
         instance.refuse(where, MIXED)
-    elif before is not None and (before.samples or 0) > (block.samples or 0):
-        instance.refuse(where, "samples were reset during the run; run schbench without -z")
+    elif before is not None:
+        instance.intervals.append((section, before))
+        instance.is_reset = instance.is_reset or _was_reset(section, before, block)
     instance.blocks[section] = block
     instance.last = section
+
+
+def _was_reset(section: str, before: _Block, block: _Block) -> bool:
+    # Once a second the rate is sampled, so without a reset there are more samples of it.
+    samples = (before.samples or 0, block.samples or 0)
+    is_later = (block.runtime_s or 0) > (before.runtime_s or 0)
+    return samples[0] > samples[1] or (
+        section in RATES and is_later and samples[0] > 0 and samples[0] == samples[1]
+    )
 
 
 def _add_line(instance: _Instance, where: Where) -> None:
@@ -234,6 +251,9 @@ def _finish(
     if instance.problem is not None:
         yield instance.problem
         return
+    if instance.is_reset:
+        yield from _read_intervals(instance)
+        instance.blocks.clear()
     for section, block in instance.blocks.items():
         if block.samples != 0:
             yield from block.items
@@ -244,6 +264,21 @@ def _finish(
     if ending is not None:
         metric = _metric(ENDINGS[ending[1]], "1/s", "higher", "secondary")
         yield measure(metric, ending[2], where=where)
+
+
+def _read_intervals(instance: _Instance) -> Iterator[Item]:
+    for section, block in instance.intervals:
+        # The maximum of an interval depends on its length.
+        for item in block.items if block.samples != 0 and section not in RATES else ():
+            if isinstance(item, BadLine):
+                yield item
+            elif not item.metric.name.endswith(" max"):
+                yield replace(item, metric=_of_interval(item.metric))
+
+
+def _of_interval(metric: Metric) -> Metric:
+    definition = metric.definition and f"{metric.definition.rstrip('.')}, mean over the intervals."
+    return dataclasses.replace(metric, name=f"{metric.name} per interval", definition=definition)
 
 
 def _metric(name: str, unit: str, better: Better, family: Family) -> Metric:

@@ -29,6 +29,16 @@ test's name:
 will-it-scale processes=1 623326.0 1/s primary
 will-it-scale threads=1 611007.0 1/s primary
 
+mmtests removes the first eight lines, and with them the name of the test:
+
+>>> text = '''\\
+... min:272990 max:272990 total:272990
+... average:272990
+... '''
+>>> [item] = parse_will_it_scale(text.splitlines(), "stdout")
+>>> item.metric.name, item.value
+('will-it-scale operations', 272990.0)
+
 The row of 0 tasks is the origin of the plot. In the other rows, 0 means that the form was not run,
 and -1 that it failed. ``linear`` is extrapolated from the first row and is not read; idle time is
 not read, because neither direction is better. Neither output contains both the name and the form of
@@ -57,9 +67,19 @@ TESTCASE = "testcase:"
 NAME = re.compile(r"\s*([!-~](?:[ -~]{0,98}[!-~])?)\s*", re.ASCII)
 RESULT = "average:"
 HEADER = re.compile(rf"^(?:{TABLE}\s*$|testcase:.*\nwarmup\s*$)", re.MULTILINE)
+# Output without its beginning.
+BARE = re.compile(
+    r"(?:measurement\s*\n)?min:\d{1,20} max:\d{1,20} total:\d{1,20}\s*$", re.MULTILINE
+)
+BARE_STARTS = ("measurement", "min:")
+UNNAMED = "operations"
 
 
-@parser("will-it-scale", claims=lambda text: HEADER.search(text) is not None)
+def _is_claimed(text: str) -> bool:
+    return HEADER.search(text) is not None or BARE.match(text) is not None
+
+
+@parser("will-it-scale", claims=_is_claimed)
 def parse_will_it_scale(lines: Iterable[str], label: str) -> Iterator[Measurement | BadLine]:
     """Parse the average of each program and the rows of the table."""
     name: str | None = None
@@ -68,6 +88,8 @@ def parse_will_it_scale(lines: Iterable[str], label: str) -> Iterator[Measuremen
         where = (label, line_number, line)
         if line.rstrip() == TABLE:
             is_table = True
+        elif line_number == 1 and line.startswith(BARE_STARTS):
+            name = UNNAMED
         elif line.startswith(TESTCASE):
             name = _read_name(line)
             if name is None:

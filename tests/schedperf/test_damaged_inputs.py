@@ -36,15 +36,19 @@ from schedperf.evidence.perf_stat.capture import parse_perf_stat
 from schedperf.evidence.placement.capture import parse_placement
 from schedperf.evidence.schedstat.capture import parse_schedstat
 from schedperf.evidence.schedstat.perf_sched import parse_sched_stats_report, read_sched_stats
+from schedperf.importers.open import Opener
 from schedperf.kernel.kallsyms import parse_kernel_symbols
 from schedperf.kernel.percpu_units import parse_percpu_log
 from schedperf.kernel.user_symbols import parse_user_symbols
 from schedperf.model.errors import InputError
 from schedperf.model.host import Host, read_host
 from schedperf.perf_data import Keep, read_perf_data
+from schedperf.runs.side import name_sides
+from schedperf.runs.values import read_run_values
 from schedperf.tables.read import open_table
 from schedperf_generators.features import Feature
 from schedperf_generators.memory import scheduler_kernel, scheduler_run
+from schedperf_generators.mmtests import write_results
 from schedperf_generators.numa import Numa
 from schedperf_generators.perf_data import write_perf_data, write_perf_data_pipe
 from tests.conftest import bundle_members
@@ -134,6 +138,57 @@ def _read_table(data: bytes, folder: Path) -> Iterable[str]:
     path = folder / "a.csv"
     path.write_bytes(data)
     return [found.text for found in open_table(path).caveats]
+
+
+BENCHFMT = b"""\
+cpu: AMD EPYC
+pkg: example.com/x
+Unit hits/op better=higher
+BenchmarkEncode/format=json-8 50 34201.5 ns/op 12 B/op 3 hits/op
+BenchmarkEncode/format=json-8 50 33201.5 ns/op 12 B/op 3 hits/op
+"""
+# Separates the files of a directory in what is damaged.
+BETWEEN_FILES = b"\x1e next \x1e"
+MMTESTS = (
+    "tests-timestamp", "tests-sysstate.gz", "lscpu.txt.gz", "kernel.version",
+    "hackbench-process-pipes/logs/hackbench-4",
+)  # fmt: skip
+
+
+def _mmtests_files() -> bytes:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name) / "base"
+        write_results(folder, release="6.12", seconds=0.06, boots=1, seed=1)
+        return BETWEEN_FILES.join((folder / "iter-0" / file).read_bytes() for file in MMTESTS)
+
+
+def _read_mmtests(data: bytes, folder: Path) -> Iterable[str]:
+    root = folder / "mmtests"
+    for file, content in zip(MMTESTS, data.split(BETWEEN_FILES), strict=False):
+        path = root / "iter-0" / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    return _import(f"mmtests:{root}")
+
+
+def _read_lkp(data: bytes, folder: Path) -> Iterable[str]:
+    root = folder / "lkp"
+    root.mkdir(exist_ok=True)
+    (root / "stats.json").write_bytes(data)
+    return _import(f"lkp:{root}")
+
+
+def _read_benchfmt(data: bytes, folder: Path) -> Iterable[str]:
+    path = folder / "old.txt"
+    path.write_bytes(data)
+    return _import(f"benchfmt:{path}")
+
+
+def _import(path: str) -> Iterable[str]:
+    with Opener() as opener:
+        bundle = opener.open(Path(path))
+        values = read_run_values(name_sides([bundle]))
+        return [str(each) for each in (*bundle.caveats, *values.caveats)]
 
 
 def _read_bundle(data: bytes, folder: Path) -> Iterable[str]:
@@ -334,6 +389,12 @@ FORMATS: Mapping[str, _Format] = {
         lambda: Numa().percpu_lines().encode(), _of_text(parse_percpu_log), _anywhere
     ),
     "perf stat": _Format(_perf_stat, _read_perf_stat, _anywhere),
+    # Results of other tools have no end and no count, except JSON.
+    "mmtests": _Format(_mmtests_files, _read_mmtests, _anywhere),
+    "LKP": _Format(
+        lambda: b'{"hackbench.throughput": 123.5, "time.system_time": 7, "x.y": -1}', _read_lkp
+    ),
+    "benchfmt": _Format(lambda: BENCHFMT, _read_benchfmt, _anywhere),
     "benchmark output": _Format(_member("runs/001/stdout"), _read_benchmarks, _anywhere),
 }
 

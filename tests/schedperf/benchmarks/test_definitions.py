@@ -15,6 +15,7 @@ LONGEST_SENTENCE = 180
 SHORT = {
     "hackbench": "Running in process mode with 1 groups using 40 file descriptors each (== 40 "
     "tasks)\nEach sender will pass 100 messages of 100 bytes\nTime: 0.056\n",
+    "imported values": "# schedperf-values/1\nhackbench.throughput\t12345.6\t\t\n",
     "kernbench": "Average Optimal load -j 8 Run (std deviation):\nElapsed Time 28.094 (0.182565)\n"
     "User Time 184.74 (0.397052)\nSystem Time 20.72 (0.18262)\n",
     "perf bench sched messaging": "# Running 'sched/messaging' benchmark:\n"

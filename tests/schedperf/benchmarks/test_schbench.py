@@ -94,12 +94,23 @@ class TestRecordings:
         *_, p99 = re.findall(r"\* ?99\.0+th: (\d+)", text)
         assert found["latency p99"] == [pytest.approx(int(p99) * 1e-6)]
 
-    def test_zeroed_statistics_are_no_result(
-        self, parse_text: ParseText, recorded_text: Text
+    def test_zeroed_statistics_are_those_of_intervals(
+        self, measured: Measured, recorded_text: Text
     ) -> None:
-        [found] = parse_text("schbench", recorded_text("schbench-zeroed.txt"))
-        assert isinstance(found, BadLine)
-        assert found.problem.endswith("samples were reset during the run; run schbench without -z")
+        found = measured(recorded_text("schbench-zeroed.txt"))
+        # The third block covers what is left after the last whole second.
+        assert found["wakeup latency p99 per interval"] == pytest.approx([18e-6, 14e-6])
+        assert found["request latency p99 per interval"] == pytest.approx([114048e-6, 9360e-6])
+        assert found["requests"] == [99.5]
+        assert not any(name.endswith(("p99", "max")) for name in found)
+
+    def test_equal_numbers_of_rates_are_a_reset(
+        self, measured: Measured, recorded_text: Text
+    ) -> None:
+        lines = recorded_text("schbench-zeroed.txt").splitlines()
+        # Intervals of -z with as many samples as those before, or more.
+        text = "\n".join(line.replace("(2 total samples)", "(1 total samples)") for line in lines)
+        assert len(measured(text)["wakeup latency p99 per interval"]) == 2
 
     def test_two_at_once_that_end_one_by_one_are_two_measurements(
         self, measured: Measured, recorded_text: Text
