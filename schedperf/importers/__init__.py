@@ -16,8 +16,10 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Struct, field
 
+from schedperf.importers._outside import guard_importer
 from schedperf.importers._tree import Tree
 from schedperf.model.comparison import Better
+from schedperf.model.outside_plugins import all_with_outside
 from schedperf_collectors.registry import Registry
 
 __all__ = ["Imported", "ImportedBoot", "ImportedRun", "Importer", "all_importers", "importer"]
@@ -102,5 +104,8 @@ def importer(name: str, *, summary: str) -> Callable[[Read], Read]:
 
 
 def all_importers() -> Mapping[str, Importer]:
-    """Return every importer, by name."""
-    return registry.all()
+    """Return every importer, by name, those of other installed packages too.
+
+    :raises PluginError: an importer of another package cannot be used
+    """
+    return all_with_outside(registry, guard_importer)

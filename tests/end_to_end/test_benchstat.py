@@ -97,11 +97,13 @@ def results_of(rows: list[list[str]]) -> dict[str, list[str]]:
     return results
 
 
+@pytest.mark.parametrize("from_own", [False, True], ids=["tables", "imported"])
 def test_benchstat_prints_the_same_of_the_export_as_of_its_own_input(
-    benchstat: Path, run_cli: RunCli, tmp_path: Path
+    benchstat: Path, run_cli: RunCli, tmp_path: Path, *, from_own: bool
 ) -> None:
     own, tables = write_inputs(tmp_path)
-    exported = run_cli("compare", *tables, "--format", "benchfmt")
+    inputs = [f"benchfmt:{path}" for path in own] if from_own else tables
+    exported = run_cli("compare", *inputs, "--format", "benchfmt")
     (tmp_path / "export.txt").write_text(exported.stdout)
     expected = results_of(run(benchstat, *own))
     printed = results_of(run(benchstat, "-col", "side", tmp_path / "export.txt"))

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import schedperf.benchmarks
+import schedperf.importers
 from schedperf.model import outside_plugins
 from schedperf.model.outside_plugins import PluginError
 
@@ -55,18 +56,20 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     site = tmp_path / "site-packages"
     site.mkdir()
     monkeypatch.syspath_prepend(str(site))
-    registry = schedperf.benchmarks.registry
     monkeypatch.setattr(outside_plugins, "_guarded", {})
-    monkeypatch.setattr(registry, "_plugins", dict(registry.all()))
+    for registry in (schedperf.benchmarks.registry, schedperf.importers.registry):
+        monkeypatch.setattr(registry, "_plugins", {**registry.all()})
     modules: set[str] = set()
 
-    def install(text: str, name: str = "toy_bench", entry: str | None = None) -> None:
+    def install(
+        text: str, name: str = "toy_bench", entry: str | None = None, group: str = BENCHMARKS
+    ) -> None:
         (site / f"{name}.py").write_text(text)
         info = site / f"{name}-1.0.dist-info"
         info.mkdir()
         package = name.replace("_", "-")
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
-        (info / "entry_points.txt").write_text(f"[{BENCHMARKS}]\ntoy = {entry or name}\n")
+        (info / "entry_points.txt").write_text(f"[{group}]\ntoy = {entry or name}\n")
         importlib.invalidate_caches()
         modules.add(name)
 
@@ -197,6 +200,45 @@ def test_the_command_prints_one_line(
         "schedperf: error: plugin 'toy' of the package toy-bench 1.0: cannot be imported "
         "(ValueError: broken); fix or uninstall this package\n"
     )
+
+
+IMPORTER = '''\
+from schedperf.importers import Imported, ImportedBoot, ImportedRun, importer
+
+
+@importer("toy", summary="results of toy")
+def import_toy(tree):
+    """Import one run."""
+    run = dict(workload="hackbench", command=("hackbench",), point={{}}, text=b"Time: 1.25\\n")
+    {body}
+'''
+IMPORTED = (
+    "Imported(label='x', originals=('log',), boots=(ImportedBoot(host={{}}, "
+    "runs=(ImportedRun(**run),) * 3),))"
+).replace("{{}}", "{}")
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (f"return {IMPORTED}", ""),
+        ("return 7", "read returns 7 (expected an Imported)"),
+        ("raise OSError('gone')", "read fails (OSError: gone)"),
+        ("run['text'] = 5; return " + IMPORTED, "read returns an invalid Imported (Validation"),
+        ("run['point'] = object(); return " + IMPORTED, "read returns an invalid Imported (TypeE"),
+    ],
+)
+def test_an_importer_of_another_package(
+    install: Install, run_cli: RunCli, tmp_path: Path, body: str, message: str
+) -> None:
+    install(IMPORTER.format(body=body), group="schedperf.importers")
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "log").write_text("Time: 1.25\n")
+    done = run_cli("compare", f"toy:{tmp_path}/results", f"toy:{tmp_path}/results")
+    assert (done.returncode == 0) == (message == ""), done.stderr
+    if message:
+        assert done.stderr.count("\n") == 1
+        assert f"plugin 'toy' of the package toy-bench 1.0: {message}" in done.stderr
 
 
 @pytest.mark.slow
