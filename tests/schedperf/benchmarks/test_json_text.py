@@ -73,6 +73,7 @@ def test_a_document_that_ends_early_does_not_cost_the_next() -> None:
             f"stdout:1: invalid JSON: too many values (expected at most {MOST_VALUES})",
         ),
     ],
+    ids=["cut", "bracket", "text", "deep", "many"],
 )
 def test_damage_is_one_problem(text: str, expected: str) -> None:
     assert problem(text) == f"{expected}; record again"
