@@ -11,7 +11,7 @@ from schedperf.commands._better import BETTER, directions_of
 EPILOG = """\b
 Examples:
   schedperf import mmtests work/log/6.12 -o base.tar
-  schedperf import lkp /lkp/result/hackbench/…/COMMIT -o base.tar
+  schedperf import lkp hackbench/COMMIT -o base.tar
   schedperf import benchfmt old.txt -o base.tar --better hits/op=higher
   schedperf compare mmtests:work/log/6.12 mmtests:work/log/6.13
 """
