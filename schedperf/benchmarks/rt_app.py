@@ -17,7 +17,7 @@ rt-app rt-app-audio-0 slack average 0.004795 higher secondary
 rt-app rt-app-audio-0 run average 9.1e-05 lower informational
 rt-app rt-app-audio-0 period average 0.004961 lower informational
 
-rt-app writes one log per thread; print them after the run (``tail -n +1 *.log``, or ``find -name
+rt-app writes one log per thread; print them after the run (``tail -v -n +1 *.log``, or ``find -name
 '*.log' -print -exec cat {} ';'``). The thread is named by its file if the name is printed before
 the log, and by its number otherwise.
 
