@@ -27,6 +27,15 @@ def measured(parse_values: Callable[[str, str], dict[str, float]]) -> Values:
     return partial(parse_values, "cyclictest")
 
 
+def numbers(found: list[Measurement | BadLine]) -> dict[str, float]:
+    """Return the value of each statistic."""
+    return {
+        item.metric.name.rpartition(" ")[2]: item.value
+        for item in found
+        if isinstance(item, Measurement)
+    }
+
+
 @pytest.mark.system
 class TestRealProgram:
     @pytest.mark.parametrize("options", [(), ("-t", "2"), ("-N",)])
@@ -47,20 +56,20 @@ class TestRealProgram:
     def test_percentiles_of_a_histogram_are_between_its_ends(
         self, option: str, run_program: Run, parse_text: ParseText
     ) -> None:
-        text = run_program(*QUICK, "-t", "2", option, "100000")
-        found = [item for item in parse_text("cyclictest", text) if isinstance(item, Measurement)]
-        values = {item.metric.name.rpartition(" ")[2]: item.value for item in found}
-        # 120 samples do not determine p99.9.
-        assert {"average", "p50", "p90", "p99", "max"} == values.keys()
-        assert values["p50"] <= values["p90"] <= values["p99"] <= values["max"]
+        values = numbers(parse_text("cyclictest", run_program(*QUICK, "-t", "2", option, "5000")))
+        # 120 samples do not determine p99.9. On a busy machine the others may be above the bins.
+        assert {"average", "max"} <= values.keys() <= {"average", "p50", "p90", "p99", "max"}
+        in_order = [value for name, value in values.items() if name != "average"]
+        assert in_order == sorted(in_order)
 
     def test_json_has_the_numbers_of_the_text(
-        self, run_program: Run, measured: Values, tmp_path: Path
+        self, run_program: Run, parse_text: ParseText, tmp_path: Path
     ) -> None:
-        text = run_program(*QUICK, "-h", "100000", "--json=out")
-        from_text, from_json = measured(text), measured((tmp_path / "out").read_text())
-        average = from_text.pop("latency average")
-        assert from_json.pop("latency average") == pytest.approx(average, abs=1e-6)
+        text = run_program(*QUICK, "-h", "5000", "--json=out")
+        from_text = numbers(parse_text("cyclictest", text))
+        from_json = numbers(parse_text("cyclictest", (tmp_path / "out").read_text()))
+        average = from_text.pop("average")
+        assert from_json.pop("average") == pytest.approx(average, abs=1e-6)
         assert from_json == pytest.approx(from_text)
 
 

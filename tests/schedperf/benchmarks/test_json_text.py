@@ -6,7 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from schedperf.benchmarks._json_text import MOST_LEVELS, MOST_VALUES, Document, Path, read_documents
+from schedperf.benchmarks import _json_text
+from schedperf.benchmarks._json_text import MOST_LEVELS, Document, Path, read_documents
+
+FEW_VALUES = 1000
 
 
 def everything(path: Path) -> bool:
@@ -21,6 +24,11 @@ def problem(text: str) -> str:
     [document] = documents(text)
     assert document.problem is not None
     return document.problem.problem
+
+
+@pytest.fixture
+def _few_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_json_text, "MOST_VALUES", FEW_VALUES)
 
 
 VALUE = {"a": [1, {"b": -2.50e3, "c": 'x "y" {,}'}, [], {}], "d": None, "e": True, "": {"f": 0}}
@@ -69,18 +77,20 @@ def test_a_document_that_ends_early_does_not_cost_the_next() -> None:
             f"stdout:1: invalid JSON: nested too deeply (expected at most {MOST_LEVELS} levels)",
         ),
         (
-            '{"a": [' + "1," * (MOST_VALUES + 1),
-            f"stdout:1: invalid JSON: too many values (expected at most {MOST_VALUES})",
+            '{"a": [' + "1," * (FEW_VALUES + 1),
+            f"stdout:1: invalid JSON: too many values (expected at most {FEW_VALUES})",
         ),
     ],
-    ids=["cut", "bracket", "text", "deep", "many"],
+    ids=["early end", "bracket", "string", "depth", "size"],
 )
+@pytest.mark.usefixtures("_few_values")
 def test_damage_is_one_problem(text: str, expected: str) -> None:
     assert problem(text) == f"{expected}; record again"
 
 
+@pytest.mark.usefixtures("_few_values")
 def test_values_that_nobody_needs_are_not_kept() -> None:
-    text = '{"a": [' + "1," * (MOST_VALUES + 1) + '1], "b": 2}\n'
+    text = '{"a": [' + "1," * (FEW_VALUES + 1) + '1], "b": 2}\n'
     [document] = read_documents(text.splitlines(), "stdout", keep=lambda path: path[0] == "b")
     assert document.problem is None
     assert list(document.values) == [("b",)]

@@ -46,11 +46,17 @@ def measured(parse_values: Callable[[str, str], dict[str, float]]) -> Values:
 @pytest.mark.parametrize(
     ("tracer", "name"), [("timerlat", "thread latency max"), ("osnoise", "noise max")]
 )
-def test_the_real_program(tracer: str, name: str, run_program: Run, measured: Values) -> None:
+def test_the_real_program(tracer: str, name: str, run_program: Run, parse_text: ParseText) -> None:
     if os.geteuid() != 0 or tracer not in TRACERS.read_text():
         pytest.skip(f"rtla needs root and a kernel with CONFIG_{tracer.upper()}_TRACER=y")
-    text = run_program("rtla", tracer, "hist", "-d", "1s", "-E", "100000")
-    assert measured(text)[f"{tracer} {name}"] > 0.0
+    found = parse_text("rtla", run_program("rtla", tracer, "hist", "-d", "1s", "-E", "5000"))
+    # On a busy machine percentiles may be above the bins.
+    [largest] = [
+        item.value
+        for item in found
+        if isinstance(item, Measurement) and item.metric.name == f"rtla {tracer} {name}"
+    ]
+    assert largest > 0.0
 
 
 def test_timerlat_in_nanoseconds(measured: Values) -> None:
