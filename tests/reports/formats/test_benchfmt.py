@@ -80,6 +80,15 @@ def test_names_that_become_alike_stay_two_results(
     assert sorted(directions.values()) == ["higher", "lower"]
 
 
+def test_an_unknown_direction_is_not_written(
+    make_comparison: Make, make_row: Callable[..., Row]
+) -> None:
+    row = replace(make_row(), better="unknown")
+    text = benchfmt(make_comparison(rows=(row,)), OPTIONS)
+    assert "Unit" not in text
+    assert text.count("\nBenchmark") == len(row.values_base) + len(row.values_new)
+
+
 @pytest.mark.parametrize(
     "text", ["\n", "\r", "\v", "\x85", "\u2028", "\u00a0", "\x1c", "a\nUnit x better=lower", ""]
 )

@@ -63,6 +63,17 @@ def test_lower_is_better_so_a_smaller_value_is_a_positive_change(
     assert "Hmean" not in table
 
 
+def test_without_a_direction_a_larger_value_is_a_positive_change(
+    make_comparison: Make, make_row: MakeRow
+) -> None:
+    comparison = make_comparison(
+        rows=(row_of(make_row, (4.0, 5.0), (8.0, 10.0), better="unknown"),)
+    )
+    table = lines(comparison)
+    assert table["Amean"] == "Amean     clients=8      4.5000 (   0.00%)      9.0000 ( 100.00%)"
+    assert "better direction unknown" in mmtests(comparison, OPTIONS)
+
+
 @pytest.mark.parametrize("verdict", ["no-change", "inconclusive", "invalid"])
 def test_only_a_change_has_stars(make_comparison: Make, make_row: MakeRow, verdict: str) -> None:
     row = row_of(make_row, (1.0, 1.0), (9.0, 9.0), verdict=verdict)
