@@ -221,6 +221,8 @@ def reached() -> Iterator[str]:
 
 
 PERF_BENCH = {
+    # Metrics of the Go benchmark format are called like their units.
+    "imported values": ("sec/op", "hits/op"),
     "perf bench sched pipe": ("sched/pipe",),
     "perf bench sched messaging": ("sched/messaging",),
     "perf bench futex": ("futex/",),
