@@ -35,11 +35,12 @@ _RUN = re.compile(r"boots/\d+/runs/\d+/stdout$")
 # What is proven needs no measurement beside the runs.
 _QUICK = ("--warmup", "0", "--instrumented", "0", "--with", "none", "--settle", "0")
 _FEATURE = "GENTLE_FAIR_SLEEPERS"
-# All that a setting may change, without what changes by itself: counts, and the next process.
+# All that a setting may change, without what changes by itself: counts, the next process, and what
+# each boot computes from the free memory.
 _SETTINGS = (
     "grep -rs . /proc/sys/kernel /proc/sys/vm /sys/kernel/debug/sched | grep -v -e /random/ "
     "-e ns_last_pid -e /pty/nr -e cad_pid -e /debug/sched/debug: -e max_newidle_lb_cost "
-    "-e last_decay -e stat_refresh | sort; "
+    "-e last_decay -e stat_refresh -e _reserve_kbytes | sort; "
     "find /sys/fs/cgroup -type d | grep -v -e /user.slice | sort"
 )
 # Each look at a machine that drives itself takes a second of its emulated processors.
