@@ -145,7 +145,7 @@ def _load(
             kernels[name] = read_kernel_names(opened[number])
         else:
             kernels[name] = KernelNames()
-    loaded = {side.name: side for side in load_sides(list(opened.values()))}
+    loaded = {side.name: side for side in load_sides(list(opened.values()), options.hz)}
     for number, side in opened.items():
         runs = loaded[side.name]
         if not runs.runs:

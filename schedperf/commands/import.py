@@ -36,9 +36,9 @@ def command(
 ) -> None:
     """Convert results of other tools to a bundle.
 
-    FORMAT is benchfmt (Go benchmarks), lkp, mmtests, perf-stat or rt-app. The bundle contains the
-    original files, and the results are parsed when it is compared. `compare` and `show` also take
-    FORMAT:PATH instead of a bundle.
+    FORMAT is lkp, mmtests, perf-sched-stats, perf-stat, rt-app or benchfmt (Go benchmarks). The
+    bundle contains the original files, and the results are parsed when it is compared. `compare`
+    and `show` also take FORMAT:PATH instead of a bundle.
     """
     # Imported here so that --help of all commands stays fast.
     from schedperf.importers.open import import_results  # noqa: PLC0415

@@ -631,6 +631,8 @@ def _unread(sides: Sequence[Side]) -> tuple[str, str]:
     # Why no number is read from runs that succeeded, and what to do.
     bundles = [side.bundle for side in sides]
     if all(map(prints_nothing, bundles)):
+        if any(bundle.imported for bundle in bundles):
+            return "imported files have no benchmark results", "record a benchmark as workload"
         return "the workload prints nothing", "record a benchmark as workload"
     has_rules = any(bundle.metric_rules for bundle in bundles)
     remedy = "record the workload again with --metric 'name[unit,higher]=REGEX'"

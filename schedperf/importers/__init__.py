@@ -31,6 +31,7 @@ class ImportedRun(Struct, frozen=True, kw_only=True):
     :param command: the command if the format records it, else the name of the benchmark
     :param text: what the benchmark printed, unchanged
     :param more: values in the form of :mod:`schedperf.benchmarks.imported_values`, beside the text
+    :param captures: files that the evidence reads, by COLLECTOR/NAME: "perf_stat/perf_stat.csv"
     :param start: start time in UTC; None if the format does not record it
     :param exit_status: None if the format does not record it
     :param failure: why the numbers of this run must not be used; None if they may
@@ -42,6 +43,7 @@ class ImportedRun(Struct, frozen=True, kw_only=True):
     text: bytes
     start: str | None = None
     more: bytes | None = None
+    captures: Mapping[str, bytes] = field(default_factory=dict)
     exit_status: int | None = None
     failure: str | None = None
 

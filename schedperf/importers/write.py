@@ -2,6 +2,7 @@
 """Write imported results as an ordinary bundle, with the original files in it."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -26,6 +27,8 @@ MOST_NOTES = 20
 MOST_RUNS = 100_000
 LONGEST_POINT = 500
 LONGEST_WORKLOAD = 500
+
+_CAPTURE = re.compile(r"[a-z][a-z0-9_]{0,40}/[a-z][a-z0-9_.]{0,40}", re.ASCII)
 
 
 def write_bundle(imported: Imported, tree: Tree, kind: str, path: Path, *, force: bool) -> Path:
@@ -67,6 +70,12 @@ def _check(imported: Imported, tree: Tree) -> None:
                     f"{tree.root}: invalid name of a benchmark or parameter {text[:60]!r} "
                     f"(expected at most {limit} printable characters); rename it"
                 )
+        for file in run.captures:
+            if not _CAPTURE.fullmatch(file):
+                raise InputError(
+                    f"{tree.root}: invalid name of a capture {file[:60]!r} (expected "
+                    "COLLECTOR/NAME, e.g. perf_stat/perf_stat.csv); correct the importer"
+                )
 
 
 def _key(run: ImportedRun) -> str:
@@ -83,6 +92,8 @@ def _write_boot(writer: BundleWriter, number: int, boot: ImportedBoot, kind: str
         entries = [writer.add(f"{name}/stdout", run.text, "workload")]
         if run.more is not None:
             entries.append(writer.add(f"{name}/stderr", run.more, "workload"))
+        for file, content in run.captures.items():
+            entries.append(writer.add(f"{name}/{file}", content, file.partition("/")[0]))
         record = _run_record(run, number, index, kind)
         writer.add(f"{name}/run.json", _to_json({**record, "captures": entries}), "record")
 

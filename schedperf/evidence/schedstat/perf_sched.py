@@ -39,6 +39,7 @@ from schedperf.evidence.schedstat.capture import (
     Domain,
     Floats,
     Snapshot,
+    change_between,
     describe_restarts,
     make_snapshot,
     refuse_missing_cpus,
@@ -368,6 +369,22 @@ _PATCHES = _Form(
 )
 
 
+def parse_sched_stats(content: bytes, label: str) -> Change:
+    """Parse a recording or a report that is in memory.
+
+    :param label: name of the file in messages
+    :raises InputError: it is neither, is truncated or damaged, or has fewer than two snapshots
+    """
+    if is_perf_data(content):
+        return change_between(*_read_data(content, label), label)
+    lines = content.decode(errors="replace").splitlines()
+    if not is_sched_stats_report(lines[0] if lines else ""):
+        raise InputError(
+            f"{label}: neither a recording nor a report of perf sched stats; {_ADVICE}"
+        )
+    return parse_sched_stats_report(lines, label)
+
+
 def is_perf_data(head: bytes) -> bool:
     """Return whether bytes begin like a perf.data file."""
     return head.startswith((MAGIC, BIG_ENDIAN_MAGIC))
@@ -388,10 +405,14 @@ def read_sched_stats(path: Path, label: str) -> tuple[Snapshot, Snapshot]:
                 f"{_LARGEST_BYTES}); {_ADVICE}"
             )
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            try:
-                return _DataReading(data, label).snapshots()
-            except BadPerfData as error:
-                raise InputError(str(error)) from None
+            return _read_data(data, label)
+
+
+def _read_data(data: Buffer, label: str) -> tuple[Snapshot, Snapshot]:
+    try:
+        return _DataReading(data, label).snapshots()
+    except BadPerfData as error:
+        raise InputError(str(error)) from None
 
 
 class _Moment:

@@ -26,6 +26,7 @@ from schedperf.evidence.schedstat.levels import (
     name_domains,
 )
 from schedperf.evidence.schedstat.measure import SchedCounts
+from schedperf.evidence.schedstat.perf_sched import parse_sched_stats
 from schedperf.evidence.schedstat.record import Schedstat
 from schedperf.model.errors import InputError
 from schedperf.model.run import Captured, SideOf
@@ -35,6 +36,8 @@ from schedperf.runs.side import Side
 from schedperf.symbols.function_names import FunctionNames, function_names
 
 FOLDER = "schedstat"
+# An imported recording or report of `perf sched stats`, in place of the files before and after.
+PERF_FILE = "perf_sched_stats"
 # 8192 CPUs with four levels have 85 MB, half of it masks of CPUs.
 LARGEST_BYTES = 128 << 20
 _LARGEST_JSON_BYTES = 1 << 20
@@ -89,13 +92,18 @@ class _Boot(Struct, frozen=True, kw_only=True):
     flags: Flags
 
 
-def load_sides(sides: Sequence[Side]) -> list[SideOf[SchedCounts]]:
-    """Read the runs of all sides: clean runs if all sides have them, otherwise instrumented."""
+def load_sides(sides: Sequence[Side], hz: int | None = None) -> list[SideOf[SchedCounts]]:
+    """Read the runs of all sides: clean runs if all sides have them, otherwise instrumented.
+
+    :param hz: CONFIG_HZ of boots that do not record it; None: unknown
+    """
     loaded = load_captured(sides, FOLDER, _read_run)
-    return [_add_levels(side, captured) for side, captured in zip(sides, loaded, strict=True)]
+    return [_add_levels(side, captured, hz) for side, captured in zip(sides, loaded, strict=True)]
 
 
-def _add_levels(side: Side, captured: SideOf[_Counted]) -> SideOf[SchedCounts]:
+def _add_levels(
+    side: Side, captured: SideOf[_Counted], default_hz: int | None
+) -> SideOf[SchedCounts]:
     boots: dict[int, _Boot] = {}
     notes = list(captured.notes)
     for boot in side.bundle.boots:
@@ -107,7 +115,8 @@ def _add_levels(side: Side, captured: SideOf[_Counted]) -> SideOf[SchedCounts]:
         names = {} if debug is None else domain_names(debug)
         flags = {} if debug is None else domain_flags(debug)
         groups = CpuGroups(boot.host.topology)
-        boots[boot.number] = _Boot(hz=boot.host.sched.hz, groups=groups, names=names, flags=flags)
+        hz = boot.host.sched.hz or default_hz
+        boots[boot.number] = _Boot(hz=hz, groups=groups, names=names, flags=flags)
     runs = tuple(run.having(_sched_counts(run, boots[run.key.boot])) for run in captured.runs)
     return SideOf(name=side.name, kind=captured.kind, runs=runs, notes=tuple(notes))
 
@@ -130,6 +139,9 @@ def _read_run(side: Side, run: Run) -> _Counted:
 
 def _read_change(bundle: Bundle, run: Run) -> Change:
     folder = f"{run.folder}/{FOLDER}"
+    perf_file = f"{folder}/{PERF_FILE}"
+    if bundle.size(perf_file) is not None:
+        return parse_sched_stats(bundle.read(perf_file, LARGEST_BYTES), perf_file)
     before, after = (_read_snapshot(bundle, f"{folder}/{name}") for name in ("before", "after"))
     return change_between(before, after, folder)
 
@@ -165,6 +177,8 @@ def _is_enabled(bundle: Bundle, run: Run) -> bool | None:
 
 
 def _seconds(change: Change, hz: int | None, wall_s: float | None) -> float | None:
-    if hz is None or change.jiffies is None or change.jiffies < _FEWEST_JIFFIES:
+    if hz is None or change.jiffies is None:
+        return wall_s
+    if change.jiffies < _FEWEST_JIFFIES and wall_s is not None:
         return wall_s
     return change.jiffies / hz

@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Counters of perf stat and logs of rt-app become runs."""
+"""Counters of perf stat, files of perf sched stats and logs of rt-app become runs."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from schedperf.cli import main
 from schedperf.importers import Imported
 from schedperf.importers.open import Opener, read_results
 from schedperf.model.errors import InputError
 from schedperf.runs.side import name_sides
 from schedperf.runs.values import read_run_values
+from tests.schedperf.evidence.schedstat.conftest import write_report, write_sched_stats_data
 
 FIELDS = """\
 # started on Fri Nov 27 11:40:00 2026
@@ -58,14 +62,92 @@ def test_each_file_of_perf_stat_is_a_run(tmp_path: Path) -> None:
         "1,,cycles,1,1,,\n2,,cycles,1,1,,\n",
         '{"interval" : 1.0, "counter-value" : "1", "unit" : "", "event" : "cycles"}\n',
         '{"counter-value" : "1e999", "unit" : "", "event" : "cycles"}\n',
-        "{" * 100_000,
-        "[" * 3_000 + "\n",
+        pytest.param("{" * 100_000, id="braces"),
+        pytest.param("[" * 3_000 + "\n", id="brackets"),
     ],
 )
 def test_other_output_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "a").write_text(text)
     with pytest.raises(InputError, match="no counters of perf stat"):
         read("perf-stat", tmp_path)
+
+
+@pytest.fixture
+def statistics(tmp_path: Path) -> Path:
+    """Write a report and a recording of one kernel, and a file that is neither."""
+    folder = tmp_path / "statistics"
+    folder.mkdir()
+    counts = {cpu: {"sched_count": 400, "idle lb_count": 15531} for cpu in (0, 1)}
+    (folder / "run2").write_text(write_report(17, counts, jiffies=500, name="MC"))
+    moments = {1000: {0: {}, 1: {}}, 1500: counts}
+    (folder / "run10").write_bytes(write_sched_stats_data(17, moments, form="upstream"))
+    (folder / "notes").write_text("hello\n")
+    return folder
+
+
+def schedstat(capsys: pytest.CaptureFixture[str], *arguments: object) -> Any:
+    assert main(["schedstat", *map(str, arguments), "--json", "-"]) == 0
+    # Files do not record their workload.
+    rows = json.loads(capsys.readouterr().out)["data"]["rows"]
+    return [{**row, "workload": "", "point": ""} for row in rows]
+
+
+@pytest.mark.parametrize("options", [(), ("--hz", "250")])
+def test_statistics_are_those_of_the_files(
+    statistics: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...]
+) -> None:
+    bundle = statistics.parent / "a.tar"
+    assert main(["import", "perf-sched-stats", str(statistics), "-o", str(bundle)]) == 0
+    assert "not read: notes" in capsys.readouterr().err
+    rows = schedstat(capsys, bundle, *options)
+    assert rows == schedstat(capsys, statistics, *options)
+    assert len(rows[0]["values_base"]) == 2
+
+
+def test_statistics_are_compared(statistics: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = f"perf-sched-stats:{statistics}"
+    assert main(["compare", source, source, "--json", "-"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    section = record["sections"]["schedstat"]
+    totals = {row["field"]: row["total_new"] for row in section["data"]["rows"] if row["level"]}
+    assert totals["lb_count"] == 31062.0
+    assert record["overall"]["verdict"] == "inconclusive"
+    assert record["overall"]["reason_short"] == "imported files have no benchmark results"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "no scheduler statistics"),
+        (b"hello\n", "no scheduler statistics"),
+        (b"Columns description\n", "no CPU counters"),
+        (b"PERFILE2", "a: .*(expected at least 16|bytes)"),
+        pytest.param(b"PERFILE2" + b"\xff" * 200, "a: ", id="ones"),
+    ],
+)
+def test_damaged_statistics_are_refused(tmp_path: Path, content: bytes, message: str) -> None:
+    (tmp_path / "a").write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        read("perf-sched-stats", tmp_path)
+
+
+def test_a_truncated_recording_is_a_note(statistics: Path) -> None:
+    recording = (statistics / "run10").read_bytes()
+    (statistics / "run11").write_bytes(recording[:-40])
+    imported = read("perf-sched-stats", statistics)
+    assert len(imported.boots[0].runs) == 2
+    assert "run11: truncated" in imported.notes[0]
+
+
+def test_recordings_of_several_kernels_are_refused(tmp_path: Path) -> None:
+    for number, release in enumerate((b"6.12.0", b"6.13.0")):
+        moments = {time: {0: {}} for time in (1000, 1500)}
+        content = write_sched_stats_data(17, moments, features=1 << 4)
+        text = len(release).to_bytes(4, "little") + release
+        section = (len(content) + 16).to_bytes(8, "little") + len(text).to_bytes(8, "little")
+        (tmp_path / f"run{number}").write_bytes(content + section + text)
+    with pytest.raises(InputError, match=r"recordings of 2 kernels \(6.12.0, 6.13.0; expected"):
+        read("perf-sched-stats", tmp_path)
 
 
 def test_logs_in_one_directory_are_one_run(tmp_path: Path) -> None:
