@@ -29,6 +29,7 @@ from schedperf.model.errors import BadLine, InputError
 from schedperf.runs.side import Side
 
 FOLDER = "perf_stat"
+CSV, FACTS = "perf_stat.csv", "perf_stat.json"
 # perf stat writes a hundred bytes an event and node; 64 nodes and 100 events make 0.6 MB.
 LARGEST_CSV_BYTES = 4 << 20
 WAKEUP_EVENT = "sched:sched_wakeup"
@@ -79,7 +80,7 @@ def read_perf_stat(side: Side, run: Run) -> Sequence[Counter | BadLine]:
 
     :raises InputError: the file is too large or damaged
     """
-    name = f"{run.folder}/{FOLDER}/perf_stat.csv"
+    name = f"{run.folder}/{FOLDER}/{CSV}"
     if side.bundle.size(name) is None:
         return ()
     return side.parsed(name, LARGEST_CSV_BYTES, _parse_file)

@@ -15,6 +15,7 @@ from schedperf.bundle.json import decode
 from schedperf.bundle.open import Bundle, Run
 from schedperf.evidence import Absent, section
 from schedperf.evidence.perf_stat.capture import (
+    FACTS,
     FOLDER,
     Counter,
     counted_everywhere,
@@ -31,7 +32,7 @@ from schedperf.model.comparison import MissingSide
 from schedperf.model.counted import Rate
 from schedperf.model.errors import BadLine
 from schedperf.model.perf_event import parse_event
-from schedperf.model.run import Captured, SideOf
+from schedperf.model.run import Captured, Operations, SideOf
 from schedperf.runs.captured import load_captured, why_nothing
 from schedperf.runs.side import Side
 from schedperf.stats.counted.rates import (
@@ -45,6 +46,10 @@ from schedperf.stats.counted.rates import (
 LARGEST_JSON_BYTES = 1 << 20
 # They run on all CPUs, idle or not, where a whole machine is counted.
 CLOCKS = ("cpu-clock", "task-clock", "duration_time")
+# The time that perf measured, if the user counted it.
+ELAPSED = "duration_time"
+# Of a command that perf stat ran nothing but its counts is known.
+ONE_RUN = Operations(count=1.0, unit="run", exact=True)
 
 
 class _Key(NamedTuple):
@@ -62,10 +67,12 @@ class _Count(Struct, frozen=True, kw_only=True):
 class _Counted(Struct, frozen=True, kw_only=True):
     # :param not_counted: reason by event
     # :param seconds: how long perf counted; None if unknown
+    # :param ops: if the benchmark reports none; None if unknown
     counts: Mapping[_Key, _Count]
     seconds: float | None
     not_counted: Mapping[str, str]
     notes: tuple[str, ...]
+    ops: Operations | None = None
 
 
 _Captured = SideOf[_Counted]
@@ -127,6 +134,7 @@ def _read_run(side: Side, run: Run) -> _Counted:
         seconds=counting_seconds(read),
         not_counted=_reasons(side.bundle, run),
         notes=tuple(_describe_bad([line.problem for line in read if isinstance(line, BadLine)])),
+        ops=None if side.bundle.imported is None else ONE_RUN,
     )
 
 
@@ -147,7 +155,7 @@ class _Facts(Struct, frozen=True, kw_only=True):
 
 
 def _reasons(bundle: Bundle, run: Run) -> Mapping[str, str]:
-    name = f"{run.folder}/{FOLDER}/perf_stat.json"
+    name = f"{run.folder}/{FOLDER}/{FACTS}"
     if bundle.size(name) is None:
         return {}
     return decode(bundle.read(name, LARGEST_JSON_BYTES), _Facts, name).not_counted
@@ -207,14 +215,15 @@ def _measure(
     run: Captured[_Counted], nodes: Collection[int | None]
 ) -> dict[tuple[_Key, Any], Measure]:
     # Per operation a clock of all CPUs is the length of the run.
+    ops, seconds = run.ops or run.content.ops, _window(run)
     return {
         identity: measure
         for key, count in run.content.counts.items()
         if key.node in nodes
         for identity, measure in divide(
             {key: Measure(count.value, "1" if count.unit == "count" else count.unit)},
-            seconds=_window(run),
-            ops=None if key.event.partition(":")[0] in CLOCKS else run.ops,
+            seconds=seconds,
+            ops=None if ops is not ONE_RUN and key.event.partition(":")[0] in CLOCKS else ops,
         )
     }
 
@@ -223,6 +232,9 @@ def _window(run: Captured[_Counted]) -> float | None:
     # perf counts from before the command starts until after its end. What it says of a shorter
     # time is of something else than the run.
     seconds, wall_s = run.content.seconds, run.wall_s
+    if seconds is None and wall_s is None:
+        elapsed = run.content.counts.get(_Key(ELAPSED, None))
+        return elapsed.value if elapsed is not None and elapsed.unit == "s" else None
     return wall_s if seconds is None or (wall_s is not None and seconds < wall_s) else seconds
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from schedperf.cli import main
+from schedperf.evidence.perf_stat.section import counters
 from schedperf.importers import Imported
 from schedperf.importers.open import Opener, read_results
 from schedperf.model.errors import InputError
@@ -22,10 +23,14 @@ FIELDS = """\
 12,,context-switches,533291,100.00,0.000,/sec
 <not supported>,,cycles,0,100.00,,
 """
-JSON = """\
-{"counter-value" : "0.63", "unit" : "msec", "event" : "task-clock", "event-runtime" : 500739}
-{"counter-value" : "14.000000", "unit" : "", "event" : "context-switches", "pcnt-running" : 100.0}
-"""
+JSON = "".join(
+    json.dumps({"counter-value": value, "unit": unit, "event": event, **times}) + "\n"
+    for value, unit, event, times in (
+        ("0.63", "msec", "task-clock", {"event-runtime": 500739, "pcnt-running": 100.0}),
+        ("14.000000", "", "context-switches", {"event-runtime": 500739, "pcnt-running": 100.0}),
+        ("7.000000", "", "page-faults", {}),
+    )
+)
 LOG = """\
 # Policy : SCHED_OTHER priority : 0
 #idx     perf      run   period           start             end          rel_st      slack
@@ -49,7 +54,48 @@ def test_each_file_of_perf_stat_is_a_run(tmp_path: Path) -> None:
         (0, "context-switches", 12.0, "count", "unknown", "informational"),
         (1, "task-clock", 0.63, "msec", "unknown", "informational"),
         (1, "context-switches", 14.0, "count", "unknown", "informational"),
+        (1, "page-faults", 7.0, "count", "unknown", "informational"),
     ]
+
+
+REPEATED = """\
+0.64,msec,task-clock,1.58%,636113,100.00,0.405,CPUs utilized
+30,,page-faults,0.00%,636113,50.00,72.200,K/sec
+7,,cpu/event=0x3c,umask=0x0/,636113,100.00,,
+20000000,ns,duration_time,11.42%,20000000,100.00,2.181,G/sec
+"""
+
+
+def test_counters_are_compared_per_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "old").write_text(FIELDS)
+    (tmp_path / "new").write_text(JSON)
+    sources = [f"perf-stat:{tmp_path / name}" for name in ("old", "new")]
+    assert main(["compare", *sources, "--json", "-"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    rows = {row["event"]: row for row in record["sections"]["counters"]["data"]["rows"]}
+    switches = rows["context-switches"]
+    assert (switches["base"], switches["unit"]) == (12.0, "1/run")
+    assert switches["new"] == pytest.approx(14.0)
+    assert rows["task-clock"]["base"] == pytest.approx(0.53e-3)
+    not_counted = {
+        one["event"]: one["reason"] for one in record["sections"]["counters"]["data"]["not_counted"]
+    }
+    assert not_counted == {
+        "cycles": "not supported by perf",
+        "page-faults": "perf printed no time of counting",
+    }
+    assert {row["family"] for row in record["rows"]} == {"informational"}
+
+
+def test_counters_with_the_time_of_the_run_are_rates(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text(REPEATED)
+    with Opener() as opener:
+        sides = name_sides([opener.open(Path(f"perf-stat:{tmp_path}")) for _ in range(2)])
+        data = counters(sides)
+    rates = {(row.event, row.unit): row for row in data.rows}
+    assert rates["page-faults", "1/s"].base == 1500.0
+    assert rates["page-faults", "1/run"].scaled
+    assert {one.event for one in data.not_counted} == {"cpu/event=0x3c,umask=0x0/"}
 
 
 @pytest.mark.parametrize(
