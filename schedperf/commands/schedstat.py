@@ -42,8 +42,8 @@ LARGEST_HZ = 10_000
     "--hz",
     metavar="N",
     type=click.IntRange(min=1, max=LARGEST_HZ),
-    help="Assume this CONFIG_HZ; not needed for bundles, which record it.  [default: rates per "
-    "tick]",
+    help="Assume this CONFIG_HZ; not needed for recorded bundles, which contain it.  [default: "
+    "rates per tick]",
 )
 @click.option("--point", metavar="POINT", help="Show runs with these parameters, e.g. groups=4.")
 @click.option(

@@ -6,11 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from schedperf.bundle.open import open_bundle
 from schedperf.cli import main
 from schedperf.evidence.perf_stat.section import counters
+from schedperf.evidence.schedstat.section import load_sides
 from schedperf.importers import Imported
 from schedperf.importers.open import Opener, read_results
+from schedperf.importers.write import write_bundle
 from schedperf.model.errors import InputError
 from schedperf.runs.side import name_sides
 from schedperf.runs.values import read_run_values
@@ -183,6 +187,27 @@ def test_a_truncated_recording_is_a_note(statistics: Path) -> None:
     imported = read("perf-sched-stats", statistics)
     assert len(imported.boots[0].runs) == 2
     assert "run11: truncated" in imported.notes[0]
+
+
+@pytest.mark.parametrize("content", [b"", b"hello\n", b"PERFILE2", b"\xff" * 9_000])
+def test_a_damaged_capture_is_one_note(statistics: Path, content: bytes) -> None:
+    imported, tree = read_results("perf-sched-stats", statistics)
+    boot = imported.boots[0]
+    run = replace(boot.runs[0], captures={"schedstat/perf_sched_stats": content})
+    damaged = replace(imported, boots=(replace(boot, runs=(run, *boot.runs)),))
+    path = write_bundle(damaged, tree, "perf-sched-stats", statistics / "a.tar", force=False)
+    side = load_sides(name_sides([open_bundle(path)]))[0]
+    assert len(side.runs) == 2
+    assert [note.partition(" ")[0] for note in side.notes] == ["base:"]
+    assert "boots/0/runs/000/schedstat/perf_sched_stats: " in side.notes[0]
+
+
+def test_captures_are_written_below_their_run_only(statistics: Path) -> None:
+    imported, tree = read_results("perf-sched-stats", statistics)
+    run = replace(imported.boots[0].runs[0], captures={"../host.json": b""})
+    boot = replace(imported.boots[0], runs=(run,))
+    with pytest.raises(InputError, match=r"invalid name of a capture '\.\./host\.json'"):
+        write_bundle(replace(imported, boots=(boot,)), tree, "x", statistics / "a.tar", force=False)
 
 
 def test_recordings_of_several_kernels_are_refused(tmp_path: Path) -> None:
