@@ -15,6 +15,7 @@ from schedperf.benchmarks.imported_values import LONGEST_NAME, LONGEST_UNIT, for
 from schedperf.evidence.perf_stat.capture import CSV, FACTS, FOLDER, NO_VALUE
 from schedperf.importers import Imported, ImportedBoot, ImportedRun, importer
 from schedperf.importers._tree import Tree, natural_order
+from schedperf.model.comparison import Better
 from schedperf.model.errors import InputError
 from schedperf.model.numbers import read_number
 from schedperf.model.text import list_some
@@ -86,8 +87,9 @@ def import_perf_stat(tree: Tree) -> Imported:
 
 
 def _run(lines: Sequence[_Line]) -> ImportedRun:
+    unknown: Better = "unknown"
     rows = [
-        (line.event, line.value, line.unit or "count", "unknown")
+        (line.event, line.value, line.unit or "count", unknown)
         for line in lines
         if line.value not in NO_VALUE
     ]

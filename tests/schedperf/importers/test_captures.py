@@ -2,6 +2,7 @@
 """Counters of perf stat, files of perf sched stats and logs of rt-app become runs."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,11 @@ from schedperf.importers.write import write_bundle
 from schedperf.model.errors import InputError
 from schedperf.runs.side import name_sides
 from schedperf.runs.values import read_run_values
-from tests.schedperf.evidence.schedstat.conftest import write_report, write_sched_stats_data
+from tests.schedperf.evidence.schedstat.conftest import (
+    Machine,
+    write_report,
+    write_sched_stats_data,
+)
 
 FIELDS = """\
 # started on Fri Nov 27 11:40:00 2026
@@ -129,7 +134,7 @@ def statistics(tmp_path: Path) -> Path:
     folder.mkdir()
     counts = {cpu: {"sched_count": 400, "idle lb_count": 15531} for cpu in (0, 1)}
     (folder / "run2").write_text(write_report(17, counts, jiffies=500, name="MC"))
-    moments = {1000: {0: {}, 1: {}}, 1500: counts}
+    moments: Mapping[int, Machine] = {1000: {0: {}, 1: {}}, 1500: counts}
     (folder / "run10").write_bytes(write_sched_stats_data(17, moments, form="upstream"))
     (folder / "notes").write_text("hello\n")
     return folder
@@ -212,7 +217,7 @@ def test_captures_are_written_below_their_run_only(statistics: Path) -> None:
 
 def test_recordings_of_several_kernels_are_refused(tmp_path: Path) -> None:
     for number, release in enumerate((b"6.12.0", b"6.13.0")):
-        moments = {time: {0: {}} for time in (1000, 1500)}
+        moments: Mapping[int, Machine] = {time: {0: {}} for time in (1000, 1500)}
         content = write_sched_stats_data(17, moments, features=1 << 4)
         text = len(release).to_bytes(4, "little") + release
         section = (len(content) + 16).to_bytes(8, "little") + len(text).to_bytes(8, "little")
