@@ -255,6 +255,16 @@ def bring_inputs(folder: Path) -> None:
         (folder / f"{side}.csv").write_text(f"workload,metric,unit,better,value\n{runs}")
 
 
+def bring_results(folder: Path) -> None:
+    """Bring results of other tools: of mmtests, LKP and a Go benchmark."""
+    shutil.copytree(REPOSITORY / "examples" / "mmtests", folder / "work" / "log")
+    for run in ("0", "1"):
+        result = folder / "hackbench" / "COMMIT" / run
+        result.mkdir(parents=True)
+        (result / "stats.json").write_text('{"hackbench.throughput": 52118.4}\n')
+    (folder / "old.txt").write_text("BenchmarkEncode-8 50 34201.5 ns/op 3 hits/op\n")
+
+
 def bring_memory_samples(folder: Path) -> None:
     """Bring base.data and new.data with memory samples, and the units of their CPUs."""
     numa = Numa(cpus=16, nodes=2)
@@ -289,6 +299,8 @@ def test_examples_of_help_run(
         bring_inputs(folder)
     if any("base.data" in example for example in examples):
         bring_memory_samples(folder)
+    if name == "import":
+        bring_results(folder)
     left_out = [f"$ {one}: {missing}" for one in examples if (missing := missing_for(one))]
     for example in examples:
         if missing_for(example):

@@ -38,9 +38,10 @@ def format_values(rows: Iterable[tuple[str, str, str, Better]]) -> bytes:
 @parser("imported values", claims=lambda text: text.startswith(f"{HEADER}\n"))
 def parse_values(lines: Iterable[str], label: str) -> Iterator[Measurement | BadLine]:
     """Parse one value per line."""
-    for line_number, line in enumerate(lines, start=1):
-        if line_number == 1:
-            continue
+    numbered = enumerate(lines, start=1)
+    if next(numbered, (1, ""))[1].rstrip("\n") != HEADER:
+        return
+    for line_number, line in numbered:
         fields = line.split("\t")
         is_valid = len(fields) == COLUMNS and 0 < len(fields[0]) <= LONGEST_NAME
         if not is_valid or len(fields[2]) > LONGEST_UNIT or fields[3] not in DIRECTIONS:

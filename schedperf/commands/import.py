@@ -11,8 +11,8 @@ from schedperf.commands._better import BETTER, directions_of
 EPILOG = """\b
 Examples:
   schedperf import mmtests work/log/6.12 -o base.tar
-  schedperf import lkp hackbench/COMMIT -o base.tar
-  schedperf import benchfmt old.txt -o base.tar --better hits/op=higher
+  schedperf import lkp hackbench/COMMIT -o commit.tar
+  schedperf import benchfmt old.txt -o old.tar --better hits/op=higher
   schedperf compare mmtests:work/log/6.12 mmtests:work/log/6.13
 """
 
@@ -34,7 +34,7 @@ Examples:
 def command(
     kind: str, path: Path, *, output: Path, label: str | None, better: tuple[str, ...], force: bool
 ) -> None:
-    """Convert results of other tools to a bundle.
+    """Convert results of mmtests, LKP and other tools to a bundle.
 
     FORMAT is lkp, mmtests, perf-sched-stats, perf-stat, rt-app or benchfmt (Go benchmarks). The
     bundle contains the original files, and the results are parsed when it is compared. `compare`
