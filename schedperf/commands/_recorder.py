@@ -76,7 +76,9 @@ class RecorderCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         self._arguments = list(args)
-        return super().parse_args(ctx, args)
+        # Only `ab stop` has this option; the recorder parses the arguments itself.
+        is_action = _is_action([str(self.name), *args])
+        return super().parse_args(ctx, [word for word in args if word != "--now" or not is_action])
 
 
 def run_recorder(arguments: Sequence[str], lent: Sequence[int] = ()) -> int:

@@ -414,10 +414,15 @@ def _split_words(options: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
         raise InputError("--built, --patch: given together; use one of them")
     if options["patch"] is None and (options["mbox"] is not None or options["each"]):
         raise InputError("--mbox, --each: given without --patch; add --patch MSGID")
-    if sources:
-        return "", words
     span = words[0] if words else ""
     base, dots, head = span.partition("..")
+    if sources and dots and "/" not in span and shutil.which(span) is None:
+        raise InputError(
+            f"{clean_line(span)[:80]}: a range of commits is given together with --{sources[0]}; "
+            "use one of them"
+        )
+    if sources:
+        return "", words
     if not dots or not base or head.startswith("."):
         raise InputError(
             f"{clean_line(span)[:80] or 'BASE..HEAD'}: invalid range of commits (expected "
@@ -457,7 +462,9 @@ def _check_state(output: Path, keys: Sequence[str], words: Sequence[str]) -> Non
     path = output / _STATE
     digest = hashlib.sha256(json.dumps([list(keys), list(words)]).encode()).hexdigest()
     state = json.dumps({"series": digest, "commits": len(keys), "command": list(words)}) + "\n"
-    if path.exists() and path.read_text(errors="replace") != state:
+    # Without bundles, the other series has recorded nothing.
+    is_other = path.exists() and path.read_text(errors="replace") != state
+    if is_other and any(output.glob("*.tar")):
         raise InputError(
             f"{output}: contains another series or workload; choose another --output, or repeat "
             "the command that recorded it"

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -217,3 +218,11 @@ def test_doctor_prints_what_the_recorder_found(capfd: pytest.CaptureFixture[str]
 def test_doctor_passes_json_on(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--json", "--set", "nobody.x=1"]) == 2
     assert capfd.readouterr().err.startswith("schedperf: error: --set: unknown collector")
+
+
+def test_an_option_of_stop_reaches_the_recorder(
+    run_cli: Callable[..., Any], tmp_path: Path
+) -> None:
+    ran = run_cli("ab", "stop", "--now", "-o", tmp_path / "none")
+    assert ran.returncode == 2
+    assert f"{tmp_path / 'none'}.boots/state.json: no such recording" in ran.stderr

@@ -30,6 +30,7 @@ GUEST = ("--accel", "tcg", "-o", "out")
         (["--built", "a=x", "--built", "b=y", "--", "true"], "x: no kernel image"),
         (["--built", "a=x", "--patch", "a@b", "--", "true"], "given together"),
         (["--built", "a=x", "--built", "b=y", "--format", "pdf", "--", "true"], "unknown format"),
+        (["v1..v2", "--built", "a=x", "--built", "b=y", "--", "true"], "range of commits is given"),
         (["v1..v2", "--each", "--", "true"], "given without --patch"),
     ],
 )
