@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -221,8 +220,7 @@ def test_doctor_passes_json_on(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_an_option_of_stop_reaches_the_recorder(
-    run_cli: Callable[..., Any], tmp_path: Path
+    capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    ran = run_cli("ab", "stop", "--now", "-o", tmp_path / "none")
-    assert ran.returncode == 2
-    assert f"{tmp_path / 'none'}.boots/state.json: no such recording" in ran.stderr
+    assert main(["ab", "stop", "--now", "-o", str(tmp_path / "none")]) == 2
+    assert f"{tmp_path / 'none'}.boots/state.json: no such recording" in capfd.readouterr().err
