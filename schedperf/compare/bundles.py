@@ -56,7 +56,7 @@ from schedperf.model.comparison import (
     digest_of,
 )
 from schedperf.model.errors import InputError, describe
-from schedperf.model.frame import Frame
+from schedperf.model.frame import Frame, numbers_of
 from schedperf.model.host import Virtualisation
 from schedperf.model.schema import to_plain
 from schedperf.model.text import join_names
@@ -572,7 +572,9 @@ def say_history(options: CompareOptions) -> Iterator[Caveat]:
 
 def _are_blocks(runs: Frame, side: str) -> bool:
     # Was one of the two sides recorded wholly before the other?
-    base, new = (runs["order"][runs["side"] == name] for name in (BASE, side))
+    # Unknown places in time are before and after nothing.
+    orders = numbers_of(runs["order"])
+    base, new = (orders[runs["side"] == name] for name in (BASE, side))
     return bool(len(base) and len(new) and (base.max() < new.min() or new.max() < base.min()))
 
 

@@ -17,16 +17,19 @@ PAIR = 2
 class Moment(Struct, frozen=True, kw_only=True):
     """One run's place in time.
 
-    :param order: place among all runs of all sides, from 0
+    :param order: place among all runs of all sides, from 0; None if the order is not recorded
     :param round: number of the interleaved pair of runs, from 0; None without one
     """
 
-    order: int
+    order: int | None
     round: int | None
 
 
 def place_in_time(sides: Sequence[Side]) -> Mapping[tuple[str, str], Moment]:
-    """Return the moment of each run that is not a warm-up, by side and directory."""
+    """Return the moment of each run that is not a warm-up, by side and directory.
+
+    The order is unknown if runs have no start and a bundle is imported.
+    """
     runs = [
         (number, side.name, run)
         for number, side in enumerate(sides)
@@ -38,6 +41,8 @@ def place_in_time(sides: Sequence[Side]) -> Mapping[tuple[str, str], Moment]:
     numbers = {turn: number for number, turn in enumerate(dict.fromkeys(rounds))}
     has_clock = all(run.start is not None for _, _, run in runs)
     is_one_session = len({run.session for _, _, run in runs}) == 1
+    # The order of an imported bundle is that of its files.
+    is_known = has_clock or all(side.bundle.imported is None for side in sides)
 
     def place(item: tuple[int, str, Run]) -> tuple[int, str, int]:
         # What one session recorded is in its order, whatever the clock did meanwhile. Without a
@@ -49,7 +54,7 @@ def place_in_time(sides: Sequence[Side]) -> Mapping[tuple[str, str], Moment]:
 
     return {
         (name, run.folder): Moment(
-            order=order,
+            order=order if is_known else None,
             round=numbers[run.session, run.round] if _takes_turns(run, shared) else None,
         )
         for order, (_, name, run) in enumerate(sorted(runs, key=place))

@@ -57,10 +57,10 @@ def read_run_values(sides: Sequence[Side], better: Mapping[str, Better] | None =
     workloads, points, boots and runs: ``side, workload, point, metric, unit,
     better, family`` (text), ``value, resolution`` (float, in ``unit``; NaN is an
     unknown resolution), ``kind`` ("clean" or "instrumented"), ``boot, run``,
-    ``order`` (place in time over all sides), ``round`` (None where the sides were not
-    interleaved in one session), ``status`` ("ok"), ``definition`` of the metric (None where not
-    recorded) and ``source`` (:class:`~schedperf.model.comparison.Source`). A run that failed has
-    one row, with status "failed", an empty metric, no value and no source.
+    ``order`` (place in time over all sides; None where not recorded), ``round`` (None where the
+    sides were not interleaved in one session), ``status`` ("ok"), ``definition`` of the metric
+    (None where not recorded) and ``source`` (:class:`~schedperf.model.comparison.Source`). A run
+    that failed has one row, with status "failed", an empty metric, no value and no source.
     """
     moments = place_in_time(sides)
     rows: list[dict[str, object]] = []

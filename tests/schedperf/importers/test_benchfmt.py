@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from schedperf.compare.bundles import compare_bundles
 from schedperf.importers import Imported
 from schedperf.importers.open import Opener, read_results
 from schedperf.model.errors import InputError
 from schedperf.runs.side import name_sides
 from schedperf.runs.values import read_run_values
+from schedperf_reports.formats import Options, find_format
 
 TEXT = """\
 goos: linux
@@ -90,3 +92,17 @@ def test_a_file_without_results_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "a").write_text(text)
     with pytest.raises(InputError, match="no results in the Go benchmark format"):
         read(tmp_path / "a")
+
+
+def test_an_order_that_is_not_recorded_is_not_invented(tmp_path: Path) -> None:
+    for name, factor in (("old", 1.0), ("new", 1.5)):
+        lines = [f"BenchmarkX 1 {factor * (100 + number % 3)} ns/op" for number in range(8)]
+        (tmp_path / name).write_text("\n".join(lines))
+    with Opener() as opener:
+        paths = [Path(f"benchfmt:{tmp_path}/{name}") for name in ("old", "new")]
+        comparison = compare_bundles([opener.open(path) for path in paths])
+    [row] = comparison.rows
+    assert (row.verdict, row.values_base[0].order) == ("regression", None)
+    assert "blocks" not in {each.code for each in comparison.caveats}
+    text = find_format("text").render(comparison, Options(width=80, colour=False, everything=True))
+    assert "order of the runs not recorded" in text

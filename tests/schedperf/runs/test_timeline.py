@@ -34,7 +34,7 @@ def at(second: int, **facts: object) -> dict[str, object]:
 
 
 def in_order(moments: Mapping[tuple[str, str], Moment]) -> list[str]:
-    return [side for side, _ in sorted(moments, key=lambda key: moments[key].order)]
+    return [side for side, _ in sorted(moments, key=lambda key: moments[key].order or 0)]
 
 
 def test_sessions_stand_in_the_order_of_the_clock(place: Place) -> None:
