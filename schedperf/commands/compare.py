@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from schedperf.commands._better import BETTER, directions_of
+from schedperf.commands._better import BETTER, directions_of, warn_of_unknown_metrics
 from schedperf.commands._lean import lean
 from schedperf.commands._outputs import STDOUT, append_file, open_outputs, write_output
 
@@ -160,6 +160,7 @@ def command(
         request.warn_of_unknown()
         used = {printed, *(name for name, file in asked.items() if file is not None)}
         comparison = request.compare(drawings=_use_drawings(used, everything=everything))
+        warn_of_unknown_metrics(dict(request.better), {row.metric for row in comparison.rows})
         others = [
             shlex.join(alternative.command())
             for alternative in request.other_bases(comparison.sides)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from schedperf.commands._better import BETTER, directions_of
+from schedperf.commands._better import BETTER, directions_of, warn_of_unknown_metrics
 
 EPILOG = """\b
 Examples:
@@ -43,9 +43,12 @@ def command(
     # Imported here so that --help of all commands stays fast.
     from schedperf.importers.open import import_results  # noqa: PLC0415
 
+    directions = directions_of(better)
     written, imported = import_results(
-        kind, path, output, better=directions_of(better), label=label, force=force
+        kind, path, output, better=directions, label=label, force=force
     )
+    if directions:
+        warn_of_unknown_metrics(directions, _metrics_of(written))
     runs = sum(len(boot.runs) for boot in imported.boots)
     for note in imported.notes:
         click.echo(f"{path}: {note}", err=True)
@@ -55,3 +58,11 @@ def command(
     click.echo(
         f"{written}: {runs} run{'s' * (runs != 1)} in {boots} boot{'s' * (boots != 1)}", err=True
     )
+
+
+def _metrics_of(bundle: Path) -> set[str]:
+    from schedperf.bundle.open import open_bundle  # noqa: PLC0415 # as above
+    from schedperf.runs.side import name_sides  # noqa: PLC0415
+    from schedperf.runs.values import read_run_values  # noqa: PLC0415
+
+    return set(read_run_values(name_sides([open_bundle(bundle)])).table["metric"].tolist())

@@ -317,10 +317,11 @@ def _record_it(contrast: Contrast) -> NextStep | None:
     is_table = not contrast.base.host and not contrast.new.host
     if not is_table or not contrast.has_verdict(*CHANGED):
         return None
+    kind = "CSV tables" if contrast.new.imported is None else "imported results"
     return NextStep(
         id="record",
         what="record both sides with schedperf, with your command in place of WORKLOAD",
-        why="CSV tables contain no collector data that could explain the change",
+        why=f"{kind} contain no collector data that could explain the change",
         commands=RECORD_BOTH,
     )
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Results in the Go benchmark format become runs with every number and the stated directions."""
 
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -106,3 +108,23 @@ def test_an_order_that_is_not_recorded_is_not_invented(tmp_path: Path) -> None:
     assert "blocks" not in {each.code for each in comparison.caveats}
     text = find_format("text").render(comparison, Options(width=80, colour=False, everything=True))
     assert "order of the runs not recorded" in text
+
+
+def test_an_unknown_metric_of_better_is_a_warning(
+    tmp_path: Path, run_cli: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    (tmp_path / "old").write_text("BenchmarkX 1 2 ns/op 3 hits/op\n")
+    (tmp_path / "new").write_text("BenchmarkX 1 2 ns/op 4 misses/op\n")
+    paths = [f"benchfmt:{tmp_path}/{name}" for name in ("old", "new")]
+    chosen = ["--better", "hit/op=higher", "--better", "misses/op=lower"]
+    done = run_cli("compare", *paths, *chosen)
+    assert done.stderr == (
+        "schedperf: warning: --better hit/op names an unknown metric (expected one of 3 metrics, "
+        "e.g. hits/op, misses/op, sec/op)\n"
+    )
+    output = tmp_path / "new.tar"
+    done = run_cli("import", "benchfmt", tmp_path / "new", "-o", output, *chosen)
+    assert done.stderr.splitlines()[0] == (
+        "schedperf: warning: --better hit/op names an unknown metric (expected one of 2 metrics, "
+        "e.g. misses/op, sec/op)"
+    )
