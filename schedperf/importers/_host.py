@@ -103,7 +103,8 @@ def read_lscpu(text: str) -> Fields:
 
 def _count_cpus(listed: str) -> int | None:
     try:
-        return len(parse_cpu_list(listed))
+        # Without the line nothing is known: a machine has a CPU.
+        return len(parse_cpu_list(listed)) or None
     except Unavailable:
         return None
 

@@ -332,7 +332,10 @@ def _machine(side: SideSummary) -> str:
     cpus, nodes = host.cpu.count_online, host.topology.nodes
     model = name_model(host.cpu.model or "CPU unknown")
     parts = [model]
-    parts += [] if cpus is None else [f"{cpus} CPUs"]
+    if cpus:
+        parts.append(f"{cpus} CPUs")
+    elif side.imported is not None:
+        parts.append("unknown number of CPUs")
     parts += [count_of(len(nodes), "node")] if nodes else []
     parts += [_emulated(host.virtualisation, model)] if host.virtualisation.emulated else []
     return ", ".join(parts)

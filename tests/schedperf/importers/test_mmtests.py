@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from schedperf.bundle.open import Bundle
+from schedperf.compare.bundles import compare_bundles
 from schedperf.importers import Imported
 from schedperf.importers.open import Opener, read_results
 from schedperf.model.errors import InputError
@@ -25,6 +26,7 @@ from schedperf_generators.mmtests import (
     write_iteration,
     write_results,
 )
+from schedperf_reports.verdict.comparable import describe_machines
 
 TEXTS = Path(__file__).parents[2] / "data" / "benchmarks"
 START = 1_735_689_600
@@ -356,3 +358,16 @@ def test_recordings_of_old_versions_share_a_directory_and_are_refused(tmp_path: 
         (tmp_path / f"log/tests-timestamp-{name}").write_text("start :: 1\n")
     with pytest.raises(InputError, match=r"contains 2 recordings \(a, b; expected one\); copy"):
         read(tmp_path / "log")
+
+
+def test_the_number_of_cpus_is_unknown_without_lscpu(tmp_path: Path) -> None:
+    for name in ("old", "new"):
+        folder = tmp_path / name / "iter-0"
+        one_iteration(folder, {"hackbench-1": messaging(1, [0.1, 0.2])}, "hackbench")
+        (folder / "lscpu.txt.gz").unlink()
+    with Opener() as opener:
+        bundles = [opener.open(Path(f"mmtests:{tmp_path}/{name}")) for name in ("old", "new")]
+        comparison = compare_bundles(bundles)
+    assert describe_machines(comparison.sides).startswith(
+        "CPU unknown, unknown number of CPUs on all sides"
+    )
