@@ -75,6 +75,7 @@ _NAMES = tuple(
         r"benchlog-(?P<factorA>[\w.]+)-(?P<factorB>[\w.]+)",
     )
 )
+_REPEATED = re.compile(r"(.+)\.(\d{1,6})", re.ASCII)
 # Output of time(1), which mmtests keeps of most benchmarks; the result of kernbench and builds.
 _TIMES = re.compile(r"time-(?P<jobs>[\w.]+)-(?P<iteration>\d+)", re.ASCII)
 
@@ -433,9 +434,14 @@ def _describe(name: str, folder: str) -> _Log:
                 parameters=groups,
                 is_time=pattern is _TIMES,
             )
+    # A script of mmtests that repeats a measurement appends its number: tcp-1024-100M-2.1.
+    match = _REPEATED.fullmatch(stem)
+    base, iteration = (match[1], int(match[2])) if match else (stem, 0)
     # Names become text of points.
-    parameters = {"log": re.sub(r"[^\w.+-]", "_", stem)}
-    return _Log(name=name, key=((), 0, stem), parameters=parameters, is_known=False)
+    parameters = {"log": re.sub(r"[^\w.+-]", "_", base)}
+    return _Log(
+        name=name, key=(((0, base),), iteration, stem), parameters=parameters, is_known=False
+    )
 
 
 def _name_parameters(parameters: Mapping[str, str], test: str) -> dict[str, str]:

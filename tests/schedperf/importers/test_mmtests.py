@@ -371,3 +371,12 @@ def test_the_number_of_cpus_is_unknown_without_lscpu(tmp_path: Path) -> None:
     assert describe_machines(comparison.sides).startswith(
         "CPU unknown, unknown number of CPUs on all sides"
     )
+
+
+def test_the_iteration_in_an_unknown_name_is_no_parameter(tmp_path: Path) -> None:
+    names = [f"tcp-1024-100M-{threads}.{number}" for threads in (1, 2) for number in (10, 2, 1)]
+    logs = {name: messaging(1, [float(name.rpartition(".")[2])]) for name in names}
+    one_iteration(tmp_path / "iter-0", logs, "network-iperf3")
+    assert [(point, value) for _, point, _, value in values_of(tmp_path)] == [
+        (f"log=tcp-1024-100M-{threads}", number) for threads in (1, 2) for number in (1, 2, 10)
+    ]
