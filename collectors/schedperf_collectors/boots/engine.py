@@ -16,7 +16,7 @@ from typing import Any, Callable, Union
 
 from schedperf_collectors.boots.agent import HOLD
 from schedperf_collectors.boots.call import Called
-from schedperf_collectors.boots.examine import read_armed, say_failure
+from schedperf_collectors.boots.examine import UnreadEntry, parse_armed, say_failure
 from schedperf_collectors.boots.plan import MOST_FAILURES, most_boots
 from schedperf_collectors.boots.scripts import COLD
 from schedperf_collectors.boots.shell import Unreachable
@@ -113,7 +113,11 @@ class Engine:
             SEAL: self._seal,
             HOME: self._go_home,
         }
-        steps[state.phase]()
+        try:
+            steps[state.phase]()
+        except UnreadEntry as error:
+            # An entry that may be set could boot a kernel again and again.
+            self._end(str(error), 1)
 
     def _is_to_end(self) -> bool:
         """Return whether the user asked to stop, and no run is awaited."""
@@ -457,8 +461,11 @@ class Engine:
         return called
 
     def _armed(self) -> str | None:
-        armed: str | None = self._reach(lambda: read_armed(self._target.call, self.state.hook))
-        return armed
+        """Return the one-shot entry that is set; None if none is.
+
+        :raises UnreadEntry: the hook failed
+        """
+        return parse_armed(self.state.hook, self._call_hook("armed"))
 
     def _reboot(self) -> None:
         """Ask for a reboot.

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from schedperf_collectors.boots.call import COMMAND, LIMIT_S, Call, Called
 from schedperf_collectors.boots.scripts import COLD
@@ -32,6 +32,19 @@ class Problem:
 
     text: str
     remedy: str
+
+
+class UnreadEntry(RecordError):
+    """Whether a one-shot entry is set could not be read.
+
+    :param called: the call of the hook that failed
+    """
+
+    def __init__(self, hook: str, called: Called) -> None:
+        remedy = "try again later" if called.status == _TEMPORARY else "mend the hook's `armed`"
+        text = f"could not read whether a one-shot entry is set ({say_failure(called)})"
+        super().__init__(f"--boot {hook}: {text}; {remedy}", 1)
+        self.problem = Problem(text, remedy)
 
 
 @dataclass(frozen=True)
@@ -130,16 +143,19 @@ def _examine_with(
     rejected: tuple[tuple[str, str], ...],
 ) -> Examination:
     default = read_default(call, hook)
-    return Examination(
-        hook=hook,
-        rejected=rejected,
-        default=default,
-        armed=read_armed(call, hook),
-        kernels=tuple(
-            _check(call, hook, release)
-            for release in dict.fromkeys(releases or [default or running])
-        ),
-    )
+    kernels = [
+        _check(call, hook, release) for release in dict.fromkeys(releases or [default or running])
+    ]
+    armed = None
+    try:
+        armed = read_armed(call, hook)
+    except UnreadEntry as error:
+        # A kernel that failed its own checks is not booted anyway.
+        kernels = [
+            kernel if kernel.problems else replace(kernel, problems=(error.problem,))
+            for kernel in kernels
+        ]
+    return Examination(hook, rejected, default, armed, tuple(kernels))
 
 
 def read_default(call: Call, hook: str) -> str | None:
@@ -150,9 +166,21 @@ def read_default(call: Call, hook: str) -> str | None:
 
 
 def read_armed(call: Call, hook: str) -> str | None:
-    """Return the one-shot entry that is set; None if none is, or the hook fails."""
-    called = call(hook, ["armed"])
-    return next(_lines(called.stdout), None) if called.status == 0 else None
+    """Return the one-shot entry that is set; None if none is.
+
+    :raises UnreadEntry: the hook failed
+    """
+    return parse_armed(hook, call(hook, ["armed"]))
+
+
+def parse_armed(hook: str, called: Called) -> str | None:
+    """Return the one-shot entry that a call of ``armed`` printed; None if none is set.
+
+    :raises UnreadEntry: the call failed
+    """
+    if called.status != 0:
+        raise UnreadEntry(hook, called)
+    return next(_lines(called.stdout), None)
 
 
 def arm(call: Call, hook: str, release: str) -> None:

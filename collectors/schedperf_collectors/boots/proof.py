@@ -17,7 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from schedperf_collectors.boots.call import Call
-from schedperf_collectors.boots.examine import Problem, arm, read_armed, read_default, say_failure
+from schedperf_collectors.boots.examine import (
+    Problem,
+    UnreadEntry,
+    arm,
+    read_armed,
+    read_default,
+    say_failure,
+)
 from schedperf_collectors.machine.errors import RecordError, explain
 
 FILE = Path("/var/lib/schedperf/boot-proof.json")
@@ -76,7 +83,8 @@ def this_machine() -> Machine:
 def prepare(call: Call, hook: str, release: str, machine: Machine, file: Path = FILE) -> Proof:
     """Set a kernel's one-shot entry, and note it.
 
-    :raises RecordError: an entry is set already, the hook failed, or the file cannot be written
+    :raises RecordError: an entry is set already, or that could not be read; the hook failed, or
+        the file cannot be written
     """
     entry = read_armed(call, hook)
     if entry is not None:
@@ -96,13 +104,16 @@ def prepare(call: Call, hook: str, release: str, machine: Machine, file: Path = 
 def conclude(call: Call, machine: Machine, file: Path = FILE) -> Proof | None:
     """Return the proof of this machine, judged if a boot followed; None if there is none.
 
-    An entry that a boot did not consume is cancelled, so that the default kernel boots again.
+    An entry that a boot did not consume is cancelled, so that the default kernel boots again. If it
+    cannot be read whether one is set, the proof has failed for now; the next call judges it again.
     """
     proof = _read(file)
     if proof is None or proof.state != ARMED or proof.boot_id == machine.boot_id:
         return proof
     try:
         problem = _judge(call, proof, machine)
+    except UnreadEntry as error:
+        return replace(proof, state=FAILED, text=error.problem.text, remedy=error.problem.remedy)
     except RecordError as error:
         remedy = "run `schedperf doctor --boot HOOK --prove` with another hook"
         problem = Problem(str(error), remedy)

@@ -54,6 +54,8 @@ class Machine:
         self.broken: set[str] = set()
         self.is_sticky = False
         self.status = 0
+        # The next exit statuses of the hook's verbs; 0 after them.
+        self.hook_statuses: dict[str, list[int | None]] = {}
         self.random = random.Random(0)  # noqa: S311 # faults, no secrets
         self.cut_chance = 0.0
         self.deaf_chance = 0.0
@@ -127,6 +129,10 @@ class Machine:
         del hook, limit_s
         verb = arguments[0]
         out = ""
+        if self.hook_statuses.get(verb):
+            status = self.hook_statuses[verb].pop(0)
+            if status != 0:
+                return Called(status, "", "no access\n")
         if verb == "arm":
             self.armed = arguments[1]
         elif verb == "disarm":
@@ -278,6 +284,30 @@ def test_an_entry_that_stays_set_ends_the_recording(tmp_path: Path) -> None:
     assert "did not consume the one-shot entry (one)" in state.ended
     assert machine.armed is None
     assert machine.bundles == {}
+
+
+@pytest.mark.parametrize("status", [1, -9, None])
+@pytest.mark.parametrize("reads", [0, 1, 2])
+def test_an_entry_that_cannot_be_read_ends_the_recording(
+    tmp_path: Path, reads: int, status: int | None
+) -> None:
+    store, machine, said = Store(tmp_path / "state"), Machine(), list[str]()
+    store.write(_state(tmp_path))
+    # It is read after `arm`, before the boot, and after the boot.
+    machine.hook_statuses["armed"] = [*[0] * reads, status]
+    state = _drive(store, machine, said)
+    assert state.ended is not None
+    assert "--boot command:hook: could not read whether a one-shot entry is set (" in state.ended
+    assert (state.status, machine.bundles, machine.boots) == (1, {}, reads // 2)
+    assert (machine.armed, machine.claim) == (None, None)
+
+
+def test_a_temporary_failure_to_read_the_entry_is_tried_again(tmp_path: Path) -> None:
+    store, machine = Store(tmp_path / "state"), Machine()
+    store.write(_state(tmp_path))
+    machine.hook_statuses["armed"] = [75, 75, 0, 75, 0, 75, 75, 75]
+    state = _drive(store, machine, [])
+    assert (state.done, state.ended) == (list(range(8)), None)
 
 
 def test_another_build_of_the_release_is_not_recorded(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from schedperf_collectors.boots.call import Called, call_here
+from schedperf_collectors.boots.call import Call, Called, call_here
 from schedperf_collectors.boots.doctor import format_text, to_json
 from schedperf_collectors.boots.examine import Problem, examine
 from schedperf_collectors.boots.proof import FAILED, PROVED, Machine, conclude, prepare
@@ -174,6 +174,41 @@ def test_a_second_entry_is_not_set(loader: str, tmp_path: Path) -> None:
     prepare(call_here, loader, "6.1.0-50", BEFORE, file)
     with pytest.raises(RecordError, match="already set .entry-6.1.0-50.; reboot"):
         prepare(call_here, loader, "6.1.0-47", BEFORE, file)
+
+
+def fails_armed(call_now: Call, status: int | None) -> Call:
+    """Return a call of the loader whose ``armed`` fails."""
+
+    def call(hook: str, arguments: Sequence[str]) -> Called:
+        if arguments[0] == "armed":
+            return Called(status, "", "permission denied\n")
+        return call_now(hook, arguments)
+
+    return call
+
+
+@pytest.mark.parametrize("status", [1, 75, None])
+def test_an_entry_that_cannot_be_read_is_not_none(
+    loader: str, tmp_path: Path, status: int | None
+) -> None:
+    file = tmp_path / "proof.json"
+    broken = fails_armed(call_here, status)
+    kernel, bad = examine(broken, loader, ["6.1.0-47", "bad"], "6.1.0-50").kernels
+    assert ["could not read whether" in problem.text for problem in kernel.problems] == [True]
+    assert [problem.text for problem in bad.problems] == ["no entry", "warm"]
+    with pytest.raises(RecordError, match="could not read whether a one-shot entry is set"):
+        prepare(broken, loader, "6.1.0-50", BEFORE, file)
+    assert not (tmp_path / "armed").exists()
+    assert not file.exists()
+    prepare(call_here, loader, "6.1.0-50", BEFORE, file)
+    boot(tmp_path)
+    concluded = conclude(broken, AFTER, file)
+    assert concluded is not None
+    assert concluded.state == FAILED
+    # The boot is judged when the hook answers again.
+    concluded = conclude(call_here, AFTER, file)
+    assert concluded is not None
+    assert concluded.state == PROVED
 
 
 RECORD = {
