@@ -214,10 +214,11 @@ class Engine:
     def _check_boot(self, look: Mapping[str, Any]) -> None:
         left = self._armed()
         if left is not None:
-            self._call_hook("disarm")
+            problem = self._cancel()
+            done = "so it was cancelled" if problem is None else f"and {problem}"
             self._end(
-                f"the boot did not consume the one-shot entry ({left}), so it was cancelled; use "
-                "another --boot hook (see `schedperf doctor --boot`)",
+                f"the boot did not consume the one-shot entry ({left}), {done}; use another --boot "
+                "hook (see `schedperf doctor --boot`)",
                 1,
             )
             return
@@ -390,19 +391,23 @@ class Engine:
         """Leave the machine with its default kernel running and no boot entry set."""
         state = self.state
         look = self._look()
-        self._call_hook("disarm")
+        problem = self._cancel()
+        if problem is not None:
+            self._note_uncancelled(problem)
         is_home = state.default is None or look["release"] == state.default
         if state.default is None:
             self._say(f"the default kernel is not known; {look['release']} keeps running")
+        elif problem is not None and not is_home:
+            self._say(f"not rebooting into the default kernel; {look['release']} keeps running")
         if self._target.is_here:
             self._at_end()
             self._reach(lambda: self._target.act("release", state.session))
             self._go(OVER)
-            if not is_home:
+            if not is_home and problem is None:
                 self._say(f"rebooting into the default kernel {state.default}")
                 self._reboot()
             return
-        if not is_home and look["boot_id"] == state.before:
+        if not is_home and problem is None and look["boot_id"] == state.before:
             self._say(f"rebooting {self._target.name} into the default kernel {state.default}")
             self._reboot()
             if self._await_boot(state.before) is None:
@@ -416,6 +421,29 @@ class Engine:
                 self._say(f"{look['release']} booted, expected the default {state.default}")
         self._reach(lambda: self._target.act("release", state.session))
         self._go(OVER)
+
+    def _cancel(self) -> str | None:
+        """Cancel the one-shot entry; return what failed, None if no entry is set now."""
+        called = self._call_hook("disarm")
+        try:
+            left = self._armed()
+            entry = None if left is None else f"the entry {left} is still set"
+        except UnreadEntry as error:
+            entry = error.problem.text
+        if called.status != 0:
+            entry = entry or "no entry is set"
+            return f"`disarm` failed ({say_failure(called)}): {entry}"
+        return None if entry is None else f"`disarm` succeeded, but {entry}"
+
+    def _note_uncancelled(self, problem: str) -> None:
+        """Note, for the end of the recording, that a later boot may boot another kernel."""
+        line = (
+            f"--boot {self.state.hook}: {problem}; make sure that none is set before "
+            f"{self._target.name} boots again"
+        )
+        self._say(line)
+        ended = "; ".join(filter(None, (self.state.ended, line)))
+        self.state = dataclasses.replace(self.state, ended=ended, status=1)
 
     # The target
 

@@ -21,6 +21,7 @@ from schedperf_collectors.boots.engine import AFTER_RUN, NOW, Engine
 from schedperf_collectors.boots.shell import Unreachable
 from schedperf_collectors.boots.state import (
     ARM,
+    HOME,
     OVER,
     STATE_VERSION,
     Identity,
@@ -308,6 +309,53 @@ def test_a_temporary_failure_to_read_the_entry_is_tried_again(tmp_path: Path) ->
     machine.hook_statuses["armed"] = [75, 75, 0, 75, 0, 75, 75, 75]
     state = _drive(store, machine, [])
     assert (state.done, state.ended) == (list(range(8)), None)
+
+
+@pytest.mark.parametrize(
+    ("fails", "said_end"),
+    [
+        ({"disarm": [1]}, "`disarm` failed (no access): the entry one is still set"),
+        ({"disarm": [None]}, "`disarm` failed (killed after 60 s): the entry one is still set"),
+        ({"disarm": [1], "armed": [0, 0, 0, 1]}, "(no access): could not read whether a one-shot"),
+        ({"armed": [0, 0, 0, 1]}, "`disarm` succeeded, but could not read whether a one-shot"),
+    ],
+)
+def test_an_entry_that_is_not_cancelled_is_not_said_to_be(
+    tmp_path: Path, fails: dict[str, list[int | None]], said_end: str
+) -> None:
+    store, machine = Store(tmp_path / "state"), Machine()
+    store.write(_state(tmp_path))
+    machine.is_sticky = True
+    machine.hook_statuses = fails
+    state = _drive(store, machine, [])
+    assert state.ended is not None
+    assert "did not consume the one-shot entry (one), and `disarm` " in state.ended
+    assert said_end in state.ended
+    assert "was cancelled" not in state.ended
+    assert state.status == 1
+
+
+@pytest.mark.parametrize("status", [1, 75, None])
+def test_a_disarm_that_fails_at_the_end_is_a_failure(tmp_path: Path, status: int | None) -> None:
+    store, machine, said = Store(tmp_path / "state"), Machine(), list[str]()
+    store.write(_state(tmp_path))
+    machine.hook_statuses["disarm"] = [status] * 10
+    state = _drive(store, machine, said)
+    assert (state.done, state.status, state.phase) == (list(range(8)), 1, OVER)
+    assert state.ended == said[-1]
+    assert "no entry is set; make sure that none is set before lab boots again" in said[-1]
+    assert store.read() == state
+
+
+def test_a_machine_whose_entry_stays_set_is_not_rebooted(tmp_path: Path) -> None:
+    store, machine = Store(tmp_path / "state"), Machine()
+    store.write(dataclasses.replace(_state(tmp_path), phase=HOME, before="0"))
+    machine.release = machine.armed = "two"
+    machine.hook_statuses["disarm"] = [1]
+    state = _drive(store, machine, [])
+    assert (machine.boots, machine.claim, state.status) == (0, None, 1)
+    assert state.ended is not None
+    assert "the entry two is still set" in state.ended
 
 
 def test_another_build_of_the_release_is_not_recorded(tmp_path: Path) -> None:
