@@ -144,6 +144,7 @@ class Engine:
 
     def _end(self, reason: str, status: int) -> None:
         """Stop recording; bundles are completed, and the machine goes to its default kernel."""
+        reason = _printable(reason)
         self._say(f"ending: {reason}")
         self._reach(lambda: self._target.act("stop"))
         self._go(SEAL, ended=reason, status=status)
@@ -266,6 +267,7 @@ class Engine:
     def _fail(self, reason: str) -> None:
         """Count a failed boot; after two, the kernel is not booted any more."""
         state = self.state
+        reason = _printable(reason)
         index = state.plan[state.next].kernel
         kernel = state.kernels[index]
         failures = kernel.failures + 1
@@ -528,6 +530,11 @@ class Engine:
             if look["boot_id"] != before:
                 return look
         return None
+
+
+def _printable(text: str) -> str:
+    """Return a reason as the state keeps it; parts of it come from the target."""
+    return "".join(filter(str.isprintable, text))
 
 
 def output_path(state: State, name: str) -> Path:

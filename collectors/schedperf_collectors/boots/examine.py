@@ -3,18 +3,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from schedperf_collectors.boots.call import COMMAND, LIMIT_S, Call, Called
 from schedperf_collectors.boots.scripts import COLD
 from schedperf_collectors.machine.errors import RecordError
+from schedperf_collectors.recorder.boot_options import RELEASE
 
 AUTO = "auto"
-
-# As the hooks demand; uname limits a release to 64 characters.
-_RELEASE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+~:@-]{0,63}\Z", re.ASCII)
 
 _FAILED = 1
 _TEMPORARY = 75
@@ -86,7 +83,7 @@ def check_release(release: str) -> None:
 
     :raises RecordError: it is invalid
     """
-    if not _RELEASE.match(release):
+    if not RELEASE.match(release):
         raise RecordError(
             f"--kernel: invalid release {release[:64]!r} (expected e.g. 6.1.0-50-amd64); "
             "see `ls /lib/modules`"
@@ -162,7 +159,7 @@ def read_default(call: Call, hook: str) -> str | None:
     """Return the release that boots by default; None if the hook does not know it."""
     called = call(hook, ["default"])
     release = next(_lines(called.stdout), "")
-    return release if called.status == 0 and _RELEASE.match(release) else None
+    return release if called.status == 0 and RELEASE.match(release) else None
 
 
 def read_armed(call: Call, hook: str) -> str | None:

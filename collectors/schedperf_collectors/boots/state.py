@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Optional, get_args, get_origin, get_type_hints
 
 from schedperf_collectors.boots.plan import PlannedBoot, plan_boots
 from schedperf_collectors.machine.errors import RecordError, explain
+from schedperf_collectors.recorder.boot_options import HOST, NAME, RELEASE
 from schedperf_collectors.recorder.bundle import write_durably
 
 STATE_VERSION = 1
@@ -31,6 +33,12 @@ HOME = "home"
 SEAL = "seal"
 OVER = "over"
 PHASES = (CHOOSE, ARM, BOOT, RECORD, FETCH, HOME, SEAL, OVER)
+_OF_ONE_BOOT = (ARM, BOOT, RECORD, FETCH)
+
+_SESSION = re.compile(r"[0-9a-f]{1,64}\Z")
+_MOST_COUNTED = 1_000_000
+_MOST_IDS = (1 << 32) - 1
+_OWNER_IDS = 2
 
 
 @dataclass(frozen=True)
@@ -174,8 +182,69 @@ def _check(state: State) -> None:
         raise ValueError(f"unknown phase {state.phase[:40]!r}")
     if not 1 <= len(state.kernels) <= 64 or not 1 <= state.boots <= 10_000:  # noqa: PLR2004
         raise ValueError("number of kernels or boots out of range")
-    if not 0 <= state.next <= len(state.plan):
-        raise ValueError(f"planned boot {state.next} out of range")
+    _check_kernels(state)
+    _check_progress(state)
+    _check_texts(state)
+
+
+def _check_kernels(state: State) -> None:
+    """Check what becomes part of a file's name, or is printed."""
+    for kernel in state.kernels:
+        _match(NAME, kernel.name, "name of a kernel")
+        _match(RELEASE, kernel.release, "release")
+        _check_printable(kernel.gave_up, "gave_up")
+        identity = kernel.identity
+        for text in () if identity is None else dataclasses.astuple(identity):
+            _check_printable(text, "identity")
+        _check_range(kernel.failures, "failures")
+    for setting in state.settings:
+        _match(NAME, setting, "name of a setting")
+
+
+def _check_progress(state: State) -> None:
+    planned = len(state.plan)
+    if not 0 <= state.next < planned + (state.phase not in _OF_ONE_BOOT):
+        raise ValueError(f"planned boot {state.next} out of range in phase {state.phase}")
+    if any(not 0 <= number < planned for number in state.done):
+        raise ValueError("done: planned boot out of range")
+    if len(set(state.done)) != len(state.done):
+        raise ValueError("done: a boot is there twice")
+    for name in ("attempt", "started", "status", "settle_s", "boot_limit_s"):
+        _check_range(getattr(state, name), name)
+
+
+def _check_texts(state: State) -> None:
+    _match(_SESSION, state.session, "session")
+    if state.target:
+        _match(HOST, state.target, "target")
+    if state.default is not None:
+        _match(RELEASE, state.default, "default")
+    _check_printable(state.ended, "ended")
+    _check_printable(state.before, "before")
+    if not state.output.startswith("/"):
+        raise ValueError("output: not an absolute path")
+    words = [*state.options, *state.booted, *state.command, state.output, state.hook]
+    if any("\0" in word for word in [*words, state.power or "", state.console or ""]):
+        raise ValueError("a text has a zero byte")
+    if state.owner is not None and (
+        len(state.owner) != _OWNER_IDS or any(not 0 <= each < _MOST_IDS for each in state.owner)
+    ):
+        raise ValueError("owner: expected a user and a group id")
+
+
+def _match(pattern: re.Pattern[str], text: str, what: str) -> None:
+    if not pattern.match(text):
+        raise ValueError(f"{what}: invalid value {text[:64]!a}")
+
+
+def _check_printable(text: str | None, what: str) -> None:
+    if text is not None and not text.isprintable():
+        raise ValueError(f"{what}: control characters")
+
+
+def _check_range(value: float, what: str) -> None:
+    if not 0 <= value <= _MOST_COUNTED:
+        raise ValueError(f"{what}: out of range")
 
 
 def _parse(kind: Any, value: Any, where: str) -> Any:

@@ -187,13 +187,17 @@ def _is_look(result: Mapping[str, Any]) -> bool:
     job = result.get("job")
     texts = [result.get(name) for name in ("boot_id", "release", "version")]
     return (
-        all(isinstance(text, str) for text in texts)
-        and isinstance(result.get("build_id"), (str, type(None)))
+        all(isinstance(text, str) and text.isprintable() for text in texts)
+        and _is_build_id(result.get("build_id"))
         and isinstance(job, dict)
         and {"id", "state", "status", "text"} <= set(job)
         and isinstance(job["status"], (int, type(None)))
         and {"is_held", "claim"} <= set(result)
     )
+
+
+def _is_build_id(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and value.isprintable())
 
 
 @contextlib.contextmanager

@@ -11,11 +11,13 @@ BOOTS = 4
 BOOT_LIMIT_S = 900.0
 SETTLE_S = 120
 _MOST_BOOTS = 1000
-_KERNEL = re.compile(
-    r"(?P<name>[A-Za-z0-9][A-Za-z0-9_.+-]{0,63})=(?P<release>[A-Za-z0-9][A-Za-z0-9._+~:@-]{0,63})\Z",
-    re.ASCII,
-)
-_IMAGE = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9_.+-]{0,63})=(?P<release>[^\0]*/[^\0]*)\Z")
+# A name is also part of a file's name; uname limits a release to 64 characters.
+_NAME = r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}"
+_RELEASE = r"[A-Za-z0-9][A-Za-z0-9._+~:@-]{0,63}"
+NAME = re.compile(rf"{_NAME}\Z", re.ASCII)
+RELEASE = re.compile(rf"{_RELEASE}\Z", re.ASCII)
+_KERNEL = re.compile(rf"(?P<name>{_NAME})=(?P<release>{_RELEASE})\Z", re.ASCII)
+_IMAGE = re.compile(rf"(?P<name>{_NAME})=(?P<release>[^\0]*/[^\0]*)\Z")
 
 # What `ssh:HOST` is; IPv6 addresses in brackets, as in URLs.
 HOST = re.compile(

@@ -574,6 +574,32 @@ def test_a_damaged_state_is_one_line(tmp_path: Path, text: str) -> None:
         {"options": "abc"},
         {"version": 2},
         {"default": 5},
+        {"default": "a\x1b[2J"},
+        {"phase": "record", "next": 8},
+        {"phase": "arm", "next": 8},
+        {"done": [8]},
+        {"done": [-1]},
+        {"done": [1, 1]},
+        {"settings": ["../.."]},
+        {"settings": ["a", ""]},
+        {"kernels": [{"name": "../..", "release": "1"}] * 2},
+        {"kernels": [{"name": "a", "release": "1\n"}] * 2},
+        {"kernels": [{"name": "a", "release": "1", "gave_up": "\x1b[2J"}] * 2},
+        {"kernels": [{"name": "a", "release": "1", "failures": -1}] * 2},
+        {"owner": []},
+        {"owner": [1, 2, 3]},
+        {"owner": [0, 1 << 40]},
+        {"target": "lab"},
+        {"target": "ssh:-oProxyCommand=x"},
+        {"ended": "a\nb"},
+        {"ended": "\ud800"},
+        {"output": "relative"},
+        {"command": ["a\0b"]},
+        {"session": "../x"},
+        {"boot_limit_s": float("nan")},
+        {"boot_limit_s": float("inf")},
+        {"settle_s": -1},
+        {"started": 10**30},
     ],
 )
 def test_damaged_fields_of_a_state_are_refused(tmp_path: Path, changes: dict[str, object]) -> None:
@@ -581,8 +607,19 @@ def test_damaged_fields_of_a_state_are_refused(tmp_path: Path, changes: dict[str
     store.write(_state(tmp_path))
     record = {**json.loads(store.path.read_text()), **changes}
     store.path.write_text(json.dumps(record))
-    with pytest.raises(RecordError, match="damaged state file"):
+    with pytest.raises(RecordError, match="damaged state file") as caught:
         store.read()
+    assert str(caught.value).isprintable()
+
+
+def test_reasons_of_a_hostile_target_can_be_read_again(tmp_path: Path) -> None:
+    store, machine = Store(tmp_path / "state"), Machine()
+    store.write(_state(tmp_path))
+    machine.default = "x\x1b[2J\n"
+    machine.broken = {"one"}
+    state = _drive(store, machine, [])
+    assert state.kernels[0].gave_up == "did not boot: x[2J booted, expected one"
+    assert store.read() == state
 
 
 def test_a_state_is_read_as_it_was_written(tmp_path: Path) -> None:
