@@ -8,6 +8,7 @@ import contextlib
 import fcntl
 import functools
 import os
+import shlex
 import sys
 import time
 import uuid
@@ -19,10 +20,12 @@ from schedperf_collectors.boots.call import GUESTS, check_name
 from schedperf_collectors.boots.engine import (
     AFTER_RUN,
     NOW,
+    STOPPED,
     Engine,
     Rebooting,
     Target,
     output_path,
+    say_action,
 )
 from schedperf_collectors.boots.examine import AUTO, Examination, examine
 from schedperf_collectors.boots.shell import Unreachable, parse_host
@@ -43,6 +46,8 @@ from schedperf_collectors.recorder.bundle import check_output
 
 _STATE = "state.json"
 _STOP = "stop"
+# In the directory that -o names.
+_FOLDER = "ab.boots"
 _LOG = "log"
 _LOCK = "lock"
 _FEWEST_KERNELS = 2
@@ -294,7 +299,7 @@ def _prepare(target: Target, state: State) -> State:
         raise RecordError("--resume: needs root (it reboots this machine); use sudo")
     target.install(own_archive())
     where = f"ssh:{target.name}" if not target.is_here else "--resume"
-    free = "schedperf ab stop" if target.is_here else f"schedperf ab stop -o {state.output}"
+    free = say_action("stop", state)
     who = f"{os.environ.get('SUDO_USER') or os.environ.get('USER') or 'root'} {where}"
     target.act("space")
     target.act("claim", state.session, who, free)
@@ -339,7 +344,7 @@ def _folder(state: State) -> Path:
 
 def _folder_of(output: str) -> Path:
     whole = Path(output).absolute()
-    return whole / "ab.boots" if _is_folder(output) else Path(f"{whole}.boots")
+    return whole / _FOLDER if _is_folder(output) else Path(f"{whole}.boots")
 
 
 def _is_folder(output: str) -> bool:
@@ -365,7 +370,7 @@ def _drive(folder: Path, target: Target, *, quiet: bool) -> int:
             if not target.is_here:
                 raise RecordError(
                     f"interrupted; {target.name} finishes the recording of this boot; go on with: "
-                    f"schedperf ab continue -o {folder.with_suffix('')}",
+                    f"{engine.say_go_on()}",
                     error.exit_status,
                 ) from error
             return 0
@@ -410,9 +415,20 @@ def _locked(folder: Path) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise RecordError(
-                f"{folder}: another schedperf drives this recording; see: schedperf ab status"
+                f"{folder}: another schedperf drives this recording; see: {_say_status(folder)}"
             ) from error
         yield
+
+
+def _say_status(folder: Path) -> str:
+    """Return the command that shows a recording, also if its state cannot be read."""
+    output = [] if folder == agent.HOME else ["-o", _output_of(folder)]
+    return shlex.join(["schedperf", "ab", "status", *output])
+
+
+def _output_of(folder: Path) -> str:
+    """Return the PREFIX whose recording has its state in this folder."""
+    return f"{folder.parent}/" if folder.name == _FOLDER else str(folder.with_suffix(""))
 
 
 def _tell(folder: Path, line: str, *, quiet: bool) -> None:
@@ -463,13 +479,22 @@ def _stop(state: State, folder: Path, target: Target, *, at_once: bool) -> int:
         raise RecordError(f"{stop}: {explain(error)}; run as root, or free space") from error
     with signals:
         _await_driver(folder, stop)
+    failure: RecordError | None = None
     if Store(folder / _STATE).read().phase != OVER:
-        with contextlib.suppress(RecordError):
-            # It raises the reason of the end, which is that this was asked for.
+        try:
             _drive(folder, target, quiet=False)
+        except RecordError as error:
+            # The reason of the end is that this was asked for; others are said below.
+            failure = error
     ended = Store(folder / _STATE).read()
     if ended.phase != OVER:
-        raise RecordError(f"{folder}: could not be ended; run `schedperf ab continue` to see why")
+        again = f"run `{say_action('stop', ended)}` again"
+        if failure is None:
+            raise RecordError(f"{folder}: not ended yet; {again}")
+        text = str(failure) if " ab stop" in str(failure) else f"{failure}; {again}"
+        raise RecordError(f"not ended: {text}", failure.exit_status)
+    if ended.ended is not None and ended.ended.startswith(f"{STOPPED}; "):
+        raise RecordError(ended.ended, ended.status or 1)
     sys.stdout.write(f"ended; {len(ended.done)} of {len(ended.plan)} boots recorded\n")
     return 0
 

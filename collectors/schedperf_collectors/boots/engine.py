@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shlex
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -45,6 +46,8 @@ Say = Callable[[str], None]
 # How the user asks to stop: when the running run has ended, or at once.
 AFTER_RUN = "after the running run"
 NOW = "now"
+# The reason of an end that the user asked for.
+STOPPED = "stopped by the user"
 
 _POLL_S = 2.0
 # A target that records is expected to answer; its network may be down for a while.
@@ -102,7 +105,7 @@ class Engine:
         signals.check()
         state = self.state
         if state.phase not in {FETCH, SEAL, HOME} and state.ended is None and self._is_to_end():
-            self._end("stopped by the user", 1)
+            self._end(STOPPED, 1)
             return
         steps = {
             CHOOSE: self._choose,
@@ -152,6 +155,11 @@ class Engine:
     @property
     def _kernel(self) -> KernelState:
         return self.state.kernels[self.state.plan[self.state.next].kernel]
+
+    def say_go_on(self) -> str:
+        """Return the command with which the user goes on, or stops what he asked to stop."""
+        action = "continue" if self._asked_to_stop() is None else "stop"
+        return say_action(action, self.state)
 
     def _where(self) -> str:
         state = self.state
@@ -246,21 +254,21 @@ class Engine:
         if self.state.power is None:
             raise RecordError(
                 f"{self._target.name}: no answer within {limit} after a boot; power-cycle it, then "
-                "run `schedperf ab continue`",
+                f"run `{self.say_go_on()}`",
                 1,
             )
         called = self._target.call(f"command:{self.state.power}", ["cycle"])
         if called.status != 0:
             raise RecordError(
                 f"--power {self.state.power}: cycle failed ({say_failure(called)}); power-cycle "
-                f"{self._target.name}, then run `schedperf ab continue`",
+                f"{self._target.name}, then run `{self.say_go_on()}`",
                 1,
             )
         self._say(f"{self._target.name}: power-cycled")
         if self._await_boot(before) is None:
             raise RecordError(
                 f"{self._target.name}: no answer within {limit} after a power cycle; start it, "
-                "then run `schedperf ab continue`",
+                f"then run `{self.say_go_on()}`",
                 1,
             )
 
@@ -415,7 +423,7 @@ class Engine:
             if self._await_boot(state.before) is None:
                 raise RecordError(
                     f"{self._target.name}: no answer after the last boot; all bundles are "
-                    "complete; start it, then run `schedperf ab continue`",
+                    f"complete; start it, then run `{self.say_go_on()}`",
                     1,
                 )
             look = self._look()
@@ -467,14 +475,21 @@ class Engine:
         """
         limit_s = _REACH_S if limit_s is None else limit_s
         until = time.monotonic() + limit_s
+        is_first = True
         while True:
             try:
                 return do()
             except Unreachable as error:
+                if is_first:
+                    is_first = False
+                    self._say(
+                        f"{self._target.name}: no answer ({_printable(str(error))}); trying again "
+                        f"for up to {limit_s:.0f} s"
+                    )
                 if time.monotonic() > until:
                     raise RecordError(
                         f"{self._target.name}: not reachable for {limit_s:.0f} s ({error}); start "
-                        "it, then run `schedperf ab continue`",
+                        f"it, then run `{self.say_go_on()}`",
                         1,
                     ) from error
             signals.wait(_POLL_S)
@@ -510,7 +525,7 @@ class Engine:
         if called.status not in {0, None} and called.status > 0:
             raise RecordError(
                 f"--boot {self.state.hook}: reboot failed ({say_failure(called)}); reboot "
-                f"{self._target.name}, then run `schedperf ab continue`",
+                f"{self._target.name}, then run `{self.say_go_on()}`",
                 1,
             )
         if self._target.is_here:
@@ -535,6 +550,12 @@ class Engine:
 def _printable(text: str) -> str:
     """Return a reason as the state keeps it; parts of it come from the target."""
     return "".join(filter(str.isprintable, text))
+
+
+def say_action(action: str, state: State) -> str:
+    """Return the command that continues, shows or stops a recording, for a shell."""
+    output = ["-o", state.output] if state.target else []
+    return shlex.join(["schedperf", "ab", action, *output])
 
 
 def output_path(state: State, name: str) -> Path:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from schedperf.commands import vm
-from schedperf_collectors.boots import commands
+from schedperf_collectors.boots import commands, engine
 from schedperf_collectors.boots.engine import AFTER_RUN, NOW
 from schedperf_collectors.boots.state import OVER, STATE_VERSION, KernelState, State, Store
 from schedperf_collectors.command_line.main import _run
@@ -85,6 +85,52 @@ def test_stop_asks_the_driver_and_waits_for_it(
         driver.join()
     assert asked == [expected]
     assert capsys.readouterr().out == "ended; 0 of 2 boots recorded\n"
+
+
+def test_stop_of_a_silent_target_says_why_and_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "_REACH_S", 0.0)
+    monkeypatch.setattr(engine, "_POLL_S", 0.0)
+    monkeypatch.setenv("SCHEDPERF_SSH", "sh -c 'echo no route to host >&2; exit 255'")
+    output = f"{tmp_path}/two words"
+    folder = Path(f"{output}.boots")
+    folder.mkdir()
+    Store(folder / "state.json").write(dataclasses.replace(_state(tmp_path), output=output))
+    options = commands.parse_action("stop", ["-o", output])
+    with pytest.raises(RecordError) as error:
+        commands.act("stop", options)
+    assert str(error.value) == (
+        "not ended: lab: not reachable for 0 s (no route to host); start it, then run `schedperf "
+        f"ab stop -o '{output}'`"
+    )
+    said = capsys.readouterr().err
+    assert "lab: no answer (no route to host); trying again for up to 0 s\n" in said
+    # The command as it is said works, and the recording is still to stop.
+    words = shlex.split(str(error.value).split("`")[1])
+    assert commands.parse_action("stop", words[3:]).output == output
+    assert (folder / "stop").exists()
+
+
+@pytest.mark.parametrize(
+    ("prefix", "name"),
+    [("night", "night.boots"), ("a b/", "a b/ab.boots"), ("ab", "ab.boots"), ("1.2", "1.2.boots")],
+)
+def test_a_busy_recording_names_the_command_that_shows_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], prefix: str, name: str
+) -> None:
+    output = f"{tmp_path}/{prefix}"
+    folder = tmp_path / name
+    folder.mkdir(parents=True)
+    Store(folder / "state.json").write(dataclasses.replace(_state(tmp_path), output=output))
+    with (folder / "lock").open("ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(RecordError, match="another schedperf drives") as error:
+            commands.act("continue", commands.parse_action("continue", ["-o", output]))
+    words = shlex.split(str(error.value).partition("see: ")[2])
+    assert words[:3] == ["schedperf", "ab", "status"]
+    assert commands.act("status", commands.parse_action("status", words[3:]))
+    assert capsys.readouterr().out.startswith("ssh:lab: choose, 0 of 2 boots recorded\n")
 
 
 @pytest.mark.parametrize(

@@ -460,11 +460,13 @@ def test_a_lost_network_ends_with_what_to_do(
     store, machine = Store(tmp_path / "state"), Machine()
     store.write(_state(tmp_path))
     machine.deaf_chance = 1.0
+    said: list[str] = []
     with pytest.raises(RecordError) as error:
-        _drive(store, machine, [])
+        _drive(store, machine, said)
+    assert said == ["lab: no answer (connection timed out); trying again for up to 0 s"]
     assert str(error.value) == (
         "lab: not reachable for 0 s (connection timed out); start it, then run `schedperf ab "
-        "continue`"
+        f"continue -o {tmp_path}/`"
     )
     # It goes on as if nothing had happened.
     machine.deaf_chance = 0.0
@@ -537,7 +539,7 @@ def test_a_target_that_stays_silent_is_given_up_with_its_console(tmp_path: Path)
         return calls(hook, arguments, limit_s)
 
     machine.call = call  # type: ignore[method-assign]
-    with pytest.raises(RecordError, match="power-cycle it, then run `schedperf ab continue`"):
+    with pytest.raises(RecordError, match="power-cycle it, then run `schedperf ab continue -o /"):
         _drive(store, machine, said)
     assert "no answer within 0 s; console: Kernel panic - not syncing" in said[-1]
     assert store.read().kernels[0].failures == 1
