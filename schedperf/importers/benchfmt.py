@@ -6,13 +6,13 @@ the configuration of the results below them, and ``Unit NAME better=lower`` stat
 line of a name is one run: ``go test -count=10`` prints ten.
 """
 
+import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from schedperf.benchmarks.imported_values import LONGEST_NAME, LONGEST_UNIT, format_values
 from schedperf.importers import Imported, ImportedBoot, ImportedRun, importer
@@ -20,12 +20,17 @@ from schedperf.importers._tree import Tree
 from schedperf.model.comparison import Better
 from schedperf.model.errors import InputError
 from schedperf.model.numbers import read_number
+from schedperf.model.text import list_some
 
 MOST_RUNS = 50_000
 # Pairs of value and unit on one line.
 MOST_VALUES = 100
-# Keys of the configuration that vary between the results.
+# Keys of the configuration that are parameters of one result, those that can be, and characters of
+# a value.
 MOST_PARAMETERS = 10
+MOST_KEYS = 100
+LONGEST_VALUE = 40
+MOST_NAMES = 5
 # Units that Go's package testing defines, with the direction of benchstat.
 KNOWN: Mapping[str, Better] = {
     "ns/op": "lower",
@@ -37,11 +42,20 @@ KNOWN: Mapping[str, Better] = {
 }
 # Units of time and rate that have a base unit.
 BASE: Mapping[str, tuple[str, int]] = {"ns/op": ("s", -9), "sec/op": ("s", 0), "MB/s": ("B/s", 6)}
-# Keys of the configuration that describe the machine; others are not needed to compare.
+# Keys of the configuration that describe the machine.
 HOST = {"cpu": ("cpu", "model"), "goarch": ("kernel", "machine"), "kernel": ("kernel", "release")}
 # Go's names of architectures, and those of uname.
 MACHINES = {"amd64": "x86_64", "arm64": "aarch64", "386": "i686"}
 
+# Keys of the configuration that describe when, where and from which source something was measured.
+# They may differ between the sides. All others are parameters, in each file alike: whether results
+# are the same question must not depend on what else is in their file.
+_NO_PARAMETER = re.compile(
+    r"(?:.*-)?(?:branch|commit|date|host|hostname|note|revision|timestamp|toolchain|upload|version)"
+    r"(?:-.*)?|by|goos|goversion|start-time|end-time"
+    # The facts of sides in the output of schedperf itself.
+    r"|(?:base|new\d*)-.*|label|machine-class"
+)
 _RESULT = re.compile(r"Benchmark(\S*)\s+(\d{1,18})\s+(\S.*)", re.ASCII)
 _CONFIGURATION = re.compile(r"([a-z][\w-]{0,79}):(?:[ \t]+(.{0,400}))?")
 _UNIT = re.compile(r"Unit\s+(\S+)((?:\s+\S+=\S*)+)\s*")
@@ -52,7 +66,6 @@ class _Result(Struct, frozen=True, kw_only=True):
     name: str
     point: Mapping[str, str]
     values: tuple[tuple[str, str], ...]
-    configuration: Mapping[str, str]
 
 
 @importer("benchfmt", summary="file or directory in the Go benchmark format")
@@ -62,7 +75,7 @@ def import_benchfmt(tree: Tree) -> Imported:
     :raises InputError: there is no result
     """
     reading = _Reading(tree)
-    results = _add_parameters(list(reading.results()))
+    results = list(reading.results())
     if not results:
         raise InputError(
             f"{tree.root}: no results in the Go benchmark format (expected lines such as "
@@ -85,14 +98,17 @@ class _Reading:
         self._better: dict[str, Better] = {}
         self._bad: list[str] = []
         self._conflicts: Counter[str] = Counter()
-        self._configuration: dict[str, str] = {}
+        self._facts: dict[str, str] = {}
+        self._mixed: set[str] = set()
+        self._too_many: set[str] = set()
+        self._parameters: dict[str, str] = {}
 
     def results(self) -> Iterator[_Result]:
         count = 0
         for file in self._tree.files():
             content = self._tree.read_or_skip(file)
             before = count
-            self._configuration = {}
+            self._parameters = {}
             for number, line in enumerate(
                 (content or b"").decode(errors="replace").splitlines(), 1
             ):
@@ -126,6 +142,12 @@ class _Reading:
         if self._conflicts:
             keys = ", ".join(sorted(self._conflicts))
             yield f"the configuration changes between results ({keys}); the first value is used"
+        if self._mixed:
+            keys = list_some(sorted(self._mixed), MOST_NAMES)
+            yield f"results with several values of {keys} are runs of the same point"
+        if self._too_many:
+            keys = list_some(sorted(self._too_many), MOST_NAMES)
+            yield f"at most {MOST_PARAMETERS} keys of the configuration are parameters, not {keys}"
 
     def _direction(self, unit: str) -> Better:
         return self._better.get(unit) or KNOWN.get(unit, "unknown")
@@ -137,9 +159,7 @@ class _Reading:
                 self._bad.append(where)
             else:
                 name, point = _take_apart(match[1])
-                yield _Result(
-                    name=name, point=point, values=values, configuration=self._configuration
-                )
+                yield _Result(name=name, point=self._point(point), values=values)
         elif match := _UNIT.fullmatch(line):
             for pair in match[2].split():
                 if pair in ("better=lower", "better=higher"):
@@ -151,10 +171,16 @@ class _Reading:
             self._bad.append(where)
 
     def _note_configuration(self, key: str, value: str) -> None:
-        if key not in HOST:
-            # Results share the mapping, which is not changed.
-            self._configuration = {**self._configuration, key: value}
-        if key not in HOST or not value:
+        if key in HOST:
+            self._note_host(key, value)
+        elif _NO_PARAMETER.fullmatch(key):
+            self._facts.setdefault(key, value)
+            self._mixed |= {key} if self._facts[key] != value else set()
+        else:
+            self._note_parameter(key.replace("-", "_"), _clean(value))
+
+    def _note_host(self, key: str, value: str) -> None:
+        if not value:
             return
         group, field = HOST[key]
         fields = self.host.setdefault(group, {})
@@ -162,31 +188,28 @@ class _Reading:
         if fields.setdefault(field, value) != value:
             self._conflicts[key] += 1
 
+    def _note_parameter(self, key: str, value: str) -> None:
+        if not value:
+            # Without a value the key is not set any longer.
+            self._parameters.pop(key, None)
+        elif key in self._parameters or len(self._parameters) < MOST_KEYS:
+            self._parameters[key] = value
+        else:
+            self._too_many.add(key)
 
-def _add_parameters(results: list[_Result]) -> list[_Result]:
-    """Return the results with those keys of the configuration as parameters that vary."""
-    seen: dict[str, set[str | None]] = {}
-    for each in {id(result.configuration): result.configuration for result in results}.values():
-        for key, value in each.items():
-            seen.setdefault(key, set()).add(value)
-    keys = [key for key, values in seen.items() if len(values) > 1][:MOST_PARAMETERS]
-    return [
-        replace(
-            result,
-            point={
-                **{
-                    key.replace("-", "_"): _clean(varied)
-                    for key in keys
-                    if (varied := result.configuration.get(key))
-                },
-                **result.point,
-            },
-        )
-        for result in results
-    ]
+    def _point(self, own: Mapping[str, str]) -> dict[str, str]:
+        # The first keys by name, so that all sides have the same.
+        keys = sorted(self._parameters)
+        self._too_many.update(keys[MOST_PARAMETERS:])
+        # A parameter in the name of a benchmark has precedence.
+        return {key: self._parameters[key] for key in keys[:MOST_PARAMETERS]} | dict(own)
 
 
 def _clean(value: str) -> str:
+    """Return the text as a value of a parameter; of a long one a checksum tells it from others."""
+    if len(value) > LONGEST_VALUE:
+        digest = hashlib.sha256(value.encode()).hexdigest()[:8]
+        value = f"{value[: LONGEST_VALUE - len(digest) - 1]}-{digest}"
     return re.sub(r"[^\w.%+-]", "_", value)
 
 

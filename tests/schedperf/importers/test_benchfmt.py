@@ -43,14 +43,22 @@ def rows_of(path: Path) -> list[tuple[object, ...]]:
 def test_every_value_of_a_line_is_a_metric(tmp_path: Path) -> None:
     file = tmp_path / "old.txt"
     file.write_text(TEXT)
-    where = ("Encode/small", "format=json,gomaxprocs=8")
+    where = ("Encode/small", "format=json,gomaxprocs=8,pkg=example.com_encode")
     assert rows_of(file)[:4] == [
         (*where, "sec/op", 3.42015e-05, "s", "lower", "primary"),
         (*where, "B/op", 12.0, "B", "lower", "primary"),
         (*where, "hits/op", 3.0, "hits/op", "higher", "primary"),
         (*where, "odd/op", 2.5, "odd/op", "unknown", "informational"),
     ]
-    assert rows_of(file)[-1] == ("Pipe", "", "B/s", 12.25e6, "B/s", "higher", "primary")
+    assert rows_of(file)[-1] == (
+        "Pipe",
+        "pkg=example.com_encode",
+        "B/s",
+        12.25e6,
+        "B/s",
+        "higher",
+        "primary",
+    )
     imported = read(file)
     assert (imported.label, imported.notes) == ("old", ())
     assert imported.boots[0].host == {
@@ -59,15 +67,29 @@ def test_every_value_of_a_line_is_a_metric(tmp_path: Path) -> None:
     }
 
 
-def test_configuration_that_varies_is_a_parameter(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        (tmp_path / name).write_text(
-            f"shell: sh\nkernel-hz: 25{len(name)}\nthreads: {name}\nBenchmarkX 1 2 ns/op\n"
-        )
-    assert [dict(run.point) for run in read(tmp_path).boots[0].runs] == [
-        {"threads": "a"},
-        {"threads": "b"},
+def test_a_key_of_the_configuration_is_a_parameter_on_every_side(tmp_path: Path) -> None:
+    encode = "goos: linux\ncommit: {}\nmy-version: {}\npkg: a/encode\nBenchmarkX 1 2 ns/op\n"
+    (tmp_path / "old").write_text(encode.format(1, 1))
+    (tmp_path / "new").write_text(encode.format(2, 2) + "pkg: a/hash\nBenchmarkX 1 2 ns/op\n")
+    points = [
+        [dict(run.point) for run in read(tmp_path / name).boots[0].runs] for name in ("old", "new")
     ]
+    assert points == [[{"pkg": "a_encode"}], [{"pkg": "a_encode"}, {"pkg": "a_hash"}]]
+    assert read(tmp_path / "new").notes == ()
+    assert read(tmp_path).notes == (
+        "results with several values of commit, my-version are runs of the same point",
+    )
+
+
+def test_long_or_many_keys_of_the_configuration_are_cut(tmp_path: Path) -> None:
+    keys = "".join(f"k{number:02}: {'x' * 300}{number}\n" for number in range(12))
+    (tmp_path / "a").write_text(f"{keys}k00:\nBenchmarkX/k01=own 1 2 ns/op\n")
+    imported = read(tmp_path / "a")
+    point = imported.boots[0].runs[0].point
+    assert (point["k01"], sorted(point)) == ("own", [f"k{number:02}" for number in range(1, 11)])
+    assert len(set(point.values())) == 10
+    assert max(map(len, point.values())) == 40
+    assert imported.notes == ("at most 10 keys of the configuration are parameters, not k11",)
 
 
 @pytest.mark.parametrize(
