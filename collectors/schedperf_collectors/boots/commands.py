@@ -80,11 +80,13 @@ def start(
                 f"--on {options.on}: {error}; check with `ssh {target.name} true`"
             ) from error
         folder = _folder(state)
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / _STOP).unlink(missing_ok=True)
-        Store(folder / _STATE).write(state)
+        with _undone_if_it_fails(target, state):
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / _STOP).unlink(missing_ok=True)
+            Store(folder / _STATE).write(state)
+            if options.resume:
+                unit.install()
         if options.resume:
-            unit.install()
             _tell(
                 folder,
                 f"{len(state.plan)} boots; this machine reboots now and goes on by "
@@ -297,21 +299,43 @@ def _prepare(target: Target, state: State) -> State:
     """Check the target and its kernels, and claim it; return the state with hook and default."""
     if target.is_here and os.geteuid() != 0:
         raise RecordError("--resume: needs root (it reboots this machine); use sudo")
-    target.install(own_archive())
+    if isinstance(target, Here):
+        unit.check()
+    else:
+        # It does what follows.
+        target.install(own_archive())
     where = f"ssh:{target.name}" if not target.is_here else "--resume"
     free = say_action("stop", state)
     who = f"{os.environ.get('SUDO_USER') or os.environ.get('USER') or 'root'} {where}"
     target.act("space")
     target.act("claim", state.session, who, free)
-    try:
+    with _undone_if_it_fails(target, state):
         examination = _examine(target, state)
-    except BaseException:
-        with contextlib.suppress(RecordError, Unreachable):
-            target.act("release", state.session)
-        raise
+        if isinstance(target, Here):
+            target.install(own_archive())
     state.hook = examination.hook
     state.default = examination.default
     return state
+
+
+@contextlib.contextmanager
+def _undone_if_it_fails(target: Target, state: State) -> Iterator[None]:
+    """Free the target, and remove what a start stored on this machine, if the start fails."""
+    try:
+        yield
+    except BaseException:
+        if isinstance(target, Here):
+            with contextlib.suppress(RecordError):
+                unit.remove()
+            store = Store(_folder(state) / _STATE)
+            # What an earlier recording left is still shown by `ab status`.
+            with contextlib.suppress(RecordError, OSError):
+                if store.read().session == state.session:
+                    store.path.unlink()
+            target.uninstall()
+        with contextlib.suppress(RecordError, Unreachable):
+            target.act("release", state.session)
+        raise
 
 
 def _examine(target: Target, state: State) -> Examination:

@@ -63,19 +63,27 @@ class Here:
         return call_here(hook, arguments, limit_s)
 
     def install(self, recorder: bytes) -> None:
-        """Store the recorder where it survives boots.
+        """Store the recorder where it survives boots; this machine is claimed.
 
-        :raises RecordError: another recording uses this machine, and its recorder
+        :raises RecordError: it cannot be written
         """
-        if CLAIM.exists():
-            agent.check_claim(agent.parse_object(CLAIM.read_bytes()), "")
-        HOME.mkdir(mode=0o755, parents=True, exist_ok=True)
-        write_durably(_ARCHIVE, recorder)
-        # A directory, because Python caches compiled modules there; it starts faster.
-        shutil.rmtree(RECORDER, ignore_errors=True)
-        with zipfile.ZipFile(_ARCHIVE) as archive:
-            archive.extractall(RECORDER)
+        try:
+            HOME.mkdir(mode=0o755, parents=True, exist_ok=True)
+            write_durably(_ARCHIVE, recorder)
+            # A directory, because Python caches compiled modules there; it starts faster.
+            shutil.rmtree(RECORDER, ignore_errors=True)
+            with zipfile.ZipFile(_ARCHIVE) as archive:
+                archive.extractall(RECORDER)
+        except OSError as error:
+            where = error.filename or HOME
+            raise RecordError(f"{where}: {explain(error)}; see `df` and the file's mode") from error
         os.sync()
+
+    def uninstall(self) -> None:
+        """Remove the recorder; this machine is still claimed."""
+        shutil.rmtree(RECORDER, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            _ARCHIVE.unlink(missing_ok=True)
 
     def fetch(self, name: str, path: Path) -> None:
         """Copy a bundle to its path, completely or not at all."""

@@ -38,15 +38,22 @@ WantedBy=multi-user.target
 """
 
 
-def install() -> None:
-    """Write and enable the unit.
+def check() -> None:
+    """Check that units can be started here.
 
-    :raises RecordError: systemd does not run here, or refuses
+    :raises RecordError: systemd does not run here
     """
     if not Path("/run/systemd/system").is_dir():
         raise RecordError(
             "--resume: systemd does not run on this machine; use --on ssh:HOST from another machine"
         )
+
+
+def install() -> None:
+    """Write and enable the unit.
+
+    :raises RecordError: systemd refuses, or the unit cannot be written
+    """
     try:
         write_durably(PATH, _TEXT.format(python=sys.executable).encode())
     except OSError as error:

@@ -5,15 +5,18 @@ from __future__ import annotations
 
 import dataclasses
 import fcntl
+import io
+import os
 import shlex
 import threading
 import time
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from schedperf.commands import vm
-from schedperf_collectors.boots import commands, engine
+from schedperf_collectors.boots import agent, commands, engine, target, unit
 from schedperf_collectors.boots.engine import AFTER_RUN, NOW
 from schedperf_collectors.boots.state import OVER, STATE_VERSION, KernelState, State, Store
 from schedperf_collectors.command_line.main import _run
@@ -176,3 +179,50 @@ def test_images_are_not_installed_kernels() -> None:
 def test_guests_have_no_boot_loader_to_check() -> None:
     with pytest.raises(RecordError, match="check them with `schedperf vm --check`"):
         _run(["doctor", "--boot", "virtme-ng"])
+
+
+_HOOK = """#!/bin/sh
+case $1 in
+    check) [ ! -e "$0.refuses" ] || { echo "no entry; add one" >&2; exit 1; } ;;
+esac
+"""
+
+
+@pytest.mark.parametrize("fails", ["check", "install", "unit"])
+def test_a_start_on_this_machine_that_fails_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str
+) -> None:
+    home, hook = tmp_path / "home", tmp_path / "hook"
+    hook.write_text(_HOOK)
+    hook.chmod(0o755)
+    for module in (agent, target):
+        monkeypatch.setattr(module, "HOME", home)
+        monkeypatch.setattr(module, "RECORDER", home / "recorder")
+        monkeypatch.setattr(module, "BUNDLES", home / "bundles")
+        monkeypatch.setattr(module, "CLAIM", home / "claim.json")
+    monkeypatch.setattr(target, "_ARCHIVE", home / "recorder.zip")
+    monkeypatch.setattr(agent, "HOLD", tmp_path / "hold")
+    for name in ("JOB", "STATUS", "LOCK", "STOP", "LOG"):
+        monkeypatch.setattr(agent, f"_{name}", home / name)
+    monkeypatch.setattr(agent, "LEAST_FREE_BYTES", 0)
+    monkeypatch.setattr(agent, "LEAST_BOOT_BYTES", 0)
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("__main__.py", "")
+    monkeypatch.setattr(commands, "own_archive", archive.getvalue)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(os, "sync", lambda: None)
+    monkeypatch.setattr(unit, "PATH", tmp_path / "no" / "unit")
+    monkeypatch.setattr(unit, "check", lambda: None)
+    kernels = ("--kernel", "a=1", "--kernel", "b=2", "--resume", "--boot", f"command:{hook}")
+    if fails == "check":
+        (tmp_path / "hook.refuses").touch()
+    elif fails == "install":
+        home.mkdir()
+        (home / "recorder").write_text("not a directory")
+    with pytest.raises(RecordError) as error:
+        _run(["ab", "-o", f"{tmp_path}/x", *kernels, "--", "true"])
+    said = {"check": "no entry; add one", "install": f"{home}/recorder", "unit": "no/unit"}
+    assert said[fails] in str(error.value)
+    left = [path.name for path in home.iterdir()]
+    assert left == (["recorder"] if fails == "install" else [])
