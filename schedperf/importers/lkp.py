@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from schedperf.benchmarks import all_parsers
 from schedperf.benchmarks.imported_values import LONGEST_NAME, format_values
-from schedperf.bundle.json import parse_json
+from schedperf.bundle.json import MAX_JSON_INTEGER, parse_json
 from schedperf.importers import Imported, ImportedBoot, ImportedRun, importer
 from schedperf.importers._times import parse_seconds, to_utc
 from schedperf.importers._tree import Tree, strip_compression
@@ -28,6 +28,8 @@ from schedperf.model.text import clean_line, list_some
 MOST_STATS = 1_900
 MOST_RUNS = 1_000
 MOST_NAMES = 5
+# Of a whole number of 64 bits, with its sign.
+MOST_DIGITS = 20
 # LKP writes this for "no data".
 NO_DATA = -1
 # The first times of monitors are seconds since their start or since 1970.
@@ -78,9 +80,10 @@ def import_lkp(tree: Tree) -> Imported:
     reading = _Reading(tree)
     runs = list(reading.runs())
     if not runs:
+        why = f"; {reading.notes[0]}" if reading.notes else ""
         raise InputError(
             f"{tree.root}: not a result root of LKP (expected matrix.json, or directories of runs "
-            "with stats.json or MONITOR.json); check the path"
+            f"with stats.json or MONITOR.json){why}; check the path"
         )
     commits = sorted({run.job.top["commit"] for run in runs if "commit" in run.job.top})
     if len(commits) > 1:
@@ -165,13 +168,17 @@ class _Reading:
         if file is None or content is None:
             return None
         try:
-            value = parse_json(content, str(self._tree.root / file))
+            whole, unusable = _drop_numbers(content)
+            value = parse_json(whole, str(self._tree.root / file))
         except InputError as error:
             self.notes.append(str(error))
             return None
         if not isinstance(value, dict):
             self.notes.append(f"{file}: not an object of stats (expected a JSON object)")
             return None
+        if unusable:
+            numbers = f"{unusable} number{'s' * (unusable != 1)}"
+            self.notes.append(f"{file}: left out {numbers} that are NaN or too large")
         self.used.add(file)
         return value
 
@@ -250,11 +257,12 @@ class _Reading:
         for index in range(count):
             stats: dict[str, float] = {}
             for key, entry in columns.items():
-                number = _number(entry[index]) if index < len(entry) else None
-                if number is None or number == 0.0:
-                    dropped += 1
-                else:
+                value = entry[index] if index < len(entry) else NO_DATA
+                number = _number(value)
+                if number:
                     stats[key] = number
+                elif isinstance(value, int | float):
+                    dropped += 1
             if stats:
                 yield _Run(folder=f"{folder}#{index}", job=job, stats=self._choose(stats, job))
         if dropped:
@@ -316,6 +324,31 @@ def _is_between(
         return False
     offset = seconds - start
     return (begin is None or offset >= begin) and (end is None or offset < end)
+
+
+def _drop_numbers(content: bytes) -> tuple[bytes, int]:
+    """Return JSON with null in place of numbers that are no finite float64, and their count.
+
+    What is no JSON is returned unchanged.
+    """
+    dropped = 0
+
+    def drop(_: str) -> None:
+        nonlocal dropped
+        dropped += 1
+
+    def whole(text: str) -> int | None:
+        is_small = len(text) <= MOST_DIGITS and abs(int(text)) < MAX_JSON_INTEGER
+        return int(text) if is_small else drop(text)
+
+    def fraction(text: str) -> float | None:
+        return float(text) if math.isfinite(float(text)) else drop(text)
+
+    try:
+        value = json.loads(content, parse_constant=drop, parse_int=whole, parse_float=fraction)
+        return (json.dumps(value).encode(), dropped) if dropped else (content, 0)
+    except (ValueError, RecursionError):
+        return content, 0
 
 
 def _number(value: object) -> float | None:

@@ -162,3 +162,24 @@ def test_a_direction_must_be_lower_or_higher(
         "schedperf: error: --better: invalid direction 'x=up' (expected NAME=lower or NAME=higher, "
         "e.g. hackbench.time=lower); see `schedperf compare --help`\n"
     )
+
+
+def test_one_number_that_is_none_does_not_cost_the_others(tmp_path: Path) -> None:
+    write_root(tmp_path, [{}])
+    (tmp_path / "0/stats.json.gz").unlink()
+    (tmp_path / "0/stats.json").write_text(
+        f'{{"x.y": 1.5, "x.a": {2**64}, "x.b": NaN, "x.c": 1e999, "x.d": -{"9" * 5000}}}'
+    )
+    assert [value for _, _, _, value in values_of(tmp_path)] == [1.5]
+    assert read(tmp_path).notes == ("0/stats.json: left out 4 numbers that are NaN or too large",)
+
+
+def test_the_reason_of_a_damaged_file_is_in_the_error(tmp_path: Path) -> None:
+    (tmp_path / "stats.json").write_text("{")
+    with pytest.raises(InputError, match="not a result root of LKP .*stats.json: invalid JSON"):
+        read(tmp_path)
+
+
+def test_texts_of_a_matrix_are_no_holes(tmp_path: Path) -> None:
+    (tmp_path / "matrix.json").write_text('{"a.b": [1.5, 2.5, 0], "a.message": ["x", "y", "z"]}')
+    assert read(tmp_path).notes[0].startswith("1 values of matrix.json are 0 or -1")
