@@ -2,9 +2,10 @@
 """Import results of LKP (0-day): a result root with one directory per run, or its matrix.json.
 
 A run has ``stats.json`` (one number per stat). Where it is missing, the time series in
-``MONITOR.json`` are averaged over ``stats_part_begin`` to ``stats_part_end`` of ``job.yaml``, as
-LKP does for most stats. ``matrix.json`` has one list per stat with a value per run, in which LKP
-writes 0 for a value that is missing; it is read if there are no directories of runs.
+``MONITOR.json`` are averaged over ``stats_part_begin`` to ``stats_part_end`` of ``job.yaml``; of
+counters LKP uses the increase or the sum instead. ``matrix.json`` has one list per stat with a
+value per run, in which LKP writes 0 for a value that is missing; it is read if there are no
+directories of runs.
 """
 
 import json
@@ -32,8 +33,9 @@ MOST_NAMES = 5
 MOST_DIGITS = 20
 # LKP writes this for "no data".
 NO_DATA = -1
-# The first times of monitors are seconds since their start or since 1970.
-FIRST_EPOCH_S = 1e6
+# The times of monitors are seconds since their start, or else begin later than this.
+LATEST_START_S = 2.0
+SHORTEST_SERIES = 3
 INCOMPLETE = "last_state.is_incomplete_run"
 # Stats that describe other stats.
 NOT_STATS = ("stats_source",)
@@ -200,9 +202,12 @@ class _Reading:
             if not is_own or stem == plain or stem in NOT_SERIES or _MATRIX.fullmatch(plain):
                 continue
             series = self._read_json(name)
-            stats.update(_averages(series or {}, begin, end))
+            stats.update(_averages(series or {}, f"{stem}.time", begin, end))
         if stats:
-            note = "runs without stats.json: values are means of the time series of monitors"
+            note = (
+                "runs without stats.json: values are means of the time series of monitors, also of "
+                "counters, of which LKP uses the increase or the sum"
+            )
             self.notes += [] if note in self.notes else [note]
         return stats
 
@@ -293,37 +298,44 @@ def parse_job(text: str) -> _Job:
 
 
 def _averages(
-    series: Mapping[str, object], begin: float | None, end: float | None
+    series: Mapping[str, object], clock: str, begin: float | None, end: float | None
 ) -> Iterator[tuple[str, float]]:
-    times = next((entry for key, entry in series.items() if key.endswith(".time")), None)
+    # clock: the key whose values are the times of the others, in s.
+    times = series.get(clock)
     seconds = [_number(entry) for entry in times] if isinstance(times, list) else []
-    first = next((each for each in seconds if each is not None), 0.0)
-    start = first if first > FIRST_EPOCH_S else 0.0
+    part = _steady_part(seconds, begin, end)
     for key, entry in series.items():
-        if key.endswith(".time") or not isinstance(entry, list):
+        if key == clock:
             continue
-        # Without times, or with others than values, nothing tells which part is steady.
-        has_times = len(seconds) == len(entry)
-        if not has_times and (begin is not None or end is not None):
-            continue
-        values = [
-            number
-            for index, each in enumerate(entry)
-            if (number := _number(each)) is not None
-            and (not has_times or _is_between(seconds[index], start, begin, end))
-        ]
+        # A single value is the result of the run, no series.
+        is_series = isinstance(entry, list) and len(entry) > 1
+        given = entry if isinstance(entry, list) else [entry]
+        kept = given[part] if is_series else given
+        values = [number for each in kept if (number := _number(each)) is not None]
         if values:
             # As LKP adds them: its numbers are reproduced to the last digit.
             yield key, sum(values) / len(values)
 
 
-def _is_between(
-    seconds: float | None, start: float, begin: float | None, end: float | None
-) -> bool:
-    if seconds is None:
-        return False
-    offset = seconds - start
-    return (begin is None or offset >= begin) and (end is None or offset < end)
+def _steady_part(seconds: Sequence[float | None], begin: float | None, end: float | None) -> slice:
+    """Return the values from the first time that reaches ``begin`` up to that of ``end``."""
+    # LKP writes 0 for no limit, and the start and end of a program are no series.
+    if len(seconds) < SHORTEST_SERIES or not (begin or end):
+        return slice(None)
+    first = seconds[0] or 0.0
+    start = first if first > LATEST_START_S else 0.0
+
+    def reach(limit: float) -> int:
+        return next(
+            (
+                index
+                for index, each in enumerate(seconds)
+                if each is not None and each - start >= limit
+            ),
+            len(seconds),
+        )
+
+    return slice(reach(begin) if begin else None, reach(end) if end else None)
 
 
 def _drop_numbers(content: bytes) -> tuple[bytes, int]:

@@ -183,3 +183,22 @@ def test_the_reason_of_a_damaged_file_is_in_the_error(tmp_path: Path) -> None:
 def test_texts_of_a_matrix_are_no_holes(tmp_path: Path) -> None:
     (tmp_path / "matrix.json").write_text('{"a.b": [1.5, 2.5, 0], "a.message": ["x", "y", "z"]}')
     assert read(tmp_path).notes[0].startswith("1 values of matrix.json are 0 or -1")
+
+
+@pytest.mark.parametrize("start", [0, 1, 100, 1_735_689_600])
+def test_series_are_cut_and_single_values_are_kept(tmp_path: Path, start: int) -> None:
+    run = tmp_path / "0"
+    run.mkdir()
+    limits = "stats_part_begin: 2\nstats_part_end: 4\n"
+    (run / "job.yaml").write_text(JOB.format(commit="a" * 40) + limits)
+    (run / "hackbench.json").write_text('{"hackbench.throughput": [500.0], "hackbench.n": 7}')
+    times = [start + second for second in range(5)]
+    series = {"mpstat.time": times, "mpstat.usr": [1, 2, 3, 4, 50]}
+    (run / "mpstat.json").write_text(json.dumps(series))
+    (run / "time.json").write_text('{"time.time": [1, 9], "time.x": [4.0, 6.0]}')
+    found = {metric: value for _, metric, _, value in values_of(tmp_path)}
+    # LKP counts from the first time if that is larger than 2.
+    mean = 2.5 if start == 1 else 3.5
+    assert found == {
+        "hackbench.throughput": 500.0, "hackbench.n": 7.0, "mpstat.usr": mean, "time.x": 5.0,
+    }  # fmt: skip
