@@ -341,7 +341,7 @@ def _steady_part(seconds: Sequence[float | None], begin: float | None, end: floa
 def _drop_numbers(content: bytes) -> tuple[bytes, int]:
     """Return JSON with null in place of numbers that are no finite float64, and their count.
 
-    What is no JSON is returned unchanged.
+    Invalid JSON is returned unchanged.
     """
     dropped = 0
 
@@ -351,10 +351,16 @@ def _drop_numbers(content: bytes) -> tuple[bytes, int]:
 
     def whole(text: str) -> int | None:
         is_small = len(text) <= MOST_DIGITS and abs(int(text)) < MAX_JSON_INTEGER
-        return int(text) if is_small else drop(text)
+        if is_small:
+            return int(text)
+        drop(text)
+        return None
 
     def fraction(text: str) -> float | None:
-        return float(text) if math.isfinite(float(text)) else drop(text)
+        if math.isfinite(float(text)):
+            return float(text)
+        drop(text)
+        return None
 
     try:
         value = json.loads(content, parse_constant=drop, parse_int=whole, parse_float=fraction)
