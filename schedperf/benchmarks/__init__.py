@@ -42,8 +42,10 @@ __all__ = [
     "MILLISECOND_S",
     "BadLine",
     "BenchmarkParser",
+    "Item",
     "Measurement",
     "Metric",
+    "Where",
     "all_parsers",
     "measure",
     "parser",
@@ -86,9 +88,12 @@ class Measurement(Struct, frozen=True, kw_only=True):
     line: str
 
 
-def measure(
-    metric: Metric, text: str, *, where: tuple[str, int, str], scale: float = 1.0
-) -> Measurement | BadLine:
+# What a parser yields, and where it stands: label, line number from 1, and the line itself.
+Item = Measurement | BadLine
+Where = tuple[str, int, str]
+
+
+def measure(metric: Metric, text: str, *, where: Where, scale: float = 1.0) -> Item:
     """Return the measurement of a printed number, or a ``BadLine`` if the number is invalid.
 
     :param where: label, line number from 1, and the line itself
@@ -121,7 +126,7 @@ class BenchmarkParser(Struct, frozen=True, kw_only=True):
     :param programs: other programs that print the same text; if the command of a run names one, the
         names of its metrics begin with that program
     :param claims_command: returns whether the command of a run prints output of this benchmark that
-        cannot be recognized by its text; None if there is no such form
+        cannot be recognized by its text; None if all output can
     :param is_fallback: it reads only runs of which no other parser claims any output and which have
         no ``--metric`` rule
     """

@@ -11,10 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from schedperf.benchmarks import BadLine, Measurement, Metric, measure
-
-Where = tuple[str, int, str]
-Item = Measurement | BadLine
+from schedperf.benchmarks import BadLine, Item, Measurement, Metric, Where, measure
 
 # In hundredths of a percent.
 _WHOLE = 10_000

@@ -26,12 +26,20 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
-from schedperf.benchmarks import MICROSECOND_S, BadLine, Measurement, Metric, measure, parser
+from schedperf.benchmarks import (
+    MICROSECOND_S,
+    BadLine,
+    Item,
+    Measurement,
+    Metric,
+    Where,
+    measure,
+    parser,
+)
 from schedperf.benchmarks._histograms import largest, measure_percentiles, weighted_mean
 from schedperf.benchmarks._json_text import Document, Path, Scalar, read_documents
 from schedperf.model.comparison import Family
-
-NANOSECOND_S = 1e-9
+from schedperf.model.units import NANOSECOND_S
 
 THREAD = re.compile(
     r"T: *(\d{1,6}) \( *\d{1,9}\) P: *\d{1,3} I: *\d{1,12} C: *(\d{1,18}) "
@@ -63,9 +71,6 @@ PERCENTILE = (
     "{percent}th percentile of the latency of a timer, from its expiry until the thread runs, over "
     "all threads."
 )
-
-Where = tuple[str, int, str]
-Item = Measurement | BadLine
 
 
 class _Thread(Struct, frozen=True, kw_only=True):

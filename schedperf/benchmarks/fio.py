@@ -51,8 +51,7 @@ from schedperf.benchmarks import (
 from schedperf.benchmarks._json_text import Document, Path, Scalar, read_documents
 from schedperf.model.comparison import Family
 from schedperf.model.numbers import read_number
-
-NANOSECOND_S = 1e-9
+from schedperf.model.units import NANOSECOND_S
 
 JSON_NAME = re.compile(r'^\s*"fio version"\s*:', re.MULTILINE)
 JOB = re.compile(

@@ -30,7 +30,16 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
-from schedperf.benchmarks import MILLISECOND_S, BadLine, Measurement, Metric, measure, parser
+from schedperf.benchmarks import (
+    MILLISECOND_S,
+    BadLine,
+    Item,
+    Measurement,
+    Metric,
+    Where,
+    measure,
+    parser,
+)
 from schedperf.benchmarks._json_text import Document, Path, read_documents
 from schedperf.model.comparison import Better, Family
 
@@ -51,9 +60,6 @@ RESULT = re.compile(
 PREFIXES = ("", "K", "M", "G", "T")
 BITS = 8
 SUM = "SUM"
-
-Where = tuple[str, int, str]
-Item = Measurement | BadLine
 
 
 class _Kind(Struct, frozen=True, kw_only=True):

@@ -32,7 +32,16 @@ import csv
 import re
 from collections.abc import Iterable, Iterator
 
-from schedperf.benchmarks import MILLISECOND_S, BadLine, Measurement, Metric, measure, parser
+from schedperf.benchmarks import (
+    MILLISECOND_S,
+    BadLine,
+    Item,
+    Measurement,
+    Metric,
+    Where,
+    measure,
+    parser,
+)
 
 TITLE = re.compile(r"====== (.{1,4000}) ======\s*$")
 # The carriage returns of the progress before it are line ends.
@@ -56,9 +65,6 @@ STATISTICS = {
 }  # fmt: skip
 # Every row of the comparison contains the name.
 LONGEST_TEST_NAME = 40
-
-Where = tuple[str, int, str]
-Item = Measurement | BadLine
 
 
 @parser("redis-benchmark", claims=lambda text: CLAIMED.search(text) is not None)

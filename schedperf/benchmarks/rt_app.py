@@ -32,7 +32,16 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 from msgspec.structs import replace
 
-from schedperf.benchmarks import MICROSECOND_S, BadLine, Measurement, Metric, measure, parser
+from schedperf.benchmarks import (
+    MICROSECOND_S,
+    BadLine,
+    Item,
+    Measurement,
+    Metric,
+    Where,
+    measure,
+    parser,
+)
 from schedperf.benchmarks._histograms import percentiles
 from schedperf.model.comparison import Better, Family
 
@@ -42,9 +51,6 @@ FILE = re.compile(r"(?:==> )?(\S{1,300})\.log(?: <==)?\s*$")
 NUMBER = re.compile(r"-?\d{1,15}", re.ASCII)
 # Every row of the comparison contains the name.
 LONGEST_THREAD_NAME = 40
-
-Where = tuple[str, int, str]
-Item = Measurement | BadLine
 
 
 class _Column(Struct, frozen=True, kw_only=True):

@@ -41,10 +41,18 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from schedperf.benchmarks import MICROSECOND_S, BadLine, Measurement, Metric, measure, parser
+from schedperf.benchmarks import (
+    MICROSECOND_S,
+    BadLine,
+    Item,
+    Measurement,
+    Metric,
+    Where,
+    measure,
+    parser,
+)
 from schedperf.benchmarks._histograms import largest, measure_percentiles, weighted_mean
-
-NANOSECOND_S = 1e-9
+from schedperf.model.units import NANOSECOND_S
 
 TITLE = re.compile(r"^# RTLA (timerlat|osnoise) histogram\s*$", re.MULTILINE)
 UNIT = re.compile(r"# Time unit is \w{1,20} \((us|ns)\)")
@@ -66,9 +74,6 @@ CONTEXTS = {
     "CPU": ("noise", "the duration of an interruption of the measuring thread"),
 }
 PRIMARY = frozenset({"timerlat thread latency max", "osnoise noise max"})
-
-Where = tuple[str, int, str]
-Item = Measurement | BadLine
 
 
 @dataclass(kw_only=True, slots=True)
@@ -159,7 +164,7 @@ def _read_context(
 
     averages = items("avg", _metric(f"{name} average", f"Mean of {definition}, over all CPUs."))
     yield from weighted_mean(averages, [samples[i] for i in used])
-    # Bins that nobody counted in are not printed, so the width of a bin is known only if it is 1.
+    # Empty bins are not printed, so the width of a bin is known only if it is 1.
     yield from measure_percentiles(
         lambda percent: _metric(
             f"{name} p{percent}", f"{percent}th percentile of {definition}, over all CPUs."

@@ -36,8 +36,10 @@ from schedperf.benchmarks import (
     MICROSECOND_S,
     MILLISECOND_S,
     BadLine,
+    Item,
     Measurement,
     Metric,
+    Where,
     measure,
     parser,
 )
@@ -60,9 +62,6 @@ DEFINITIONS = {
     "socket errors": "Number of connections, reads and writes that failed or timed out.",
     "error responses": "Number of responses whose HTTP status is neither 2xx nor 3xx.",
 }
-
-Where = tuple[str, int, str]
-Item = Measurement | BadLine
 
 
 @dataclass(kw_only=True, slots=True)

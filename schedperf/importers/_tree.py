@@ -81,7 +81,7 @@ class Tree:
         return tuple(name for name in self._sizes if name.startswith(prefix))
 
     def size(self, name: str) -> int:
-        """Return the size of a file as it is stored, in bytes; 0 if there is no such file."""
+        """Return the size of a file as it is stored, in bytes; 0 if the file does not exist."""
         return self._sizes.get(self._by_plain.get(name, name), 0)
 
     def folders(self, folder: str = "") -> tuple[str, ...]:
@@ -95,7 +95,7 @@ class Tree:
         return self._by_plain.get(name)
 
     def read(self, name: str) -> bytes | None:
-        """Return the decompressed content of a file; None if there is no such file.
+        """Return the decompressed content of a file; None if the file does not exist.
 
         :param name: as of :meth:`files`, with or without the suffix of the compression
         :raises InputError: it is damaged or too large
@@ -108,7 +108,7 @@ class Tree:
         return self._read[file]
 
     def read_text(self, name: str) -> str:
-        """Return a file as text; "" if there is no such file."""
+        """Return a file as text; "" if the file does not exist."""
         return (self.read(name) or b"").decode(errors="replace")
 
     def read_or_skip(self, name: str) -> bytes | None:

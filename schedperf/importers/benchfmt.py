@@ -72,7 +72,7 @@ class _Result(Struct, frozen=True, kw_only=True):
 def import_benchfmt(tree: Tree) -> Imported:
     """Read all results in the order of the files and lines.
 
-    :raises InputError: there is no result
+    :raises InputError: it has no result
     """
     reading = _Reading(tree)
     results = list(reading.results())

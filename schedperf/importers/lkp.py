@@ -319,7 +319,7 @@ def _averages(
 
 def _steady_part(seconds: Sequence[float | None], begin: float | None, end: float | None) -> slice:
     """Return the values from the first time that reaches ``begin`` up to that of ``end``."""
-    # LKP writes 0 for no limit, and the start and end of a program are no series.
+    # LKP writes 0 for no limit, and two values are the start and the end of a program.
     if len(seconds) < SHORTEST_SERIES or not (begin or end):
         return slice(None)
     first = seconds[0] or 0.0
@@ -339,7 +339,7 @@ def _steady_part(seconds: Sequence[float | None], begin: float | None, end: floa
 
 
 def _drop_numbers(content: bytes) -> tuple[bytes, int]:
-    """Return JSON with null in place of numbers that are no finite float64, and their count.
+    """Return JSON with null in place of NaN and numbers that exceed float64, and their count.
 
     Invalid JSON is returned unchanged.
     """
@@ -373,7 +373,7 @@ def _number(value: object) -> float | None:
     """Return a number; None for anything else and for LKP's mark of missing data."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    # Larger whole numbers are no float, and nan is not in any range.
+    # A float cannot hold larger whole numbers, and comparisons with NaN are false.
     return float(value) if abs(value) <= LARGEST_NUMBER and value != NO_DATA else None
 
 
