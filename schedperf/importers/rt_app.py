@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Import logs of rt-app: a directory with one log per thread, or one such directory per run."""
 
-import re
 from collections.abc import Mapping
 
+from schedperf.benchmarks.rt_app import HEADER
 from schedperf.importers import Imported, ImportedBoot, ImportedRun, importer
 from schedperf.importers._tree import Tree, natural_order, strip_compression
 from schedperf.model.errors import InputError
 
 # The first lines of a log name its columns.
-HEADER = re.compile(rb"^#idx\s{1,20}perf\s{1,20}run\s", re.MULTILINE)
 HEAD_BYTES = 4096
 
 
@@ -23,7 +22,7 @@ def import_rt_app(tree: Tree) -> Imported:
     for file in tree.files():
         folder, _, name = file.rpartition("/")
         content = tree.read_or_skip(file) if ".log" in name else None
-        if content is not None and HEADER.search(content[:HEAD_BYTES]):
+        if content is not None and HEADER.search(content[:HEAD_BYTES].decode(errors="replace")):
             logs.setdefault(folder, {})[file] = content
     if not logs:
         raise InputError(
