@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Define :class:`Culprit`, the record about the first bad commit of a regression.
+
+Mails, pages and feeds about a commit are drawn from a culprit and from the comparisons that it
+refers to, and from nothing else. A comparison is referred to by its ``id``.
+"""
+
+from typing import Annotated, ClassVar
+
+from msgspec import Struct
+
+from schedperf.model.comparison import digest_of
+
+SCHEMA = "schedperf/culprit/1"
+
+# So many digits name a commit, and so many the record, in mails and addresses.
+COMMIT_DIGITS = 12
+KEY_DIGITS = 8
+
+
+class Trailer(Struct, frozen=True, kw_only=True):
+    """One trailer of a commit: ``Signed-off-by: Name <address>``."""
+
+    name: str
+    value: str
+
+
+class Commit(Struct, frozen=True, kw_only=True):
+    """A commit, as git describes it."""
+
+    commit: Annotated[str, "hash, 40 hexadecimal digits"]
+    subject: str
+    author: Annotated[str | None, "name and e-mail address"] = None
+    committer: Annotated[str | None, "name and e-mail address"] = None
+    committed: Annotated[str | None, "date of the commit, ISO 8601"] = None
+    trailers: tuple[Trailer, ...] = ()
+    links: Annotated[tuple[str, ...], "values of the Link: trailers, first one first"] = ()
+
+
+class Tree(Struct, frozen=True, kw_only=True):
+    """A branch of a repository, at the commit that was measured."""
+
+    name: Annotated[str, "e.g. tip/sched/core"]
+    commit: Annotated[str | None, "its newest commit that was measured"] = None
+    date: Annotated[str | None, "date of that commit, ISO 8601"] = None
+    url: Annotated[str | None, "URL of the repository"] = None
+    private: Annotated[bool, "true if nothing about it may be published"] = False
+
+
+class Measured(Struct, frozen=True, kw_only=True):
+    """One side of a comparison, measured against the comparison's base."""
+
+    comparison: Annotated[str, "id of the comparison"]
+    side: Annotated[str, "name of the side: new, new2 ..."] = "new"
+
+
+class Retest(Struct, frozen=True, kw_only=True):
+    """A second measurement of good and bad on boots of its own."""
+
+    result: Measured
+    found: Annotated[str, "id of the comparison that first showed the regression"]
+
+
+class BisectionStep(Struct, frozen=True, kw_only=True):
+    """One tested commit of a bisection."""
+
+    commit: str
+    boots: int
+    probability: Annotated[
+        float | None,
+        "probability that it is the first bad commit, after this step; null if unknown",
+    ]
+    untestable: Annotated[str | None, "why it has no result: it did not build, or not boot"] = None
+
+
+class Bisection(Struct, frozen=True, kw_only=True):
+    """How the first bad commit was found in a range of commits."""
+
+    good: str
+    bad: str
+    steps: tuple[BisectionStep, ...]
+    builds: int
+    boots: int
+    probability: Annotated[
+        float | None, "probability that the first bad commit is right; null if not computed"
+    ]
+    neighbours_tested: Annotated[bool, "true if the commits before and after it were told apart"]
+
+
+class Revert(Struct, frozen=True, kw_only=True):
+    """The commit reverted on top of the newest kernel."""
+
+    result: Annotated[Measured | None, "null if it was not measured"] = None
+    impossible: Annotated[str | None, "why it cannot be reverted: 'conflicts with ...'"] = None
+
+
+class FeatureSwitch(Struct, frozen=True, kw_only=True):
+    """A scheduler feature that turns the commit's change off, on one boot."""
+
+    feature: Annotated[str, "e.g. PLACE_LAG"]
+    result: Measured
+
+
+class Elsewhere(Struct, frozen=True, kw_only=True):
+    """The same commit on another machine, or in another tree."""
+
+    result: Measured
+    machine: Annotated[str, "e.g. 1-socket, 64-CPU EPYC"]
+    tree: str | None = None
+
+
+class Check(Struct, frozen=True, kw_only=True):
+    """One condition for a mail to a public list."""
+
+    name: str
+    passed: bool
+    reason: Annotated[str, "what would satisfy it; empty if it passed"] = ""
+
+
+class Links(Struct, frozen=True, kw_only=True):
+    """Where more is published; addresses are relative to ``base_url`` of the site."""
+
+    posted: Annotated[
+        str | None, "Message-ID of the patch while it is a posted, unmerged series"
+    ] = None
+    report: Annotated[str | None, "Message-ID of the first mail about the commit"] = None
+    page: Annotated[str | None, "published page of the record"] = None
+    config: Annotated[str | None, "published kernel configuration"] = None
+
+
+class Culprit(Struct, frozen=True, kw_only=True):
+    """The first bad commit of a regression, or the range in which it is."""
+
+    schema: str = SCHEMA
+    good: Annotated[Commit, "the parent of the first bad commit, or the last good one known"]
+    bad: Annotated[Commit, "the first bad commit, or the first bad one known"]
+    is_range: Annotated[bool, "true if commits between good and bad were not tested"]
+    benchmark: Annotated[str, "what shows the regression: hackbench"]
+    tree: Tree | None
+    merged: Annotated[bool | None, "true if the commit is in a public tree; null if unknown"] = None
+    main: Annotated[Measured, "the measurement that texts report"]
+    comparisons: Annotated[tuple[str, ...], "ids of all comparisons, the main one first"]
+    retest: Retest | None = None
+    bisection: Bisection | None = None
+    tip: Annotated[Measured | None, "the newest kernel of the tree, against good"] = None
+    fix: Annotated[Measured | None, "the kernel with the fix, against good"] = None
+    fixed_by: Commit | None = None
+    revert: Revert | None = None
+    feature_switch: FeatureSwitch | None = None
+    forced_alignment: Annotated[
+        Measured | None, "both kernels rebuilt with all functions aligned to 64 bytes"
+    ] = None
+    a_a: Annotated[Measured | None, "good against good"] = None
+    regressed_on: tuple[Elsewhere, ...] = ()
+    no_change_on: tuple[Elsewhere, ...] = ()
+    checks: tuple[Check, ...] = ()
+    links: Links = Links()
+
+    derived: ClassVar[tuple[str, ...]] = ("id", "key")
+
+    @property
+    def id(self) -> str:
+        """Return what names the commit: its first 12 digits, those of the bad end of a range."""
+        return self.bad.commit[:COMMIT_DIGITS]
+
+    @property
+    def key(self) -> str:
+        """Return what names the record in addresses and Message-IDs: 8 hexadecimal digits."""
+        what = f"{self.good.commit}..{self.bad.commit}" if self.is_range else self.bad.commit
+        return digest_of([what, self.benchmark])[:KEY_DIGITS]

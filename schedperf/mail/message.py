@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Define :class:`Message`, a rendered mail and what the outbox knows about it."""
+
+from typing import Annotated, Literal
+
+from msgspec import Struct
+
+from schedperf.culprit.record import Check
+
+Kind = Literal["report", "fixed", "again", "bisected", "digest"]
+
+
+class Metadata(Struct, frozen=True, kw_only=True):
+    """What is kept beside a mail, from its draft on."""
+
+    id: Annotated[str, "local part of the Message-ID; names the files in the outbox"]
+    kind: Kind
+    subject: str
+    message_id: Annotated[str, "with angle brackets"]
+    to: tuple[str, ...]
+    cc: tuple[str, ...]
+    public: Annotated[bool, "true if a recipient is a public list"]
+    culprit: Annotated[str | None, "key of the culprit's record; null for a digest"]
+    commit: Annotated[str | None, "first bad commit, 12 digits; null for a digest"]
+    fingerprint: Annotated[
+        str | None, "hash of metrics, directions and findings; equal for the same evidence"
+    ]
+    rendered: Annotated[str, "when, ISO 8601"]
+    checks: tuple[Check, ...]
+
+
+class Message(Struct, frozen=True, kw_only=True):
+    """A rendered mail; its bytes never change."""
+
+    metadata: Metadata
+    content: bytes
