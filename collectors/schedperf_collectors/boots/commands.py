@@ -145,7 +145,9 @@ def act(action: str, options: argparse.Namespace) -> bool:
     if action == "stop":
         _stop(state, folder, target, at_once=options.now)
         return True
-    (folder / _STOP).unlink(missing_ok=True)
+    # A stop that another program carries out is left alone.
+    with _locked(folder):
+        (folder / _STOP).unlink(missing_ok=True)
     _drive(folder, target, quiet=False)
     return True
 

@@ -126,14 +126,17 @@ def test_a_busy_recording_names_the_command_that_shows_it(
     folder = tmp_path / name
     folder.mkdir(parents=True)
     Store(folder / "state.json").write(dataclasses.replace(_state(tmp_path), output=output))
+    (folder / "stop").write_text(AFTER_RUN)
     with (folder / "lock").open("ab") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(RecordError, match="another schedperf drives") as error:
             commands.act("continue", commands.parse_action("continue", ["-o", output]))
+    assert (folder / "stop").read_text() == AFTER_RUN
     words = shlex.split(str(error.value).partition("see: ")[2])
     assert words[:3] == ["schedperf", "ab", "status"]
     assert commands.act("status", commands.parse_action("status", words[3:]))
-    assert capsys.readouterr().out.startswith("ssh:lab: choose, 0 of 2 boots recorded\n")
+    expected = "ssh:lab: choose, 0 of 2 boots recorded, stopping\n"
+    assert capsys.readouterr().out.startswith(expected)
 
 
 @pytest.mark.parametrize(
