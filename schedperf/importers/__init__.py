@@ -32,6 +32,7 @@ class ImportedRun(Struct, frozen=True, kw_only=True):
     :param text: what the benchmark printed, unchanged
     :param more: values in the form of :mod:`schedperf.benchmarks.imported_values`, beside the text
     :param captures: files that the evidence reads, by COLLECTOR/NAME: "perf_stat/perf_stat.csv"
+    :param source: where the results are, e.g. "old.txt:3"; None if notes need not name it
     :param start: start time in UTC; None if the format does not record it
     :param exit_status: None if the format does not record it
     :param failure: why the numbers of this run must not be used; None if they may
@@ -41,6 +42,7 @@ class ImportedRun(Struct, frozen=True, kw_only=True):
     command: tuple[str, ...]
     point: Mapping[str, str]
     text: bytes
+    source: str | None = None
     start: str | None = None
     more: bytes | None = None
     captures: Mapping[str, bytes] = field(default_factory=dict)

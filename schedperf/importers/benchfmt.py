@@ -9,7 +9,7 @@ line of a name is one run: ``go test -count=10`` prints ten.
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 
 from msgspec import Struct
@@ -31,17 +31,16 @@ MOST_PARAMETERS = 10
 MOST_KEYS = 100
 LONGEST_VALUE = 40
 MOST_NAMES = 5
+LONGEST_SHOWN = 40
 # Units that Go's package testing defines, with the direction of benchstat.
 KNOWN: Mapping[str, Better] = {
-    "ns/op": "lower",
     "sec/op": "lower",
     "B/op": "lower",
     "allocs/op": "lower",
-    "MB/s": "higher",
     "B/s": "higher",
 }
-# Units of time and rate that have a base unit.
-BASE: Mapping[str, tuple[str, int]] = {"ns/op": ("s", -9), "sec/op": ("s", 0), "MB/s": ("B/s", 6)}
+# Units with a prefix, as golang.org/x/perf/benchunit converts them: base unit and power of ten.
+PREFIXED: Mapping[str, tuple[str, int]] = {"ns": ("sec", -9), "MB": ("B", 6)}
 # Keys of the configuration that describe the machine.
 HOST = {"cpu": ("cpu", "model"), "goarch": ("kernel", "machine"), "kernel": ("kernel", "release")}
 # Go's names of architectures, and those of uname.
@@ -65,6 +64,8 @@ _PROCS = re.compile(r"-(\d{1,5})\Z", re.ASCII)
 class _Result(Struct, frozen=True, kw_only=True):
     name: str
     point: Mapping[str, str]
+    # Where the line is, e.g. "old.txt:3", and name and value of each metric.
+    source: str
     values: tuple[tuple[str, str], ...]
 
 
@@ -109,36 +110,41 @@ class _Reading:
             content = self._tree.read_or_skip(file)
             before = count
             self._parameters = {}
-            for number, line in enumerate(
-                (content or b"").decode(errors="replace").splitlines(), 1
-            ):
-                for result in self._read_line(line.rstrip(), f"{file}:{number}"):
-                    count += 1
-                    if count > MOST_RUNS:
-                        raise InputError(
-                            f"{self._tree.root}: more than {MOST_RUNS} results (expected one "
-                            "recording); import parts of it separately"
-                        )
-                    yield result
+            for result in self._read_file(content or b"", file):
+                count += 1
+                if count > MOST_RUNS:
+                    raise InputError(
+                        f"{self._tree.root}: more than {MOST_RUNS} results (expected one "
+                        "recording); import parts of it separately"
+                    )
+                yield result
             if count > before:
                 self.used.append(file)
 
+    def _read_file(self, content: bytes, file: str) -> Iterator[_Result]:
+        lines = content.decode(errors="replace").split("\n")
+        for number, line in enumerate(lines, start=1):
+            try:
+                yield from self._read_line(line.rstrip(), f"{file}:{number}")
+            except ValueError as error:
+                self._bad.append(f"{file}:{number}: {error}")
+
     def to_run(self, result: _Result) -> ImportedRun:
         rows = [
-            (name, text, unit, self._direction(own))
-            for own, value in result.values
-            for name, text, unit in [_in_base_unit(own, value)]
+            (name, value, _unit_of(name), self._direction(name)) for name, value in result.values
         ]
         return ImportedRun(
             workload=result.name,
             command=(result.name,),
             point=result.point,
             text=format_values(rows),
+            source=result.source,
         )
 
     def notes(self) -> Iterator[str]:
         if self._bad:
-            yield f"invalid results: {len(self._bad)} (first: {self._bad[0]})"
+            count = len(self._bad)
+            yield f"left out {count} line{'s' * (count != 1)}: {list_some(self._bad, MOST_NAMES)}"
         if self._conflicts:
             keys = ", ".join(sorted(self._conflicts))
             yield f"the configuration changes between results ({keys}); the first value is used"
@@ -149,26 +155,28 @@ class _Reading:
             keys = list_some(sorted(self._too_many), MOST_NAMES)
             yield f"at most {MOST_PARAMETERS} keys of the configuration are parameters, not {keys}"
 
-    def _direction(self, unit: str) -> Better:
-        return self._better.get(unit) or KNOWN.get(unit, "unknown")
+    def _direction(self, name: str) -> Better:
+        return self._better.get(name) or KNOWN.get(name, "unknown")
 
-    def _read_line(self, line: str, where: str) -> Iterator[_Result]:
+    def _read_line(self, line: str, source: str) -> Iterator[_Result]:
+        """Yield the result of a line, if it is one.
+
+        :raises ValueError: what is wrong with it
+        """
         if match := _RESULT.fullmatch(line):
             values = _values(match[3].split())
-            if values is None:
-                self._bad.append(where)
-            else:
-                name, point = _take_apart(match[1])
-                yield _Result(name=name, point=self._point(point), values=values)
+            name, point = _take_apart(match[1])
+            yield _Result(name=name, point=self._point(point), source=source, values=values)
         elif match := _UNIT.fullmatch(line):
             for pair in match[2].split():
                 if pair in ("better=lower", "better=higher"):
-                    self._better[match[1]] = "lower" if pair.endswith("lower") else "higher"
+                    name, _ = _to_base(match[1])
+                    self._better[name] = "lower" if pair.endswith("lower") else "higher"
         elif match := _CONFIGURATION.fullmatch(line):
             self._note_configuration(match[1], (match[2] or "").strip())
-        elif line.startswith("Benchmark") and " " in line:
+        elif line.startswith("Benchmark") and len(line.split(maxsplit=1)) > 1:
             # Without more than its name it is the progress of go test -v.
-            self._bad.append(where)
+            raise ValueError("invalid result (expected a count, e.g. BenchmarkName 100 12.5 ns/op)")
 
     def _note_configuration(self, key: str, value: str) -> None:
         if key in HOST:
@@ -213,16 +221,68 @@ def _clean(value: str) -> str:
     return re.sub(r"[^\w.%+-]", "_", value)
 
 
-def _values(words: list[str]) -> tuple[tuple[str, str], ...] | None:
-    """Return unit and value of each pair; None if a pair is invalid."""
-    if len(words) % 2 or not 0 < len(words) <= 2 * MOST_VALUES:
-        return None
-    pairs = tuple(zip(words[1::2], words[::2], strict=True))
-    is_valid = all(
-        read_number(value) is not None and len(unit) <= LONGEST_UNIT and unit.isprintable()
-        for unit, value in pairs
+def _values(words: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Return name and value of each metric, in base units.
+
+    :raises ValueError: a pair of value and unit is invalid
+    """
+    if len(words) % 2 or len(words) > 2 * MOST_VALUES:
+        raise ValueError(
+            f"{len(words)} fields after the count (expected pairs of value and unit, at most "
+            f"{MOST_VALUES})"
+        )
+    pairs = tuple(
+        _in_base_unit(value, unit) for value, unit in zip(words[::2], words[1::2], strict=True)
     )
-    return pairs if is_valid and len({unit for unit, _ in pairs}) == len(pairs) else None
+    names = [name for name, _ in pairs]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"{names.count(name)} values of {name} (expected one)")
+    return pairs
+
+
+def _in_base_unit(value: str, unit: str) -> tuple[str, str]:
+    """Return name and value of a metric: "p99-ns" is p99-sec.
+
+    :raises ValueError: value or unit is invalid
+    """
+    if read_number(value) is None:
+        raise ValueError(f"invalid value {_shown(value)} (expected a number, e.g. 12.5)")
+    if len(unit) > LONGEST_UNIT or not unit.isprintable():
+        raise ValueError(
+            f"invalid unit {_shown(unit)} (expected at most {LONGEST_UNIT} printable characters)"
+        )
+    name, exponent = _to_base(unit)
+    # In decimal digits, so that no digit is changed.
+    return name, str(Decimal(value).scaleb(exponent)) if exponent else value
+
+
+def _shown(text: str) -> str:
+    return ascii(text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}...")
+
+
+def _to_base(unit: str) -> tuple[str, int]:
+    """Return a unit without prefixes, and their power of ten: "x-ns/op" is x-sec/op and -9."""
+    parts: list[str] = []
+    exponent = 0
+    is_below = False
+    for part in re.findall(r"[*/-]|[^*/-]+", unit):
+        if part in "*/":
+            is_below = part == "/"
+        base, power = (part, 0) if is_below else PREFIXED.get(part, (part, 0))
+        parts.append(base)
+        exponent += power
+    return "".join(parts), exponent
+
+
+def _unit_of(name: str) -> str:
+    """Return the unit in which values of a metric are printed: of "p99-sec/op" it is s."""
+    upper, slash, lower = name.partition("/")
+    quantity = upper.rpartition("-")[2]
+    if quantity not in ("sec", "B"):
+        return name
+    base = "s" if quantity == "sec" else quantity
+    return base if lower in ("", "op") else f"{base}{slash}{lower}"
 
 
 def _take_apart(name: str) -> tuple[str, dict[str, str]]:
@@ -240,13 +300,3 @@ def _take_apart(name: str) -> tuple[str, dict[str, str]]:
         else:
             rest.append(part)
     return "/".join(rest)[:LONGEST_NAME] or "Benchmark", point
-
-
-def _in_base_unit(unit: str, value: str) -> tuple[str, str, str]:
-    """Return name, value and unit of a metric: times in s, rates in B/s."""
-    if unit not in BASE:
-        return unit, value, unit.removesuffix("/op") if unit == "B/op" else unit
-    base, exponent = BASE[unit]
-    # In decimal digits, so that no digit is changed.
-    scaled = str(Decimal(value).scaleb(exponent)) if exponent else value
-    return ("sec/op" if base == "s" else "B/s"), scaled, base

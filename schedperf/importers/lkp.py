@@ -390,6 +390,7 @@ def _imported(run: _Run) -> ImportedRun:
         point=_point(run.job),
         text=values if run.text is None else run.text,
         more=None if run.text is None else values,
+        source=run.folder or None,
         start=None if start is None else to_utc(start),
         failure="LKP marked the run as incomplete" if is_incomplete else None,
     )

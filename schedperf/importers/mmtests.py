@@ -382,6 +382,7 @@ class _Reading:
                 command=(test.name,),
                 point=_name_parameters(log.parameters, test.name),
                 text=part,
+                source=name,
                 start=start,
             )
 

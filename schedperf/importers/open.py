@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from schedperf.bundle.open import Bundle, open_bundle
 from schedperf.importers import Imported, all_importers
 from schedperf.importers._tree import Tree
-from schedperf.importers.write import write_bundle
+from schedperf.importers.write import leave_out_invalid, write_bundle
 from schedperf.model.comparison import Better
 from schedperf.model.errors import InputError
 
@@ -48,7 +48,9 @@ def import_results(
     """
     imported, tree = read_results(kind, path)
     imported = replace(
-        imported, label=label or imported.label, better={**imported.better, **better}
+        leave_out_invalid(imported),
+        label=label or imported.label,
+        better={**imported.better, **better},
     )
     return write_bundle(imported, tree, kind, output, force=force), imported
 

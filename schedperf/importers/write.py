@@ -6,9 +6,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from schedperf.importers import Imported, ImportedBoot, ImportedRun
 from schedperf.importers._tree import Tree
 from schedperf.model.errors import InputError
+from schedperf.model.text import clean_line, list_some
 from schedperf_collectors import __version__
 from schedperf_collectors.contract import (
     BUNDLE_FORMAT,
@@ -27,6 +30,8 @@ MOST_NOTES = 20
 MOST_RUNS = 100_000
 LONGEST_POINT = 500
 LONGEST_WORKLOAD = 500
+LONGEST_SHOWN = 60
+MOST_LEFT_OUT = 5
 
 _CAPTURE = re.compile(r"[a-z][a-z0-9_]{0,40}/[a-z][a-z0-9_.]{0,40}", re.ASCII)
 
@@ -54,28 +59,56 @@ def write_bundle(imported: Imported, tree: Tree, kind: str, path: Path, *, force
         raise
 
 
+def leave_out_invalid(imported: Imported) -> Imported:
+    """Return the results without runs whose names a bundle cannot contain; notes state them."""
+    left_out: list[str] = []
+    boots: list[ImportedBoot] = []
+    for boot in imported.boots:
+        problems = [_problem(run) for run in boot.runs]
+        left_out += filter(None, problems)
+        runs = tuple(
+            run for run, problem in zip(boot.runs, problems, strict=True) if problem is None
+        )
+        boots += [replace(boot, runs=runs)] if runs else []
+    if not left_out:
+        return imported
+    count = f"left out {len(left_out)} run{'s' * (len(left_out) != 1)}"
+    note = f"{count}: {list_some(left_out, MOST_LEFT_OUT)}"
+    return replace(imported, boots=tuple(boots), notes=(note, *imported.notes))
+
+
+def _problem(run: ImportedRun) -> str | None:
+    where = f"{clean_line(run.source)}: " if run.source is not None else ""
+    names = (
+        ("benchmark", run.workload, LONGEST_WORKLOAD),
+        ("parameters", _key(run), LONGEST_POINT),
+    )
+    for kind, text, limit in names:
+        if len(text) > limit or not text.isprintable():
+            shown = ascii(text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}...")
+            return (
+                f"{where}invalid name of {kind} {shown} (expected at most {limit} printable "
+                "characters)"
+            )
+    return None
+
+
 def _check(imported: Imported, tree: Tree) -> None:
     runs = [run for boot in imported.boots for run in boot.runs]
     if not runs:
-        raise InputError(f"{tree.root}: no results; check the path")
+        why = f"; {imported.notes[0]}" if imported.notes else "; check the path"
+        raise InputError(f"{tree.root}: no results{why}")
     if len(runs) > MOST_RUNS:
         raise InputError(
             f"{tree.root}: {len(runs)} runs (expected at most {MOST_RUNS}); import parts of it "
             "separately"
         )
-    for run in runs:
-        for text, limit in ((run.workload, LONGEST_WORKLOAD), (_key(run), LONGEST_POINT)):
-            if len(text) > limit or not (text.isprintable() or not text):
-                raise InputError(
-                    f"{tree.root}: invalid name of a benchmark or parameter {text[:60]!r} "
-                    f"(expected at most {limit} printable characters); rename it"
-                )
-        for file in run.captures:
-            if not _CAPTURE.fullmatch(file):
-                raise InputError(
-                    f"{tree.root}: invalid name of a capture {file[:60]!r} (expected "
-                    "COLLECTOR/NAME, e.g. perf_stat/perf_stat.csv); correct the importer"
-                )
+    for file in (file for run in runs for file in run.captures):
+        if not _CAPTURE.fullmatch(file):
+            raise InputError(
+                f"{tree.root}: invalid name of a capture {file[:60]!r} (expected "
+                "COLLECTOR/NAME, e.g. perf_stat/perf_stat.csv); correct the importer"
+            )
 
 
 def _key(run: ImportedRun) -> str:

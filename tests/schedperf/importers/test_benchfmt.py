@@ -93,22 +93,70 @@ def test_long_or_many_keys_of_the_configuration_are_cut(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "line",
+    ("line", "why"),
     [
-        "BenchmarkX 1 2",
-        "BenchmarkX 1 x ns/op",
-        "BenchmarkX 1 nan ns/op",
-        "BenchmarkX 1 1e999 ns/op",
-        "BenchmarkX 1 2 ns/op 3 ns/op",
-        "BenchmarkX 99999999999999999999 2 ns/op",
-        "BenchmarkX 1 2 " + "u" * 1000,
+        ("BenchmarkX 1 2", "1 fields after the count (expected pairs of value and unit"),
+        ("BenchmarkX 1 x ns/op", "invalid value 'x' (expected a number, e.g. 12.5)"),
+        ("BenchmarkX 1 nan ns/op", "invalid value 'nan'"),
+        ("BenchmarkX 1 1e999 ns/op", "invalid value '1e999'"),
+        ("BenchmarkX 1 2 ns/op 3 ns/op", "2 values of sec/op (expected one)"),
+        ("BenchmarkX 1 2 ns/op 3 sec/op", "2 values of sec/op (expected one)"),
+        ("BenchmarkX 99999999999999999999 2 ns/op", "invalid result (expected a count"),
+        ("BenchmarkX 1 2 " + "u" * 1000, f"invalid unit '{'u' * 40}...' (expected at most 40 "),
+        ("BenchmarkX 1 2 a\u202eb", "invalid unit 'a\\u202eb' (expected at most 40 printable"),
+        ("BenchmarkX 1 2 a\0", "invalid unit 'a\\x00'"),
     ],
 )
-def test_invalid_lines_are_counted(tmp_path: Path, line: str) -> None:
-    (tmp_path / "a").write_text(f"BenchmarkY 1 2 ns/op\n{line}\n")
+def test_an_invalid_line_is_left_out_and_named(tmp_path: Path, line: str, why: str) -> None:
+    (tmp_path / "a").write_text(f"BenchmarkY 1 2 ns/op\n{line}\nBenchmarkZ 1 2 ns/op\n")
     imported = read(tmp_path / "a")
-    assert len(imported.boots[0].runs) == 1
-    assert imported.notes == ("invalid results: 1 (first: a:2)",)
+    assert [run.workload for run in imported.boots[0].runs] == ["Y", "Z"]
+    [note] = imported.notes
+    assert note.startswith(f"left out 1 line: a:2: {why}")
+
+
+@pytest.mark.parametrize(
+    ("name", "what"), [("X\u202e", "benchmark 'X\\u202e'"), ("X\x1b[31m", "benchmark 'X\\x1b[31m'")]
+)
+def test_a_run_with_an_invalid_name_is_left_out_and_named(
+    tmp_path: Path,
+    name: str,
+    what: str,
+    run_cli: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    (tmp_path / "a").write_text(f"BenchmarkY 1 2 ns/op\nBenchmark{name} 1 2 ns/op\n")
+    done = run_cli("import", "benchfmt", tmp_path / "a", "-o", tmp_path / "a.tar")
+    assert done.stderr == (
+        f"{tmp_path}/a: left out 1 run: a:2: invalid name of {what} (expected at most 500 "
+        f"printable characters)\n{tmp_path}/a.tar: 1 run in 1 boot\n"
+    )
+    (tmp_path / "b").write_text(f"Benchmark{name} 1 2 ns/op\n")
+    with pytest.raises(InputError, match=r"b: no results; left out 1 run: b:1: invalid name"):
+        rows_of(tmp_path / "b")
+
+
+@pytest.mark.parametrize(
+    ("unit", "metric", "value", "base"),
+    [
+        ("ns/op", "sec/op", 2.5e-9, "s"),
+        ("x-ns/op", "x-sec/op", 2.5e-9, "s"),
+        ("p99-ns", "p99-sec", 2.5e-9, "s"),
+        ("ns/GC", "sec/GC", 2.5e-9, "s/GC"),
+        ("x-MB/s", "x-B/s", 2.5e6, "B/s"),
+        ("MB", "B", 2.5e6, "B"),
+        ("MB*MB/s", "B*B/s", 2.5e12, "B*B/s"),
+        ("MB/MB", "B/MB", 2.5e6, "B/MB"),
+        ("peak-B/op", "peak-B/op", 2.5, "B"),
+        ("op/ns", "op/ns", 2.5, "op/ns"),
+        ("x-allocs/op", "x-allocs/op", 2.5, "x-allocs/op"),
+        ("transactions", "transactions", 2.5, "transactions"),
+    ],
+)
+def test_units_with_a_prefix_are_converted_as_benchstat_does(
+    tmp_path: Path, unit: str, metric: str, value: float, base: str
+) -> None:
+    (tmp_path / "a").write_text(f"Unit {unit} better=higher\nBenchmarkX 1 2.5 {unit}\n")
+    assert [row[2:6] for row in rows_of(tmp_path / "a")] == [(metric, value, base, "higher")]
 
 
 @pytest.mark.parametrize("text", ["x\n", "BenchmarkX\n", "Unit x better=lower\n", "\0\n"])
