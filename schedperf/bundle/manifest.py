@@ -146,6 +146,7 @@ class Run(Struct, frozen=True, kw_only=True):
     :param wall_s: from fork to exit
     :param left_behind: names of processes that the workload left running after its end
     :param imported: name of the format that the run was imported from; None if it was recorded
+    :param source: where its results are in the imported files; None if they were recorded
     :param output_left_out: bytes that the recorder left out, by stream: {"stdout": 1073741824}
     """
 
@@ -173,6 +174,7 @@ class Run(Struct, frozen=True, kw_only=True):
     metric: MetricRules | None = None
     left_behind: tuple[Sentence, ...] = ()
     imported: str | None = None
+    source: Sentence | None = None
     output_left_out: Mapping[str, Count] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -191,6 +193,11 @@ class Run(Struct, frozen=True, kw_only=True):
     def folder(self) -> str:
         """Folder of its captures: "boots/0/runs/000"."""
         return run_folder(self.boot, self.run)
+
+    @property
+    def origin(self) -> str:
+        """Where a reader finds what it printed: in the imported files, or in the bundle."""
+        return self.source or self.folder
 
     @property
     def metric_rules(self) -> tuple[MetricRule, ...]:

@@ -122,7 +122,7 @@ def import_mmtests(tree: Tree) -> Imported:
         tests = list_some(sorted(reading.unread), MOST_NAMES)
         raise InputError(
             f"{tree.root}: no output that a benchmark parser reads"
-            f"{f' ({clean_line(tests)})' if tests else ''}; see `schedperf import --help`"
+            f"{f' ({tests})' if tests else ''}; see `schedperf import --help`"
         )
     return Imported(
         label=_label(tree, folders),
@@ -308,7 +308,12 @@ class _Reading:
         self._tree = tree
         self._parsers = tuple(all_parsers().values())
         self.used: set[str] = set()
-        self.unread: dict[str, None] = {}
+        # Iterations by benchmark: those whose output no parser reads, and those without output.
+        self.unread: dict[str, list[str]] = {}
+        self._missing: dict[str, list[str]] = {}
+        # Iterations without benchmarks, and the number of all.
+        self._empty: list[str] = []
+        self._iterations = 0
         self._files_unread: list[str] = []
 
     def read_boot(self, iterations: Sequence[_Iteration]) -> ImportedBoot:
@@ -321,14 +326,29 @@ class _Reading:
 
     def notes(self) -> Iterator[str]:
         if self.unread:
-            names = list_some([clean_line(name) for name in self.unread], MOST_NAMES)
-            yield f"no parser reads the output of {names}"
+            yield f"no parser reads the output of {self._list(self.unread)}"
+        if self._missing:
+            yield f"there is no output of {self._list(self._missing)}"
+        if self._empty:
+            yield f"there are no benchmarks in {list_some(self._empty, MOST_NAMES)}"
         if self._files_unread:
             names = list_some([clean_line(name) for name in self._files_unread], MOST_NAMES)
             yield f"no parser reads the output in {names}"
 
+    def _list(self, tests: Mapping[str, Sequence[str]]) -> str:
+        # Iterations are named unless they are all.
+        names = [
+            test if len(folders) == self._iterations else f"{test} ({list_some(folders, 2)})"
+            for test, folders in tests.items()
+        ]
+        return list_some(names, MOST_NAMES)
+
     def _read_runs(self, iteration: _Iteration) -> Iterator[ImportedRun]:
         self._use_marks(iteration.folder)
+        self._iterations += 1
+        where = clean_line(iteration.folder or "iter-0")
+        if not iteration.tests:
+            self._empty.append(where)
         folders = _log_folders(self._tree, iteration.folder)
         names = [test.name for test in iteration.tests]
         for test in iteration.tests:
@@ -340,7 +360,8 @@ class _Reading:
             ]
             runs = [run for path in paths for run in self._read_logs(path, test)]
             if not runs:
-                self.unread[test.name] = None
+                gaps = self.unread if paths else self._missing
+                gaps.setdefault(clean_line(test.name), []).append(where)
             yield from runs
 
     def _use_marks(self, folder: str) -> None:
@@ -376,13 +397,14 @@ class _Reading:
             return
         self.used.add(name)
         start = None if test.begin is None else to_utc(test.begin)
-        for part in _cut(content, text):
+        parts = _cut(content, text)
+        for number, part in enumerate(parts, start=1):
             yield ImportedRun(
                 workload=test.name,
                 command=(test.name,),
                 point=_name_parameters(log.parameters, test.name),
                 text=part,
-                source=name,
+                source=f"{name}, run {number} of {len(parts)}" if len(parts) > 1 else name,
                 start=start,
             )
 

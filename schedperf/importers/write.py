@@ -141,6 +141,7 @@ def _run_record(run: ImportedRun, boot: int, index: int, kind: str) -> Mapping[s
         "label": kind,
         "tool_version": __version__,
         "imported": kind,
+        "source": run.source,
         "point": run.point,
         "point_key": _key(run),
         "kind": "clean",

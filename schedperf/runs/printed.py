@@ -108,10 +108,11 @@ class _Texts:
             parser.is_fallback for parsers in claiming.values() for parser in parsers
         )
         for name, text in texts.items():
+            label = run.source or name
             for parser in claiming[name]:
                 if parser.is_fallback and is_known:
                     continue
-                for item in _rename(parser, run, parser.parse(text.splitlines(), name)):
+                for item in _rename(parser, run, parser.parse(text.splitlines(), label)):
                     if isinstance(item, BadLine) or item.metric.name not in ruled:
                         yield name, item
             rules = [rule for rule in run.metric_rules if rule.name not in found_by_rules]

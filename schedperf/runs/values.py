@@ -16,6 +16,7 @@ from schedperf.bundle.open import Bundle, Run
 from schedperf.model.caveats import Caveat, caveat
 from schedperf.model.comparison import Better
 from schedperf.model.frame import Frame
+from schedperf.model.text import list_some
 from schedperf.runs.printed import Value, printed_by
 from schedperf.runs.side import Side
 from schedperf.runs.timeline import Moment, place_in_time
@@ -27,6 +28,7 @@ COLUMNS = [
 
 # stress-ng has 350 stressors with three numbers each; every metric is a row of the comparison.
 MOST_METRICS = 2_000
+MOST_NAMES = 3
 
 # What a run that failed would have measured is unknown.
 FAILED = Metric(name="", unit="", better="lower", family="primary")
@@ -88,7 +90,7 @@ def read_run_values(sides: Sequence[Side], better: Mapping[str, Better] | None =
                 for metric, value in values.items()
             ]
             if not values:
-                unread.append(run.folder)
+                unread.append(run.origin)
         caveats += _caveats(side, bad, unread)
     return RunValues(table=Frame.of_rows(rows, COLUMNS), caveats=tuple(caveats))
 
@@ -147,4 +149,6 @@ def _caveats(side: Side, bad: Sequence[str], unread: Sequence[str]) -> Iterator[
     if bad:
         yield caveat("bad-lines", count=len(bad), label=side.name, problem=bad[0])
     if unread:
-        yield caveat("no-number", count=len(unread), side=side.name, first=unread[0])
+        yield caveat(
+            "no-number", count=len(unread), side=side.name, first=list_some(unread, MOST_NAMES)
+        )

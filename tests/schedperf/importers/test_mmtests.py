@@ -211,6 +211,39 @@ def test_a_benchmark_without_parser_is_named(tmp_path: Path) -> None:
     assert "no parser reads the output of aim9" in read(tmp_path).notes
 
 
+def test_what_single_iterations_lack_is_named(tmp_path: Path) -> None:
+    for number in range(5):
+        tests = [
+            Benchmark(name="hackbench", logs={"hackbench-1": messaging(1, [0.1])}),
+            Benchmark(name="aim9", logs={"aim9.log": "page_test 3 4"}),
+        ]
+        write_iteration(tmp_path / f"iter-{number}", tests, release="6.12.0", start=START + number)
+    (tmp_path / "iter-1/hackbench/logs/hackbench-1").unlink()
+    for number in (2, 3, 4):
+        (tmp_path / f"iter-{number}/hackbench/logs/hackbench-1").write_text("Killed\n")
+    (tmp_path / "iter-9").mkdir()
+    (tmp_path / "iter-9/kernel.version").write_text("Linux a 6.12.0 #1 x86_64")
+    notes = read(tmp_path).notes
+    assert (
+        "no parser reads the output of aim9 (iter-0, iter-1 and 3 more), hackbench (iter-2, iter-3 and 1 more)"
+        in notes
+    )
+    assert "there is no output of hackbench (iter-1)" in notes
+    assert "there are no benchmarks in iter-9" in notes
+
+
+def test_a_run_that_was_cut_off_is_named(tmp_path: Path) -> None:
+    one_iteration(tmp_path / "iter-0", {"hackbench-4": messaging(4, [0.1, 0.2])}, "hackbench")
+    log = tmp_path / "iter-0/hackbench/logs/hackbench-4"
+    log.write_text(log.read_text().partition("Total time: 0.2")[0])
+    with Opener() as opener:
+        caveats = read_run_values(name_sides([opener.open(Path(f"mmtests:{tmp_path}"))])).caveats
+    assert [each.text for each in caveats] == [
+        "1 run of base printed no number that a benchmark parser or a --metric rule reads; first: "
+        "iter-0/hackbench/logs/hackbench-4, run 2 of 2"
+    ]
+
+
 def test_the_machine_is_what_mmtests_recorded(tmp_path: Path) -> None:
     one_iteration(tmp_path / "iter-0", {"hackbench-1": messaging(1, [0.1])})
     boot = read(tmp_path).boots[0]

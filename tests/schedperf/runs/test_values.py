@@ -126,7 +126,7 @@ def test_a_rule_takes_the_place_of_a_parsers_metric(read: Read) -> None:
     assert list(found.table["value"]) == [pytest.approx(0.0005)]
 
 
-def test_what_cannot_be_read_is_counted_with_the_first_example(read: Read) -> None:
+def test_what_cannot_be_read_is_counted_with_the_first_examples(read: Read) -> None:
     found = read(runs=[{"time_s": 0.5}, {"stdout": f"{HEADER}Time: soon\n"}, {"stdout": "?"}])
     assert [caveat.text for caveat in found.caveats] == [
         (
@@ -135,7 +135,7 @@ def test_what_cannot_be_read_is_counted_with_the_first_example(read: Read) -> No
         ),
         (
             "2 runs of base printed no number that a benchmark parser or a --metric rule reads; "
-            "first: boots/0/runs/001"
+            "first: boots/0/runs/001, boots/0/runs/002"
         ),
     ]
 
