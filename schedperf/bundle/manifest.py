@@ -37,6 +37,14 @@ LONGEST_FORMAT = 40
 # LKP has 2,000 metrics per run; each may have a direction that a user gave.
 MOST_DIRECTIONS = 10_000
 
+# What --source accepts of a commit.
+LONGEST_LINE = 500
+MOST_LINES = 100
+MOST_PROGRAMS = 64
+MOST_RECORDINGS = 10_000
+# Names that --machine accepts.
+MACHINE = r"^[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}$"
+
 Status = Literal["ok", "skipped", "failed"]
 Direction = Literal["higher", "lower"]
 
@@ -60,6 +68,9 @@ class MetricRule(Struct, frozen=True, kw_only=True):
     regex: str
 
 
+Line = Annotated[str, Meta(min_length=1, max_length=LONGEST_LINE)]
+Lines = Annotated[tuple[Line, ...], Meta(max_length=MOST_LINES)]
+Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 MetricRules = Annotated[tuple[MetricRule, ...], Meta(max_length=MOST_RULES)]
 
 
@@ -106,6 +117,50 @@ class Rerun(Struct, frozen=True, kw_only=True):
     workload: str
     program: str
     options: Words
+
+
+class SourceEntry(Struct, frozen=True, kw_only=True):
+    """The commit that the kernel was built from, as ``--source`` declared it."""
+
+    commit: Annotated[str, Meta(pattern="^[0-9a-f]{40}([0-9a-f]{24})?$")]
+    tree: Line | None = None
+    ref: Line | None = None
+    subject: Line | None = None
+    author: Line | None = None
+    committer: Line | None = None
+    committed: Line | None = None
+    describe: Line | None = None
+    dirty: bool = False
+    patches: Lines = ()
+    links: Lines = ()
+    build_id: Line | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse texts that are not one printable line: mails and pages quote them."""
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            texts = value if isinstance(value, tuple) else (value,)
+            for text in texts:
+                if isinstance(text, str) and not text.isprintable():
+                    raise ValueError(f'invalid "{name}" (expected one line of printable text)')
+
+
+class ProgramEntry(Struct, frozen=True, kw_only=True):
+    """A program or script that the workload runs, by its base name."""
+
+    name: Line
+    sha256: Digest
+
+
+class RecordingEntry(Struct, frozen=True, kw_only=True):
+    """One command that recorded runs of the bundle; untrusted.
+
+    :param minutes: None if it was killed
+    """
+
+    command: Words
+    minutes: Quantity | None = None
+    programs: Annotated[tuple[ProgramEntry, ...], Meta(max_length=MOST_PROGRAMS)] = ()
 
 
 class ImportSource(Struct, frozen=True, kw_only=True):
@@ -241,6 +296,7 @@ class Manifest(Struct, frozen=True, kw_only=True):
     """The manifest of a bundle.
 
     :param better: direction of metrics whose format does not state it, by name
+    :param machine: name that the site gives to machines of this kind
     """
 
     version: Version
@@ -259,6 +315,9 @@ class Manifest(Struct, frozen=True, kw_only=True):
     imported: ImportSource | None = None
     better: Directions = field(default_factory=dict)
     rerun: Annotated[tuple[Rerun, ...], Meta(max_length=MOST_POINTS)] = ()
+    source: SourceEntry | None = None
+    machine: Annotated[str, Meta(pattern=MACHINE)] | None = None
+    recordings: Annotated[tuple[RecordingEntry, ...], Meta(max_length=MOST_RECORDINGS)] = ()
     captures: tuple[CaptureEntry, ...]
 
 

@@ -61,6 +61,9 @@ class Bundle:
     :ivar treatment: fields of host.json that are meant to differ from the other side
     :ivar setup: the command that applied this side's setting
     :ivar rerun: how each workload was recorded; () of an older recorder
+    :ivar source: commit that the kernel was built from; None if not given
+    :ivar machine: name that the site gives to machines of this kind; None if not given
+    :ivar recordings: the commands that recorded it; () of an older recorder
     :ivar imported: format that the bundle was imported from; None if it was recorded
     :ivar better: direction of metrics that their format does not state, by name
     :ivar sequential: looks made during the recording; None without
@@ -86,6 +89,9 @@ class Bundle:
         self.setup = manifest.setup
         self.metric_rules = manifest.metric or ()
         self.rerun = manifest.rerun
+        self.source = manifest.source
+        self.machine = manifest.machine
+        self.recordings = manifest.recordings
         self.sequential = manifest.sequential
         self.imported = manifest.imported
         self.better = manifest.better

@@ -13,7 +13,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct, field
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from schedperf.bundle.open import Bundle
 from schedperf.compare.advice.next_steps import next_steps
@@ -27,6 +27,7 @@ from schedperf.compare.interaction import (
     to_two_by_two,
 )
 from schedperf.compare.kernel_config import option_differences
+from schedperf.compare.machine_class import machine_class
 from schedperf.compare.side_by_side import compare_side_by_side, find_movers
 from schedperf.compare.why.find import all_rules, find_all
 from schedperf.compare.why.load_avg import name_load_avg
@@ -45,7 +46,10 @@ from schedperf.model.comparison import (
     Difference,
     Family,
     FamilySummary,
+    GitSource,
     Overall,
+    Program,
+    Recording,
     Row,
     RunValue,
     Section,
@@ -150,7 +154,7 @@ def compare_bundles(
         schema=SCHEMA,
         id=comparison_id([side.bundle.digest for side in sides], chosen),
         tool_version=__version__,
-        sides=tuple(_summarise(side) for side in sides),
+        sides=tuple(_summarise(side, sides, facts.comparability) for side in sides),
         comparability=replace(facts.comparability, options=option_differences(sides)),
         rows=rows,
         sweeps=tuple(sweep for _, sweep in numbers.result.sweeps),
@@ -479,8 +483,9 @@ def analyse_sides(plugin: SectionPlugin, sides: Sequence[Side], **given: object)
     return Section.of(data)
 
 
-def _summarise(side: Side) -> SideSummary:
+def _summarise(side: Side, sides: Sequence[Side], comparability: Comparability) -> SideSummary:
     bundle = side.bundle
+    treatment = [path for each in sides for path in each.bundle.treatment]
     runs = [run for run in bundle.runs if not run.warmup]
     kinds = [run.kind for run in runs if run.succeeded]
     return SideSummary(
@@ -496,8 +501,26 @@ def _summarise(side: Side) -> SideSummary:
         runs_failed=len(runs) - len(kinds),
         host=bundle.host_fields,
         recorded_by=_recorder(bundle),
+        source=None if bundle.source is None else GitSource(**asdict(bundle.source)),
+        recordings=tuple(_recordings(bundle)),
+        machine_class=machine_class(bundle, treatment, comparability.differences),
         imported=bundle.imported.format if bundle.imported else None,
     )
+
+
+def _recordings(bundle: Bundle) -> Iterator[Recording]:
+    tools = bundle.host_fields.get("tools")
+    versions = tools if isinstance(tools, Mapping) else {}
+    for entry in bundle.recordings:
+        programs = (
+            Program(name=each.name, version=_text(versions.get(each.name)), sha256=each.sha256)
+            for each in entry.programs
+        )
+        yield Recording(command=entry.command, minutes=entry.minutes, programs=tuple(programs))
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def _recorder(bundle: Bundle) -> str | None:

@@ -199,7 +199,7 @@ def name_unchecked(host: Mapping[str, object]) -> Iterator[str]:
 def unknown_fields(bundles: Iterable[Bundle], paths: Sequence[str]) -> list[str]:
     """Return those of the paths that name no field of any bundle."""
     recorded = {field for bundle in bundles for field in flatten_host(bundle.host_fields)}
-    return [path for path in paths if not any(_is_exempt(field, (path,)) for field in recorded)]
+    return [path for path in paths if not any(is_exempt(field, (path,)) for field in recorded)]
 
 
 def blocking_fields(
@@ -222,7 +222,7 @@ def blocking_fields(
         for path, pair in values.items()
         if None not in pair
         and (find_rule(path).severity == "blocking" or path.removeprefix("tools.") in programs)
-        and not _is_exempt(path, treatment)
+        and not is_exempt(path, treatment)
         and not _are_equal(*pair, find_rule(path))
     }
 
@@ -290,7 +290,7 @@ class _Gate(Struct, frozen=True, kw_only=True):
     def _judge(
         self, path: str, rule: FieldRule, missing: str | None, decision: Decision
     ) -> tuple[Severity, str]:
-        if _is_exempt(path, self.treatment):
+        if is_exempt(path, self.treatment):
             return "treatment", "declared as an intended difference"
         if rule.severity == "treatment":
             return "treatment", rule.reason
@@ -410,7 +410,7 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _is_exempt(path: str, exempt: Sequence[str]) -> bool:
+def is_exempt(path: str, exempt: Sequence[str]) -> bool:
     return any(path == above or path.startswith(f"{above}.") for above in exempt)
 
 
@@ -500,7 +500,7 @@ def _boot_differences(side: Side, exempt: Sequence[str]) -> Iterator[Difference]
                 base=_shorten(values[0]),
                 new=_shorten(values[1]),
                 severity="blocking"
-                if _blocks_boots(path, values, rule) and not _is_exempt(path, exempt)
+                if _blocks_boots(path, values, rule) and not is_exempt(path, exempt)
                 else "noted",
                 reason=f"differs between boots {boots[0].number} and {boot.number} of {side.name}",
             )

@@ -79,6 +79,28 @@ class GitSource(Struct, frozen=True, kw_only=True):
     committed: Annotated[str | None, "date of the commit, ISO 8601"]
     describe: Annotated[str | None, "output of git describe"]
     dirty: Annotated[bool, "true if the work tree had uncommitted changes"]
+    committer: Annotated[str | None, "name and e-mail address of the committer"] = None
+    patches: Annotated[tuple[str, ...], "patches that were applied on top of the commit"] = ()
+    links: Annotated[tuple[str, ...], "values of the commit's Link: trailers"] = ()
+    build_id: Annotated[
+        str | None, "build id of the vmlinux, equal to the running kernel's; null if not given"
+    ] = None
+
+
+class Program(Struct, frozen=True, kw_only=True):
+    """A program or script that a workload runs."""
+
+    name: Annotated[str, "base name of the file"]
+    version: Annotated[str | None, "as it prints it; null if unknown"]
+    sha256: str
+
+
+class Recording(Struct, frozen=True, kw_only=True):
+    """One command that recorded runs; the boots of one command are one recording."""
+
+    command: Annotated[tuple[str, ...], "the command line, one word per item"]
+    minutes: Annotated[float | None, "its duration; null if unknown"]
+    programs: tuple[Program, ...]
 
 
 class SideSummary(Struct, frozen=True, kw_only=True):
@@ -111,11 +133,16 @@ class SideSummary(Struct, frozen=True, kw_only=True):
         GitSource | None, "commit of the kernel; null if not given to the recorder"
     ] = None
     machine_class: Annotated[
-        str | None, "class of machines with comparable results, set by the site; null if not set"
+        str | None,
+        "class of machines with comparable results: the name that the site gives and a hash of the "
+        "fields of host.json that block comparisons; null without host.json",
     ] = None
     imported: Annotated[
         str | None, "format that the side was imported from, e.g. mmtests; null if recorded"
     ] = None
+    recordings: Annotated[
+        tuple[Recording, ...], "the commands that recorded it; empty if not recorded"
+    ] = ()
 
 
 class Difference(Struct, frozen=True, kw_only=True):

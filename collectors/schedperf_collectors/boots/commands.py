@@ -12,7 +12,7 @@ import shlex
 import sys
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from schedperf_collectors.boots import agent, unit
@@ -43,6 +43,7 @@ from schedperf_collectors.recorder.boot_options import (
     without_boots,
 )
 from schedperf_collectors.recorder.bundle import check_output
+from schedperf_collectors.recorder.source import format_source, named_sources
 
 _STATE = "state.json"
 _STOP = "stop"
@@ -247,15 +248,23 @@ def _new_state(
         output += "/"
     if not Path(output).parent.is_dir():
         raise RecordError(f"{Path(output).parent}: no such directory; create it first")
+    names_of_kernels = [name for name, _ in options.kernel]
+    sources = {
+        name: format_source(source)
+        for name, source in named_sources(options.source, names_of_kernels).items()
+    }
     return State(
         version=STATE_VERSION,
         session=uuid.uuid4().hex,
         target=options.on or "",
         hook=options.boot or AUTO,
-        kernels=[KernelState(name, release) for name, release in options.kernel],
+        kernels=[
+            KernelState(name, release, source=sources.get(name)) for name, release in options.kernel
+        ],
         boots=options.boots or BOOTS,
         options=without_boots(arguments),
-        booted=_booted(options, arguments),
+        booted=_booted(options, arguments, sources),
+        recorded_as=options.recorded_as,
         command=list(command),
         is_design=bool(names),
         settings=names,
@@ -268,7 +277,9 @@ def _new_state(
     )
 
 
-def _booted(options: argparse.Namespace, arguments: Sequence[str]) -> list[str]:
+def _booted(
+    options: argparse.Namespace, arguments: Sequence[str], sources: Mapping[str, str]
+) -> list[str]:
     """Return the options with which `rerun` boots and records again, without those of files."""
     given = boots_parser().parse_known_args(list(arguments))[0]
     words = [word for name, release in given.kernel for word in ("--kernel", f"{name}={release}")]
@@ -280,6 +291,8 @@ def _booted(options: argparse.Namespace, arguments: Sequence[str]) -> list[str]:
             "--" + name.replace("_", "-"),
             f"{value:g}" if name == "boot_limit" else str(value),
         ]
+    for name, source in sources.items():
+        words += ["--source", f"{name}={source}"]
     if options.resume:
         words.append("--resume")
     return [*words, *without_boots(arguments)]

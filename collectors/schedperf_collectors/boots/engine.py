@@ -345,6 +345,7 @@ class Engine:
         factor = ["--factor", f"kernel={self._kernel.name}"] if state.is_design else []
         known = {"kexec": "kexec", **dict.fromkeys(COLD, "cold")}.get(state.hook)
         method = [] if known is None else ["--set", f"host.boot={known}"]
+        source = [] if self._kernel.source is None else ["--source", self._kernel.source]
         job = {
             "id": name,
             "boot_id": state.before,
@@ -356,10 +357,13 @@ class Engine:
                 *method,
                 *factor,
                 "-q",
+                *source,
                 "--turn",
                 turn,
                 "--booted",
                 json.dumps(state.booted),
+                "--recorded-as",
+                json.dumps(state.recorded_as),
             ],
             "command": state.command,
         }

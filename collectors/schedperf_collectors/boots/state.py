@@ -61,6 +61,7 @@ class KernelState:
     :param identity: learnt at its first boot; None before
     :param failures: boots that failed
     :param gave_up: why it is not booted any more; None while it is
+    :param source: its commit, as ``record --source`` takes it; None if not given
     """
 
     name: str
@@ -68,6 +69,7 @@ class KernelState:
     identity: Optional[Identity] = None
     failures: int = 0
     gave_up: Optional[str] = None
+    source: Optional[str] = None
 
 
 @dataclass
@@ -89,6 +91,7 @@ class State:
     :param before: boot id before the boot that is asked for
     :param default: release that boots by default; None if it is not known
     :param ended: why it ended before all boots; None if it did not
+    :param recorded_as: the command that the user gave
     """
 
     version: int
@@ -117,6 +120,7 @@ class State:
     before: str = ""
     ended: Optional[str] = None
     status: int = 0
+    recorded_as: list[str] = field(default_factory=list)
 
     @property
     def plan(self) -> list[PlannedBoot]:
@@ -193,6 +197,7 @@ def _check_kernels(state: State) -> None:
         _match(NAME, kernel.name, "name of a kernel")
         _match(RELEASE, kernel.release, "release")
         _check_printable(kernel.gave_up, "gave_up")
+        _check_printable(kernel.source, "source")
         identity = kernel.identity
         for text in () if identity is None else dataclasses.astuple(identity):
             _check_printable(text, "identity")
@@ -224,6 +229,7 @@ def _check_texts(state: State) -> None:
     if not state.output.startswith("/"):
         raise ValueError("output: not an absolute path")
     words = [*state.options, *state.booted, *state.command, state.output, state.hook]
+    words += state.recorded_as
     if any("\0" in word for word in [*words, state.power or "", state.console or ""]):
         raise ValueError("a text has a zero byte")
     if state.owner is not None and (

@@ -32,6 +32,7 @@ from schedperf_collectors.recorder.options import (
     RUNS,
     Parser,
     make_parser,
+    without_added,
 )
 from schedperf_collectors.recorder.plan import (
     FIRST_LOOK,
@@ -48,6 +49,7 @@ from schedperf_collectors.recorder.progress import Progress
 from schedperf_collectors.recorder.record import Target, record
 from schedperf_collectors.recorder.session import BY_BOOTS, Request, Rerun
 from schedperf_collectors.recorder.sides import check_feature, of_kernel, read_settings
+from schedperf_collectors.recorder.source import only_source
 from schedperf_collectors.recorder.stop import say_status, stop
 
 # A shell reports a program killed by a signal with 128 added.
@@ -91,9 +93,14 @@ def _run(arguments: Sequence[str]) -> None:
         _run_doctor(options)
         return
     if name == "ab" and _boots_kernels(options):
+        options.recorded_as = [prog, name, *before, "--", *command]
         boots.start(options, before, command, _check_boots(options, command))
         return
     adopt_orphans()
+    words = [prog, name, *without_added(before), "--", *command]
+    options.recorded_as = options.recorded_as or words
+    if name == "ab":
+        options.source = only_source(options.source)
     progress = Progress(options.events, quiet=options.quiet)
     _warn_of_left_over(progress)
     chosen = choose(options.collectors, options.attempted)
@@ -154,7 +161,10 @@ def _check_boots(options: argparse.Namespace, command: Sequence[str]) -> list[st
     choose(options.collectors, options.attempted)
     options.runs = options.runs or RUNS
     if command:
-        _request(options, command, _rerun("ab", options))
+        # The commits of the kernels are checked in the boot of each.
+        _request(
+            argparse.Namespace(**{**vars(options), "source": None}), command, _rerun("ab", options)
+        )
     if not (options.setup or options.feature or options.teardown):
         return []
     return [str(setting.name) for setting in read_settings(options)]
@@ -266,6 +276,9 @@ def _request(
         turn=options.turn,
         stop_file=options.stop_file,
         factors=dict(options.factor),
+        recorded_as=tuple(options.recorded_as or ()),
+        source=options.source,
+        machine=options.machine,
     )
 
 

@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, Callable, NamedTuple, TypeVar
 
 from schedperf_collectors.contract import Function
 from schedperf_collectors.machine.elf_plt import PLT_SECTIONS, PltEntry, plt_entries
@@ -54,6 +54,9 @@ _OFFSET_LIMIT = 1 << 63
 # Where 16 bits are too few, e_phnum says this, and the first section header has the number.
 _PN_XNUM = 0xFFFF
 _DEBUGDATA = b".gnu_debugdata"
+
+
+_Content = TypeVar("_Content")
 
 
 class BadElf(Exception):
@@ -117,13 +120,25 @@ def read_functions(path: Path) -> ElfFunctions:
 
     :raises BadElf: it cannot be opened, is not an ELF file, or is damaged
     """
+    return _read_with(lambda stream: parse_functions(stream, DEBUG_FILES), path)
+
+
+def read_build_id(path: Path) -> str | None:
+    """Return the build id of a file, hexadecimal; None if it has none.
+
+    :raises BadElf: it cannot be opened, is not an ELF file, or is damaged
+    """
+    return _read_with(lambda stream: _Elf(stream).build_id(), path)
+
+
+def _read_with(parse: Callable[[BinaryIO], _Content], path: Path) -> _Content:
     try:
         # Opening a device can have side effects, and opening a fifo blocks. The check may race with
         # a replacement of the file, which does no harm beyond that.
         if not stat.S_ISREG(path.stat().st_mode):
             raise BadElf("not a regular file")
         with open(path, "rb", opener=_open_without_waiting) as stream:
-            return parse_functions(stream, DEBUG_FILES)
+            return parse(stream)
     except (OSError, ValueError) as error:
         # ValueError: a name with a zero byte in it.
         raise BadElf((getattr(error, "strerror", None) or str(error)).lower()) from error

@@ -26,6 +26,7 @@ from schedperf_collectors.recorder.session import (
     settle,
 )
 from schedperf_collectors.recorder.settings import Machine, Setting, capture_host, restoring
+from schedperf_collectors.recorder.source import check_build
 
 # Load always differs, and missing values are not fields.
 _NO_TREATMENT = ("state", "missing")
@@ -49,6 +50,7 @@ def ab(
     existing = [
         _check(setting, request, progress, force=force, append=append) for setting in settings
     ]
+    check_build(request.source)
     names = [str(setting.name) for setting in settings]
     with signals, Staging() as staging, restoring(progress) as (machine, groups):
         usable, dropped, counts = settle(request, chosen, staging, progress)

@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from schedperf_collectors.recorder.source import read_source
 
 BOOTS = 4
 BOOT_LIMIT_S = 900.0
@@ -17,6 +20,7 @@ _RELEASE = r"[A-Za-z0-9][A-Za-z0-9._+~:@-]{0,63}"
 NAME = re.compile(rf"{_NAME}\Z", re.ASCII)
 RELEASE = re.compile(rf"{_RELEASE}\Z", re.ASCII)
 _KERNEL = re.compile(rf"(?P<name>{_NAME})=(?P<release>{_RELEASE})\Z", re.ASCII)
+_SOURCE = re.compile(rf"(?P<name>{_NAME})=(?P<text>.+)\Z", re.ASCII | re.DOTALL)
 _IMAGE = re.compile(rf"(?P<name>{_NAME})=(?P<release>[^\0]*/[^\0]*)\Z")
 
 # What `ssh:HOST` is; IPv6 addresses in brackets, as in URLs.
@@ -70,6 +74,15 @@ def add_boot_options(parser: argparse.ArgumentParser) -> None:
         help="Wait after each boot until the machine is idle, at most S seconds.  "
         f"[default: {SETTLE_S}]",
     )
+    add(
+        "--source",
+        action="append",
+        type=_source,
+        default=[],
+        metavar="[NAME=]FILE",
+        help="Store the commit of the running kernel, or that of the --kernel NAME, as this JSON "
+        "file describes it: commit, subject, tree, ref … (see docs/bundle.md).",
+    )
     add("--power", metavar="PATH", help="Run `PATH cycle` here if the target does not answer.")
     add("--console", metavar="PATH", help="Run `PATH last` here to read the target's console.")
 
@@ -111,6 +124,17 @@ def _boots(text: str) -> int:
             f"invalid number {text!r} (expected 1 to {_MOST_BOOTS}, e.g. {BOOTS})"
         )
     return int(text)
+
+
+def _source(text: str) -> tuple[str, Mapping[str, Any]]:
+    """Parse [NAME=]FILE or [NAME=]JSON; the name is "" without one."""
+    match = _SOURCE.match(text)
+    try:
+        if match is None:
+            return "", read_source(text)
+        return match["name"], read_source(match["text"])
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _count(text: str) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, NoReturn
@@ -17,6 +17,7 @@ from typing import Any, Callable, NoReturn
 from schedperf_collectors.machine.errors import RecordError
 from schedperf_collectors.recorder.boot_options import add_boot_options
 from schedperf_collectors.recorder.plan import FIRST_LOOK, MAX_RUNS, ROUNDS, Turn, parse_point
+from schedperf_collectors.recorder.source import read_source
 
 _METRIC = re.compile(
     r"(?P<name>[\w.-]+)\[(?P<unit>[^\],]+),(?P<better>higher|lower)\]=(?P<regex>.+)\Z", re.DOTALL
@@ -28,6 +29,7 @@ _HOST_PATH = re.compile(r"[a-z_]\w*(\.[\w.-]+)?\Z")
 # A name of a side is also part of a file's name.
 _SIDE_NAME = r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}"
 _SIDE_COMMAND = re.compile(rf"(?P<name>{_SIDE_NAME})=(?P<command>.*)\Z", re.DOTALL)
+_MACHINE = re.compile(rf"{_SIDE_NAME}\Z", re.ASCII)
 _FEATURE = re.compile(r"(?!NO_)[A-Z][A-Z0-9_]{0,63}\Z")
 
 # Runs of each point by default.
@@ -162,6 +164,13 @@ def _add_record_options(parser: argparse.ArgumentParser) -> None:
         default="",
         metavar="CMD",
         help="Run this shell command after each run.",
+    )
+    parser.add_argument(
+        "--source",
+        type=_fails_as_type(read_source),
+        metavar="FILE",
+        help="Store the commit of the running kernel, as this JSON file describes it: commit, "
+        "subject, tree, ref … (see docs/bundle.md).",
     )
     _add_until_decided(parser)
     # For `schedperf vm`: its own options, which the bundle keeps instead of those of `record`.
@@ -371,6 +380,15 @@ def _add_common_options(parser: argparse.ArgumentParser, what_n_is: str) -> None
     add("--booted", type=_words, metavar="JSON", help=argparse.SUPPRESS)
     # For `ab stop`: the recording ends before the next run if this file exists.
     add("--stop-file", type=Path, metavar="FILE", help=argparse.SUPPRESS)
+    # For programs that record for their users: the command that the user gave.
+    add("--recorded-as", type=_words, metavar="JSON", help=argparse.SUPPRESS)
+    add(
+        "--machine",
+        type=_machine,
+        metavar="NAME",
+        help="Store a name for machines of this kind, e.g. epyc-2s; it becomes part of the "
+        "machine class that reports show.",
+    )
     add("--force", action="store_true", help="Replace existing files.")
     _add_display_options(parser)
 
@@ -427,6 +445,21 @@ def _add_doctor_options(parser: argparse.ArgumentParser) -> None:
             "prints whether the boot consumed this selection."
         ),
     )
+
+
+# Options that other programs add to those of the user.
+_ADDED = (
+    "--ask-fd", "--booted", "--events", "--factor", "--guest", "--recorded-as", "--stop-file",
+    "--try", "--turn",
+)  # fmt: skip
+
+
+def without_added(arguments: Sequence[str]) -> list[str]:
+    """Return the options that a user gave, without those that other programs added."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    for option in _ADDED:
+        parser.add_argument(option)
+    return parser.parse_known_args(list(arguments))[1]
 
 
 def is_side_name(text: str) -> bool:
@@ -498,6 +531,15 @@ def _side_command(text: str) -> tuple[str, str]:
             "_ . + -, e.g. 'nice5=renice -n 5 -p $$')"
         )
     return match["name"], match["command"]
+
+
+def _machine(text: str) -> str:
+    if not _MACHINE.match(text):
+        raise argparse.ArgumentTypeError(
+            f"invalid name {text[:80]!r} (expected at most 64 letters, digits and _ . + -, e.g. "
+            "epyc-2s)"
+        )
+    return text
 
 
 def _feature(text: str) -> str:

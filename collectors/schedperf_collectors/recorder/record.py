@@ -36,6 +36,7 @@ from schedperf_collectors.recorder.session import (
     settle,
 )
 from schedperf_collectors.recorder.settings import Setting, capture_host, restoring
+from schedperf_collectors.recorder.source import agree, check_build
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,7 @@ def record(
     :raises RecordError: recording could not start, or was stopped
     """
     existing = _check_target(target, request, progress)
+    check_build(request.source)
     with signals, Staging() as staging, contextlib.ExitStack() as at_end:
         if looks is not None:
             looks.begin(
@@ -140,6 +142,8 @@ def examine_for(path: Path, request: Request, setup: str, progress: Progress) ->
     """
     check_no_partial(path)
     existing = examine(path)
+    agree(path, "--source", existing.manifest.get("source"), request.source)
+    agree(path, "--machine", existing.manifest.get("machine"), request.machine)
     _check_workload(existing, format_template(request.template), progress)
     _check_conditions(existing, setup, progress)
     return existing

@@ -8,6 +8,7 @@ import json
 import os
 import shlex
 import tempfile
+import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -60,11 +61,15 @@ from schedperf_collectors.recorder.plan import (
     Turn,
     fill,
 )
+from schedperf_collectors.recorder.programs import describe_programs
 from schedperf_collectors.recorder.progress import Progress, format_size, say_missing, say_outcome
+from schedperf_collectors.recorder.source import Source, agree
 from schedperf_collectors.workload import Outcome, run_workload, utc_now
 
 # More rounds in one recording than anybody makes in one boot.
 _ROUNDS_PER_TURN = 1000
+
+_MINUTE_S = 60.0
 
 # Errors after which a bundle without a new run is discarded, or left as it was.
 _WORTHLESS = (SetupFailed, NotComparable, CannotCapture)
@@ -99,6 +104,9 @@ class Request:
     :param rerun: the command that was given, and its options that nothing else in the bundle shows
     :param turn: None if this recording is a session by itself
     :param factors: level of each factor of a design, e.g. {"kernel": "new"}
+    :param recorded_as: the command that the user gave
+    :param source: the commit of the running kernel; None if not given
+    :param machine: name that the site gives to machines of this kind; None if not given
     """
 
     template: tuple[str, ...]
@@ -115,6 +123,9 @@ class Request:
     turn: Turn | None = None
     factors: Mapping[str, str] = field(default_factory=dict)
     stop_file: Path | None = None
+    recorded_as: tuple[str, ...] = ()
+    source: Source | None = None
+    machine: str | None = None
 
 
 @dataclass
@@ -205,6 +216,8 @@ class Session:
         self._sides = {side.name: side for side in sides}
         self._id = uuid.uuid4().hex
         self._created = utc_now()
+        self._began_s = time.monotonic()
+        self._programs = describe_programs(fill(request.template, request.points[0]))
         self._boot_id = read_boot_id()
         self._succeeded = False
         self._stored = 0
@@ -426,7 +439,8 @@ class Session:
     def _close(self, side: Side, stopped: RecordError | None) -> Path:
         side.writer.rollback()
         reason = None if stopped is None else _reason(stopped, side.made, side.planned)
-        path = side.writer.finish(self._manifest(side, reason))
+        minutes = round((time.monotonic() - self._began_s) / _MINUTE_S, 2)
+        path = side.writer.finish(self._manifest(side, reason, minutes))
         if path != side.writer.names.path:
             self.progress.warn(
                 f"not enough space to compress {side.writer.names.path}; the uncompressed bundle "
@@ -438,10 +452,13 @@ class Session:
         self.progress.saved(f"{path}: {side.made} runs ({counts}){failed}, {size}")
         return path
 
-    def _manifest(self, side: Side, reason: str | None) -> Mapping[str, object]:
+    def _manifest(
+        self, side: Side, reason: str | None, minutes: float | None = None
+    ) -> Mapping[str, object]:
         old: Mapping[str, Any] = side.existing.manifest if side.existing else {}
         request = self.request
         points = [point_key(dict(point)) for point in request.points]
+        path = side.writer.names.path
         return {
             "format": BUNDLE_FORMAT,
             "version": dict(zip(("major", "minor"), BUNDLE_VERSION)),
@@ -455,12 +472,27 @@ class Session:
             "setup": old.get("setup", side.setup or None),
             "metric": _merge(old.get("metric"), request.metrics),
             "rerun": self._rerun(side, old),
+            "source": agree(path, "--source", old.get("source"), request.source),
+            "machine": agree(path, "--machine", old.get("machine"), request.machine),
+            "recordings": self._recordings(old.get("recordings"), minutes),
             # Runs added later do not undo the looks.
             "sequential": old.get("sequential") if self._looks is None else self._looks.record,
             "complete": reason is None and old.get("complete", True) is True,
             "incomplete_reason": reason or old.get("incomplete_reason"),
             "planned_runs": side.planned + (old.get("planned_runs") or 0),
         }
+
+    def _recordings(self, old: Any, minutes: float | None) -> list[Mapping[str, object]]:
+        """Return the recordings so far and this one; the boots of one command are one."""
+        before = list(old) if isinstance(old, list) else []
+        this = {"command": list(self.request.recorded_as), "programs": self._programs}
+        last = before[-1] if before and isinstance(before[-1], dict) else {}
+        if self.request.turn is None or any(last.get(key) != this[key] for key in this):
+            return [*before, {**this, "minutes": minutes}]
+        spent = last.get("minutes")
+        if isinstance(spent, (int, float)) and minutes is not None:
+            minutes = round(spent + minutes, 2)
+        return [*before[:-1], {**this, "minutes": minutes}]
 
     def _rerun(self, side: Side, old: Mapping[str, Any]) -> list[Mapping[str, object]]:
         """Return how each workload was recorded the first time."""

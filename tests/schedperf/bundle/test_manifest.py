@@ -78,6 +78,7 @@ def test_json_that_cannot_be_used_is_refused_and_salvaged_around(
     assert len(salvaged.runs) == 5 - (name == RUN)
 
 
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
 STORED = {"collector": "x", "path": "x", "status": "ok", "sha256": "0" * 64, "bytes": 1}
 WRONG_KEYS: list[tuple[str, dict[str, Any], str]] = [
     (MANIFEST, {"label": 7}, "$.label is 7 (expected str, got int)"),
@@ -96,6 +97,21 @@ WRONG_KEYS: list[tuple[str, dict[str, Any], str]] = [
     (MANIFEST, {"captures": [{**STORED, "bytes": None}]}, "$.captures[0].bytes is missing"),
     (MANIFEST, {"metric": [{"name": "x", "unit": "s", "better": "x", "regex": "x"}]},
      '$.metric[0].better is "x" (expected "higher" or "lower")'),
+    (MANIFEST, {"source": {"commit": "v6.12"}},
+     '$.source.commit is "v6.12" (expected str matching'),
+    (MANIFEST, {"source": {}}, "$.source.commit is missing"),
+    (MANIFEST, {"source": {"commit": COMMIT, "subject": "a\nb"}},
+     '$.source: invalid "subject" (expected one line of printable text)'),
+    (MANIFEST, {"source": {"commit": COMMIT, "links": ["ok", "a\u202eb"]}},
+     '$.source: invalid "links"'),
+    (MANIFEST, {"source": {"commit": COMMIT, "tree": "x" * 501}}, "$.source.tree is"),
+    (MANIFEST, {"source": {"commit": COMMIT, "patches": ["x"] * 101}}, "$.source.patches is"),
+    (MANIFEST, {"machine": "a b"}, '$.machine is "a b" (expected str matching'),
+    (MANIFEST, {"recordings": {}}, "$.recordings is {} (expected array, got object)"),
+    (MANIFEST, {"recordings": [{"command": "x"}]}, "$.recordings[0].command is"),
+    (MANIFEST, {"recordings": [{"command": [], "minutes": -1}]}, "$.recordings[0].minutes is -1"),
+    (MANIFEST, {"recordings": [{"command": [], "programs": [{"name": "x", "sha256": "0"}]}]},
+     "$.recordings[0].programs[0].sha256 is"),
     (RUN, {"kind": "dirty"}, '$.kind is "dirty" (expected "clean" or "instrumented")'),
     (RUN, {"command": ["a", 1]}, "$.command[1] is 1 (expected str, got int)"),
     (RUN, {"wall_s": "1 s"}, '$.wall_s is "1 s" (expected float | null, got str)'),

@@ -357,3 +357,34 @@ def test_sections_that_look_at_the_same_data_read_them_once(
     of_runs = {name: count for name, count in read.items() if "/runs/" in name}
     assert {name.rpartition("/")[2] for name in of_runs} >= {"stdout", "perf_stat.csv", "perf.data"}
     assert set(of_runs.values()) == {1}
+
+
+class TestWhatABundleDeclares:
+    COMMIT: ClassVar[Facts] = {
+        "commit": "0123456789abcdef0123456789abcdef01234567",
+        "subject": "sched/fair: Place tasks by their lag",
+        "patches": ["0001.patch"],
+        "links": ["https://lore.kernel.org/r/1@example.org"],
+        "dirty": True,
+        "build_id": "ab" * 20,
+    }
+
+    def test_the_commit_is_in_the_summary_of_its_side(self, compared: Compare) -> None:
+        found = compared({}, {"manifest": {"source": self.COMMIT}})
+        assert found.sides[0].source is None
+        source = found.sides[1].source
+        assert source is not None
+        assert source.commit == self.COMMIT["commit"]
+        assert (source.patches, source.links) == (("0001.patch",), (self.COMMIT["links"][0],))
+        assert (source.dirty, source.tree, source.author) == (True, None, None)
+
+    def test_recordings_have_the_versions_that_tools_print(self, compared: Compare) -> None:
+        command = ["schedperf", "record", "-o", "base.tar", "--", "hackbench"]
+        programs = [{"name": name, "sha256": "0" * 64} for name in ("hackbench", "run.sh")]
+        recordings = [{"command": command, "minutes": 1.5, "programs": programs}]
+        host = {"tools": {"hackbench": "hackbench 2.5", "run.sh": {"odd": 1}}}
+        found = compared({}, {"manifest": {"recordings": recordings}, "host": host})
+        assert found.sides[0].recordings == ()
+        [recording] = found.sides[1].recordings
+        assert (recording.command, recording.minutes) == (tuple(command), 1.5)
+        assert [program.version for program in recording.programs] == ["hackbench 2.5", None]
