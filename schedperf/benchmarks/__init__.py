@@ -11,7 +11,7 @@
         definition="Time until all messages are received.",
     )
 
-    @parser("hackbench", claims=lambda text: "\\nTime: " in text)
+    @parser("hackbench", class_="micro", claims=lambda text: "\\nTime: " in text)
     def parse_hackbench(lines: Iterable[str], label: str) -> Iterator[Measurement | BadLine]:
         ...
 
@@ -31,7 +31,7 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 
 from schedperf.benchmarks._outside import guard_parser
-from schedperf.model.comparison import Better, Family
+from schedperf.model.comparison import BenchmarkClass, Better, Family
 from schedperf.model.errors import BadLine
 from schedperf.model.numbers import LARGEST_NUMBER, LONGEST_NUMBER, printed_step, read_number
 from schedperf.model.outside_plugins import all_with_outside
@@ -64,6 +64,7 @@ class Metric:
     :param definition: one sentence for readers who do not know the benchmark: what the number
         counts or times, and whether it is a sum, mean or percentile; None if the output does not
         state it. Not part of the metric's identity
+    :param class_: that of its parser, which sets it; None if unknown
     """
 
     name: str
@@ -71,6 +72,7 @@ class Metric:
     better: Better
     family: Family
     definition: str | None = field(default=None, compare=False)
+    class_: BenchmarkClass | None = field(default=None, compare=False)
 
 
 class Measurement(Struct, frozen=True, kw_only=True):
@@ -127,6 +129,8 @@ class BenchmarkParser(Struct, frozen=True, kw_only=True):
         names of its metrics begin with that program
     :param claims_command: returns whether the command of a run prints output of this benchmark that
         cannot be recognized by its text; None if all output can
+    :param class_: "micro" exercises one mechanism of the kernel, "semi" a synthetic mix or one
+        subsystem, "application" is work that users wait for; None: unknown
     :param is_fallback: it reads only runs of which no other parser claims any output and which have
         no ``--metric`` rule
     """
@@ -136,6 +140,7 @@ class BenchmarkParser(Struct, frozen=True, kw_only=True):
     parse: Parse
     programs: tuple[str, ...] = ()
     claims_command: ClaimsCommand | None = None
+    class_: BenchmarkClass | None = None
     is_fallback: bool = False
 
 
@@ -148,6 +153,7 @@ def parser(
     claims: Claims,
     programs: tuple[str, ...] = (),
     claims_command: ClaimsCommand | None = None,
+    class_: BenchmarkClass | None = None,
     is_fallback: bool = False,
 ) -> Callable[[Parse], Parse]:
     """Return a decorator that registers a generator as the parser of a benchmark."""
@@ -159,6 +165,7 @@ def parser(
             parse=parse,
             programs=programs,
             claims_command=claims_command,
+            class_=class_,
             is_fallback=is_fallback,
         )
         registry.add(name, entry)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar, get_args
 
 from msgspec.structs import replace
 
-from schedperf.model.comparison import Better, Family
+from schedperf.model.comparison import BenchmarkClass, Better, Family
 from schedperf.model.errors import BadLine, describe
 from schedperf.model.numbers import LARGEST_NUMBER
 from schedperf.model.outside_plugins import Origin
@@ -24,11 +24,15 @@ LONGEST_TEXT = 10_000
 def guard_parser(parser: "BenchmarkParser", origin: Origin) -> "BenchmarkParser":
     """Return the parser of another package, whose errors name the package.
 
-    :raises PluginError: its ``programs`` are not texts
+    :raises PluginError: its ``programs`` are not texts, or its ``class_`` is unknown
     """
     programs: object = parser.programs
     if not isinstance(programs, tuple) or not all(map(_is_text, programs)):
         raise origin.error(f"invalid programs {parser.programs!r} (expected a tuple of texts)")
+
+    classes = get_args(BenchmarkClass)
+    if parser.class_ is not None and parser.class_ not in classes:
+        raise origin.error(f"invalid class_ {parser.class_!r} (expected {' or '.join(classes)})")
 
     def claims(text: str) -> bool:
         claim = _call(lambda: parser.claims(text), "claims", origin)

@@ -96,7 +96,7 @@ def _claims(text: str) -> bool:
     return CLAIMED.search(text) is not None or JSON_NAME.search(text) is not None
 
 
-@parser("cyclictest", claims=_claims)
+@parser("cyclictest", class_="micro", claims=_claims)
 def parse_cyclictest(lines: Iterable[str], label: str) -> Iterator[Measurement | BadLine]:
     """Parse the summary, histogram or JSON of each run."""
     lines = list(lines)

@@ -59,7 +59,12 @@ MEGABYTE_B = 1e6
 PRINTED_DIGITS = 6
 
 
-@parser("dbench", claims=lambda text: HEADER.search(text) is not None, programs=("tbench",))
+@parser(
+    "dbench",
+    class_="semi",
+    claims=lambda text: HEADER.search(text) is not None,
+    programs=("tbench",),
+)
 def parse_dbench(lines: Iterable[str], label: str) -> Iterator[Measurement | BadLine]:
     """Read the final line of each run."""
     for line_number, line in enumerate(lines, start=1):

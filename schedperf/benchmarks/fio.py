@@ -149,7 +149,7 @@ def _claims(text: str) -> bool:
     return JOB.search(text) is not None or JSON_NAME.search(text) is not None
 
 
-@parser("fio", claims=_claims)
+@parser("fio", class_="semi", claims=_claims)
 def parse_fio(lines: Iterable[str], label: str) -> Iterator[Measurement | BadLine]:
     """Parse the report of each job."""
     lines = list(lines)

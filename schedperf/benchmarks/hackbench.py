@@ -31,7 +31,7 @@ HEADER = re.compile(r"^Running in (?:process|threaded) mode with \d+ groups usin
 RESULT = "Time:"
 
 
-@parser("hackbench", claims=lambda text: HEADER.search(text) is not None)
+@parser("hackbench", class_="micro", claims=lambda text: HEADER.search(text) is not None)
 def parse_hackbench(lines: Iterable[str], label: str) -> Iterator[Measurement | BadLine]:
     """Read the ``Time:`` that follows each header."""
     is_expected = False

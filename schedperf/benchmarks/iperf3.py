@@ -132,7 +132,7 @@ def _claims(text: str) -> bool:
     return BEGIN.search(text) is not None or JSON_NAME.search(text) is not None
 
 
-@parser("iperf3", claims=_claims)
+@parser("iperf3", class_="semi", claims=_claims)
 def parse_iperf3(lines: Iterable[str], label: str) -> Iterator[Measurement | BadLine]:
     """Parse the final report of each client."""
     lines = list(lines)

@@ -37,7 +37,7 @@ KINDS: dict[str, tuple[Family, str]] = {
 }
 
 
-@parser("kernbench", claims=lambda text: HEADER.search(text) is not None)
+@parser("kernbench", class_="application", claims=lambda text: HEADER.search(text) is not None)
 def parse_kernbench(lines: Iterable[str], label: str) -> Iterator[Measurement | BadLine]:
     """Parse the averages of each load."""
     load: str | None = None

@@ -244,7 +244,7 @@ def _known(values: Iterable[tuple[str, str]]) -> dict[str, str]:
     return {_HEADINGS[title]: value.strip() for title, value in values if title in _HEADINGS}
 
 
-@parser("netperf", claims=lambda text: TITLE.search(text) is not None)
+@parser("netperf", class_="semi", claims=lambda text: TITLE.search(text) is not None)
 def parse_netperf(lines: Iterable[str], label: str) -> Iterator[Item]:
     """Parse the results of all clients and sum them."""
     part = _Part(label=label)

@@ -37,7 +37,11 @@ COUNT = re.compile(r"Averaged (\S+) (ADD|MOD|DEL) operations ")
 SUMMARY = re.compile(r"Run summary \[PID \d+\]: .{0,200} for (\d{1,9}) secs", re.ASCII)
 
 
-@parser("perf bench epoll", claims=lambda text: is_printed(WAIT, text) or is_printed(CTL, text))
+@parser(
+    "perf bench epoll",
+    class_="micro",
+    claims=lambda text: is_printed(WAIT, text) or is_printed(CTL, text),
+)
 def parse_epoll(lines: Iterable[str], label: str) -> Iterator[Measurement | BadLine]:
     """Read the means over the threads."""
     lines = list(lines)

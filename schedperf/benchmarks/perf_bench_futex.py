@@ -105,7 +105,7 @@ def _claims(text: str) -> bool:
     return any(is_printed(name, text) for name in RESULTS)
 
 
-@parser("perf bench futex", claims=_claims)
+@parser("perf bench futex", class_="micro", claims=_claims)
 def parse_futex(lines: Iterable[str], label: str) -> Iterator[Measurement | BadLine]:
     """Read the mean that each benchmark prints at its end."""
     lines = list(lines)

@@ -34,6 +34,7 @@ UNIT = "[sec]"
 
 @parser(
     "perf bench sched messaging",
+    class_="micro",
     claims=lambda text: is_printed(NAME, text),
     claims_command=is_simple(NAME),
 )

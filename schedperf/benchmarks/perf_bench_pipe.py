@@ -56,6 +56,7 @@ RESULTS = {"usecs/op": (TIME, MICROSECOND_S), "ops/sec": (RATE, 1.0)}
 
 @parser(
     "perf bench sched pipe",
+    class_="micro",
     claims=lambda text: is_printed(NAME, text),
     claims_command=is_simple(NAME),
 )

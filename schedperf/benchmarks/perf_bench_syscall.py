@@ -39,7 +39,7 @@ def _claims(text: str) -> bool:
     return any(is_printed(name, text) for name in OPERATIONS)
 
 
-@parser("perf bench syscall", claims=_claims)
+@parser("perf bench syscall", class_="micro", claims=_claims)
 def parse_syscall(lines: Iterable[str], label: str) -> Iterator[Measurement | BadLine]:
     """Read the time per operation and the rate of each benchmark."""
     lines = list(lines)

@@ -159,7 +159,7 @@ class _Report:
     script: str | None = None
 
 
-@parser("pgbench", claims=lambda text: HEADER.search(text) is not None)
+@parser("pgbench", class_="application", claims=lambda text: HEADER.search(text) is not None)
 def parse_pgbench(lines: Iterable[str], label: str) -> Iterator[Measurement | BadLine]:
     """Parse the report of each pgbench; skip reports without a rate, which are incomplete."""
     report: _Report | None = None

@@ -67,7 +67,9 @@ STATISTICS = {
 LONGEST_TEST_NAME = 40
 
 
-@parser("redis-benchmark", claims=lambda text: CLAIMED.search(text) is not None)
+@parser(
+    "redis-benchmark", class_="application", claims=lambda text: CLAIMED.search(text) is not None
+)
 def parse_redis_benchmark(lines: Iterable[str], label: str) -> Iterator[Measurement | BadLine]:
     """Parse the rate and the latencies of each test."""
     test = ""

@@ -110,7 +110,7 @@ class _Log:
     problem: BadLine | None = None
 
 
-@parser("rt-app", claims=lambda text: HEADER.search(text) is not None)
+@parser("rt-app", class_="micro", claims=lambda text: HEADER.search(text) is not None)
 def parse_rt_app(lines: Iterable[str], label: str) -> Iterator[Measurement | BadLine]:
     """Parse the log of each thread."""
     log: _Log | None = None

@@ -88,7 +88,7 @@ class _Histogram:
     summary: dict[str, tuple[list[str], Where]] = field(default_factory=dict)
 
 
-@parser("rtla", claims=lambda text: TITLE.search(text) is not None)
+@parser("rtla", class_="micro", claims=lambda text: TITLE.search(text) is not None)
 def parse_rtla(lines: Iterable[str], label: str) -> Iterator[Measurement | BadLine]:
     """Parse each histogram."""
     histogram: _Histogram | None = None

@@ -137,7 +137,7 @@ class _Instance:
         self.problem = self.problem or BadLine(problem=f"{where[0]}:{where[1]}: {problem}")
 
 
-@parser("schbench", claims=lambda text: SECTION.search(text) is not None)
+@parser("schbench", class_="micro", claims=lambda text: SECTION.search(text) is not None)
 def parse_schbench(lines: Iterable[str], label: str) -> Iterator[Measurement | BadLine]:
     """Parse the last block of each section of each instance."""
     instance = _Instance()

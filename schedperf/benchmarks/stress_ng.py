@@ -62,7 +62,7 @@ FEWEST_FIELDS = 7
 ROW = re.compile(r"[^\s:(]\S* +\d+ +-?(?:[\d.]+|nan|inf)(?: |$)", re.ASCII | re.IGNORECASE)
 
 
-@parser("stress-ng", claims=lambda text: HEADER.search(text) is not None)
+@parser("stress-ng", class_="micro", claims=lambda text: HEADER.search(text) is not None)
 def parse_stress_ng(lines: Iterable[str], label: str) -> Iterator[Measurement | BadLine]:
     """Parse the table of metrics, which has one row per stressor."""
     is_table = False

@@ -152,7 +152,7 @@ class _Report:
     checkpoint: tuple[str, int, str] | None = None
 
 
-@parser("sysbench", claims=lambda text: HEADER.search(text) is not None)
+@parser("sysbench", class_="semi", claims=lambda text: HEADER.search(text) is not None)
 def parse_sysbench(lines: Iterable[str], label: str) -> Iterator[Measurement | BadLine]:
     """Parse the report of each ``sysbench run``; ``prepare`` and ``cleanup`` print none."""
     report: _Report | None = None

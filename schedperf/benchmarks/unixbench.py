@@ -54,7 +54,7 @@ UNITS = {
 OF_COPIES = " in all copies, geometric mean of the best two thirds of the passes."
 
 
-@parser("unixbench", claims=lambda text: TITLE.search(text) is not None)
+@parser("unixbench", class_="semi", claims=lambda text: TITLE.search(text) is not None)
 def parse_unixbench(lines: Iterable[str], label: str) -> Iterator[Measurement | BadLine]:
     """Parse the results of each number of copies."""
     copies: str | None = None

@@ -79,7 +79,7 @@ def _is_claimed(text: str) -> bool:
     return HEADER.search(text) is not None or BARE.match(text) is not None
 
 
-@parser("will-it-scale", claims=_is_claimed)
+@parser("will-it-scale", class_="micro", claims=_is_claimed)
 def parse_will_it_scale(lines: Iterable[str], label: str) -> Iterator[Measurement | BadLine]:
     """Parse the average of each program and the rows of the table."""
     name: str | None = None

@@ -72,7 +72,7 @@ class _Report:
     lines: list[Where] = field(default_factory=list)
 
 
-@parser("wrk", claims=lambda text: BEGIN.search(text) is not None)
+@parser("wrk", class_="application", claims=lambda text: BEGIN.search(text) is not None)
 def parse_wrk(lines: Iterable[str], label: str) -> Iterator[Measurement | BadLine]:
     """Parse the report of each run."""
     report: _Report | None = None

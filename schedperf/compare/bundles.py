@@ -40,6 +40,7 @@ from schedperf.model.caveats import Caveat, caveat
 from schedperf.model.comparison import (
     BASE,
     SCHEMA,
+    BenchmarkClass,
     Better,
     Comparability,
     Comparison,
@@ -375,10 +376,11 @@ def to_rows(judged: Sequence[JudgedRow], clean: Frame, margin: float) -> Iterato
     """Yield the rows of the record, each with the runs that it rests on.
 
     :param clean: the runs that were compared, with ``boot, run, order, round`` (None where
-        unknown), and where they are known ``definition`` and ``source``
+        unknown), and where they are known ``definition``, ``class_`` and ``source``
     """
     values: dict[tuple[object, ...], list[RunValue]] = {}
     definitions: dict[tuple[object, ...], str] = {}
+    classes: dict[tuple[object, ...], BenchmarkClass] = {}
     for run in clean.take(clean["status"] == "ok").records():
         value = RunValue(
             boot=_whole(run["boot"]),
@@ -392,6 +394,8 @@ def to_rows(judged: Sequence[JudgedRow], clean: Frame, margin: float) -> Iterato
         values.setdefault((run["side"], *key), []).append(value)
         if (definition := run.get("definition")) is not None:
             definitions.setdefault(key, definition)
+        if (class_ := run.get("class_")) is not None:
+            classes.setdefault(key, class_)
     for row in judged:
         # What holds of whole sides is said once, of the comparison.
         caveats = tuple(row_caveat for row_caveat in row.caveats if row_caveat.code != "one-boot")
@@ -404,6 +408,7 @@ def to_rows(judged: Sequence[JudgedRow], clean: Frame, margin: float) -> Iterato
             values_base=tuple(values.get((BASE, *row.question), ())),
             values_new=tuple(values.get((row.side, *row.question), ())),
             definition=definitions.get(row.question),
+            class_=classes.get(row.question),
         )
 
 

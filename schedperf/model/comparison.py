@@ -26,6 +26,8 @@ KEY_DIGITS = 12
 
 # Of imported metrics whose format does not state it: "unknown".
 Better = Literal["higher", "lower", "unknown"]
+# Kernel developers expect of a microbenchmark a larger change than of an application.
+BenchmarkClass = Literal["micro", "semi", "application"]
 Family = Literal["primary", "secondary", "informational"]
 Verdict = Literal["regression", "improvement", "no-change", "inconclusive", "invalid"]
 Severity = Literal["treatment", "blocking", "noted", "ignored"]
@@ -310,6 +312,8 @@ class Row(RowNumbers, frozen=True, kw_only=True):
     :param reason_short: the first part of the reason, without advice
     :param definition: one sentence: what the metric measures, and which mean, sum or percentile it
         is; None if the benchmark's parser does not define it
+    :param class_: class of the benchmark: microbenchmark, semi-synthetic or application; None if
+        its parser does not state it
     """
 
     margin: float
@@ -319,6 +323,7 @@ class Row(RowNumbers, frozen=True, kw_only=True):
     values_base: tuple[RunValue, ...]
     values_new: tuple[RunValue, ...]
     definition: str | None = None
+    class_: BenchmarkClass | None = None
 
     derived: ClassVar[tuple[str, ...]] = ("key",)
 

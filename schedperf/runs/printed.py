@@ -139,12 +139,23 @@ def _rename(
         for word in part.split()
     }
     program = next((name for name in parser.programs if name in words), None)
+    complete: dict[Metric, Metric] = {}
     for item in items:
-        if program is not None and isinstance(item, Measurement):
-            name = program + item.metric.name.removeprefix(parser.name)
-            yield structs.replace(item, metric=dataclasses.replace(item.metric, name=name))
-        else:
+        if isinstance(item, BadLine):
             yield item
+            continue
+        metric = complete.get(item.metric)
+        if metric is None:
+            metric = complete[item.metric] = _complete(item.metric, parser, program)
+        yield structs.replace(item, metric=metric)
+
+
+def _complete(metric: Metric, parser: BenchmarkParser, program: str | None) -> Metric:
+    """Return a metric with the class of its parser and the name of the program that ran."""
+    name = metric.name
+    if program is not None:
+        name = program + name.removeprefix(parser.name)
+    return dataclasses.replace(metric, name=name, class_=parser.class_)
 
 
 def _values_of(numbers: Iterable[tuple[str, Measurement]]) -> dict[Metric, Value]:

@@ -23,7 +23,8 @@ from schedperf.runs.timeline import Moment, place_in_time
 
 COLUMNS = [
     "side", "workload", "point", "metric", "unit", "better", "family", "value", "resolution",
-    "kind", "boot", "run", "order", "round", "status", "definition", "source",
+    "kind", "boot", "run", "order", "round", "status", "definition", "class_",
+    "source",
 ]  # fmt: skip
 
 # stress-ng has 350 stressors with three numbers each; every metric is a row of the comparison.
@@ -61,8 +62,9 @@ def read_run_values(sides: Sequence[Side], better: Mapping[str, Better] | None =
     unknown resolution), ``kind`` ("clean" or "instrumented"), ``boot, run``,
     ``order`` (place in time over all sides; None where not recorded), ``round`` (None where the
     sides were not interleaved in one session), ``status`` ("ok"), ``definition`` of the metric
-    (None where not recorded) and ``source`` (:class:`~schedperf.model.comparison.Source`). A run
-    that failed has one row, with status "failed", an empty metric, no value and no source.
+    (None where not recorded), ``class_`` of the benchmark (None if unknown) and ``source``
+    (:class:`~schedperf.model.comparison.Source`). A run that failed has one row, with status
+    "failed", an empty metric, no value and no source.
     """
     moments = place_in_time(sides)
     rows: list[dict[str, object]] = []
@@ -137,6 +139,7 @@ def _measured(metric: Metric, value: Value) -> dict[str, object]:
         "value": value.value,
         "resolution": value.resolution,
         "definition": metric.definition,
+        "class_": metric.class_,
         "source": value.source,
     }
 

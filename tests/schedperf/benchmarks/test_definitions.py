@@ -85,3 +85,8 @@ def test_a_definition_describes_a_metric_and_is_no_part_of_what_it_is() -> None:
     assert plain == told
     assert len({plain, told}) == 1
     assert plain.definition is None
+
+
+def test_each_benchmark_has_a_class_unless_any_command_may_have_printed_the_numbers() -> None:
+    unknown = {parser.name for parser in all_parsers().values() if parser.class_ is None}
+    assert unknown == {"imported values", "time"}

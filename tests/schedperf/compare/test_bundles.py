@@ -15,12 +15,14 @@ from schedperf.evidence import FindingPlugin, SectionPlugin
 from schedperf.evidence.probe_effect.record import ProbeEffect
 from schedperf.model.caveats import caveat
 from schedperf.model.comparison import SCHEMA, Comparison, Finding, Section, SectionData, data_of
+from schedperf.model.schema import to_plain
 from schedperf.runs.side import Side
 
 MakeBundle = Callable[..., Path]
 Facts = dict[str, Any]
 Compare = Callable[..., Comparison]
 
+PRINTED = Path(__file__).parents[2] / "data" / "benchmarks"
 CGROUP = Path(__file__).parents[3] / "examples" / "deep-cgroup"
 
 TIMES = (0.600, 0.612, 0.605, 0.609, 0.598)
@@ -357,6 +359,27 @@ def test_sections_that_look_at_the_same_data_read_them_once(
     of_runs = {name: count for name, count in read.items() if "/runs/" in name}
     assert {name.rpartition("/")[2] for name in of_runs} >= {"stdout", "perf_stat.csv", "perf.data"}
     assert set(of_runs.values()) == {1}
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "expected"),
+    [
+        ("hackbench", None, "micro"),
+        ("tbench 2", "tbench.txt", "semi"),
+        ("make", "time.txt", None),
+    ],
+)
+def test_rows_have_the_class_of_their_benchmark(
+    compared: Compare, command: str, name: str | None, expected: str | None
+) -> None:
+    printed = {} if name is None else {"stdout": (PRINTED / name).read_text()}
+    side = {"runs": runs(*TIMES, **printed), "workload": command}
+    found = compared(side, {**side, "label": "new"})
+    assert found.rows
+    assert {row.class_ for row in found.rows} == {expected}
+    plain = to_plain(found.rows[0])
+    assert isinstance(plain, dict)
+    assert plain["class"] == expected
 
 
 class TestWhatABundleDeclares:

@@ -123,6 +123,10 @@ def test_without_such_packages_there_are_only_our_own() -> None:
             f"{PARSER[:-1]}\nparser('x', claims=str, programs=[7])(parse_toybench)\n",
             "invalid programs [7] (expected a tuple of texts)",
         ),
+        (
+            PARSER.replace('"toybench", ', '"toybench", class_=["tiny"], '),
+            "invalid class_ ['tiny'] (expected micro or semi or application)",
+        ),
         ("import no_such_module\n", "cannot be imported (ModuleNotFoundError: No module named"),
         ("raise ValueError('a\\nb')\n", "cannot be imported (ValueError: a b)"),
         ("raise SystemExit(3)\n", "cannot be imported (SystemExit)"),

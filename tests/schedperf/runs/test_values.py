@@ -54,6 +54,7 @@ def test_columns_and_types_are_the_documented_ones(read: Read) -> None:
             "round": None,
             "status": "ok",
             "definition": TIME.definition,
+            "class_": "micro",
             "source": Source(member="boots/0/runs/000/stdout", line=3, text="Time: 0.612"),
         }
     ]
