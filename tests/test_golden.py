@@ -22,6 +22,7 @@ import pytest
 from schedperf.benchmarks import all_parsers
 from schedperf.cli import main
 from schedperf.commands._compare_request import CompareRequest
+from schedperf.compare.json import read_comparison
 from schedperf.compare.why.find import all_rules
 from schedperf.evidence import all_sections
 from schedperf.model.caveats import TEXTS
@@ -35,6 +36,7 @@ from schedperf.model.comparison import (
     Severity,
     Verdict,
 )
+from schedperf.model.schema import to_plain
 from schedperf_collectors.machine.kernel_files import build_id
 from schedperf_collectors.machine.system import System, attempt
 from tests.golden_cases import CASES, COMMANDS, Case
@@ -105,6 +107,8 @@ def test_a_case_prints_what_it_printed_before(
             document = json.loads(printed.out)
             if validator := published_schemas().get(document.get("schema")):
                 validator.validate(document)
+            if document.get("schema") == SCHEMA:
+                assert to_plain(read_comparison(printed.out.encode(), name)) == document
             check_json(GOLDEN / case.name / name, document)
         elif printed.out and name.endswith(".csv"):
             check_csv(GOLDEN / case.name / name, printed.out)

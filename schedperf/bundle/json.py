@@ -44,6 +44,9 @@ _PROBLEM = re.compile(r"(?s)(?P<what>.*?)(?: - at (?P<field>(?:`key` in )?`\$[^`
 _MISSING, _EXPECTED = "Object missing required field ", "Expected "
 _STEP = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")
 
+# How messages call the whole document.
+ROOT = "$"
+
 # Advice for invalid values.
 DAMAGED = "copy the file again"
 _OTHER_VERSION = "use the version of schedperf that wrote the file, or record again"
@@ -125,12 +128,15 @@ def decode(content: bytes, kind: type[Value], where: str) -> Value:
     return convert(parse_json(content, where), kind, where)
 
 
-def convert(value: object, kind: type[Value], where: str) -> Value:
-    """Convert the result of :func:`parse_json` to a record, as :func:`decode` does."""
+def convert(value: object, kind: type[Value], where: str, path: str = ROOT) -> Value:
+    """Convert the result of :func:`parse_json` to a record, as :func:`decode` does.
+
+    :param path: position of the value in the document, for messages
+    """
     try:
         return msgspec.convert(value, kind, str_keys=True, dec_hook=_decode_other)
     except msgspec.ValidationError as error:
-        problem = _describe(str(error), value, kind)
+        problem = _describe(str(error), value, kind).replace(ROOT, path, 1)
     of_another_version = problem.startswith(("$.schema is", "$.format is"))
     raise BundleError(f"{where}: {problem}", _OTHER_VERSION if of_another_version else DAMAGED)
 
@@ -170,6 +176,11 @@ def _show(value: object, field: str, steps: Sequence[str]) -> str:
             value = value[step]
         elif isinstance(value, list):
             value = value[int(step)]
+    return show_value(value)
+
+
+def show_value(value: object) -> str:
+    """Return the start of an invalid value, as messages show it."""
     return _shorten(json.dumps(value))
 
 

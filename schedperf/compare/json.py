@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Derive the JSON Schema of a comparison from the types of the record.
+"""Parse a comparison from JSON, and derive its JSON Schema from the types of the record.
 
 ``python -m schedperf.compare.json`` prints the schema that is published in
 ``docs/schema/compare-2.schema.json``.
@@ -8,10 +8,88 @@
 import json
 import sys
 import typing
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Literal
 
+from msgspec import Meta, Struct
+from msgspec.structs import replace
+
+from schedperf.bundle.json import DAMAGED, convert, parse_json, show_value
+from schedperf.bundle.records import from_plain
 from schedperf.evidence import SectionPlugin, all_sections
-from schedperf.model.comparison import SCHEMA, Comparison, Section
+from schedperf.model.comparison import BASE, SCHEMA, Comparison, Section
+from schedperf.model.errors import BundleError
 from schedperf.model.schema import Schema, describe, reference
+
+# The largest comparison of the examples has 3 MB.
+MOST_BYTES = 64 << 20
+
+Id = Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
+
+
+class _Header(Struct, frozen=True, kw_only=True):
+    """What is checked before the rest is parsed."""
+
+    schema: Literal["schedperf/compare/2"]
+    id: Id
+    sections: Mapping[str, object]
+
+
+def read_comparison(content: bytes, name: str) -> Comparison:
+    """Parse what ``schedperf compare --json`` printed, each section included.
+
+    Unknown fields and sections are ignored. The ``id`` is not verified: it covers the digests of
+    earlier recordings, which the record does not hold.
+
+    :param name: file, for messages
+    :raises BundleError: it is too large, damaged, or of another version
+    """
+    if len(content) > MOST_BYTES:
+        raise BundleError(
+            f"{name}: {len(content)} bytes (expected a comparison of at most {MOST_BYTES})"
+        )
+    value = parse_json(content, name)
+    header = convert(value, _Header, name)
+    rest = {**convert(value, dict[str, object], name), "sections": {}}
+    sections = dict(_parse_sections(header.sections, name))
+    comparison = replace(from_plain(rest, Comparison, name), sections=sections)
+    _check_sides(comparison, name)
+    return comparison
+
+
+def _parse_sections(values: Mapping[str, object], name: str) -> Iterator[tuple[str, Section]]:
+    plugins = all_sections()
+    for key, value in values.items():
+        if key not in plugins:
+            continue
+        path, record = f"$.sections.{key}", plugins[key].record
+        fields = convert(value, dict[str, object], name, path)
+        section = from_plain({**fields, "data": None}, Section, name, path)
+        if section.schema != record.schema_id():
+            # What another version found is not what this one would show under the same name.
+            yield key, Section.without(record, "absent", f"recorded as {section.schema}")
+        elif section.status == "ok":
+            data = from_plain(fields.get("data"), record, name, f"{path}.data")
+            yield key, replace(section, data=data)
+        else:
+            yield key, section
+
+
+def _check_sides(comparison: Comparison, name: str) -> None:
+    sides = [side.name for side in comparison.sides]
+    if len(sides) < 2 or sides[0] != BASE or len({*sides}) < len(sides):  # noqa: PLR2004 # a pair
+        raise BundleError(
+            f"{name}: $.sides has the names {show_value(sides)} (expected base, new, new2 ...)",
+            DAMAGED,
+        )
+    for part in ("rows", "sweeps", "families", "movers"):
+        for index, item in enumerate(getattr(comparison, part)):
+            if item.side not in sides:
+                side = show_value(item.side)
+                raise BundleError(
+                    f"{name}: $.{part}[{index}].side is {side} (expected {' or '.join(sides)})",
+                    DAMAGED,
+                )
 
 
 def json_schema() -> dict[str, object]:

@@ -84,7 +84,7 @@ class Bisection(Struct, frozen=True, kw_only=True):
     probability: Annotated[
         float | None, "probability that the first bad commit is right; null if not computed"
     ]
-    neighbours_tested: Annotated[bool, "true if the commits before and after it were told apart"]
+    neighbours_tested: Annotated[bool, "true if the commits before and after it were tested"]
 
 
 class Revert(Struct, frozen=True, kw_only=True):

@@ -12,6 +12,8 @@ from typing import ClassVar
 
 from msgspec import Struct
 
+from schedperf.model.errors import describe
+
 # One sentence each, lower case, no full stop; {names} are the caveat's numbers. {count:run} writes
 # a count with its noun: "1 run", "2 runs".
 TEXTS: Mapping[str, str] = {
@@ -101,12 +103,22 @@ class Caveat(Struct, frozen=True, kw_only=True):
 
     :param code: a key of ``TEXTS``
     :param numbers: the values in the text, JSON values only
+    :raises ValueError: the code is unknown, or a number of the text is missing or invalid
     """
 
     derived: ClassVar[tuple[str, ...]] = ("text",)
 
     code: str
     numbers: Mapping[str, object]
+
+    def __post_init__(self) -> None:
+        """Refuse a caveat that has no text; here, not in a report."""
+        if self.code not in TEXTS:
+            raise ValueError(f"unknown caveat {self.code!r}")
+        try:
+            _ = self.text
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise ValueError(f"caveat {self.code}: invalid numbers ({describe(error)})") from None
 
     @property
     def text(self) -> str:
@@ -120,7 +132,5 @@ class Caveat(Struct, frozen=True, kw_only=True):
 
 
 def caveat(code: str, **numbers: object) -> Caveat:
-    """Make a caveat; an unknown code or a missing number fails here, not in a report."""
-    made = Caveat(code=code, numbers=numbers)
-    assert made.text
-    return made
+    """Return a caveat with these numbers."""
+    return Caveat(code=code, numbers=numbers)

@@ -54,12 +54,13 @@ def to_plain(value: object) -> object:
         return {str(key): to_plain(item) for key, item in value.items()}
     if isinstance(value, Struct):
         names = (*value.__struct_fields__, *_derived(type(value)))
-        values = {_key_of(name): getattr(value, name) for name in names}
+        values = {key_of(name): getattr(value, name) for name in names}
         return {key: to_plain(part) for key, part in values.items() if part is not UNSET}
     return value
 
 
-def _key_of(name: str) -> str:
+def key_of(name: str) -> str:
+    """Return the key that a document has for a field: ``class`` for ``class_``."""
     return name.removesuffix("_")
 
 
@@ -135,13 +136,13 @@ def _describe_record(
     }
     for name in _derived(record):
         types_of[name] = typing.get_type_hints(getattr(record, name).fget)["return"]
-    properties = {_key_of(name): describe(hint, definitions) for name, hint in types_of.items()}
+    properties = {key_of(name): describe(hint, definitions) for name, hint in types_of.items()}
     summary = (record.__doc__ or "").strip().partition("\n")[0]
     return {
         "description": summary,
         "type": "object",
         "properties": properties,
-        "required": [_key_of(name) for name, hint in types_of.items() if not _may_be_unset(hint)],
+        "required": [key_of(name) for name, hint in types_of.items() if not _may_be_unset(hint)],
     }
 
 
