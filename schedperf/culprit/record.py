@@ -7,15 +7,22 @@ refers to, and from nothing else. A comparison is referred to by its ``id``.
 
 from typing import Annotated, ClassVar
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
-from schedperf.model.comparison import digest_of
+from schedperf.model.comparison import BASE, FIRST_NEW, digest_of
 
 SCHEMA = "schedperf/culprit/1"
 
 # So many digits name a commit, and so many the record, in mails and addresses.
 COMMIT_DIGITS = 12
 KEY_DIGITS = 8
+
+
+_HASH = Meta(pattern=r"\A(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")
+CommitHash = Annotated[str, "hash, 40 hexadecimal digits", _HASH]
+ComparisonId = Annotated[str, "id of the comparison", Meta(pattern=r"\A[0-9a-f]{64}\Z")]
+Probability = Annotated[float, Meta(ge=0, le=1)]
+Count = Annotated[int, Meta(ge=0)]
 
 
 class Trailer(Struct, frozen=True, kw_only=True):
@@ -28,7 +35,7 @@ class Trailer(Struct, frozen=True, kw_only=True):
 class Commit(Struct, frozen=True, kw_only=True):
     """A commit, as git describes it."""
 
-    commit: Annotated[str, "hash, 40 hexadecimal digits"]
+    commit: CommitHash
     subject: str
     author: Annotated[str | None, "name and e-mail address"] = None
     committer: Annotated[str | None, "name and e-mail address"] = None
@@ -41,33 +48,36 @@ class Tree(Struct, frozen=True, kw_only=True):
     """A branch of a repository, at the commit that was measured."""
 
     name: Annotated[str, "e.g. tip/sched/core"]
-    commit: Annotated[str | None, "its newest commit that was measured"] = None
+    commit: Annotated[CommitHash | None, "its newest commit that was measured"] = None
     date: Annotated[str | None, "date of that commit, ISO 8601"] = None
     url: Annotated[str | None, "URL of the repository"] = None
     private: Annotated[bool, "true if nothing about it may be published"] = False
 
 
 class Measured(Struct, frozen=True, kw_only=True):
-    """One side of a comparison, measured against the comparison's base."""
+    """One side of a comparison, measured against another side of it."""
 
-    comparison: Annotated[str, "id of the comparison"]
-    side: Annotated[str, "name of the side: new, new2 ..."] = "new"
+    comparison: ComparisonId
+    side: Annotated[str, "name of the side: new, new2 ..."] = FIRST_NEW
+    before: Annotated[
+        str, "name of the side that it is measured against: base, or the side before it"
+    ] = BASE
 
 
 class Retest(Struct, frozen=True, kw_only=True):
     """A second measurement of good and bad on boots of its own."""
 
     result: Measured
-    found: Annotated[str, "id of the comparison that first showed the regression"]
+    found: Annotated[ComparisonId, "id of the comparison that first showed the regression"]
 
 
 class BisectionStep(Struct, frozen=True, kw_only=True):
     """One tested commit of a bisection."""
 
-    commit: str
-    boots: int
+    commit: CommitHash
+    boots: Count
     probability: Annotated[
-        float | None,
+        Probability | None,
         "probability that it is the first bad commit, after this step; null if unknown",
     ]
     untestable: Annotated[str | None, "why it has no result: it did not build, or not boot"] = None
@@ -76,13 +86,13 @@ class BisectionStep(Struct, frozen=True, kw_only=True):
 class Bisection(Struct, frozen=True, kw_only=True):
     """How the first bad commit was found in a range of commits."""
 
-    good: str
-    bad: str
+    good: CommitHash
+    bad: CommitHash
     steps: tuple[BisectionStep, ...]
-    builds: int
-    boots: int
+    builds: Count
+    boots: Count
     probability: Annotated[
-        float | None, "probability that the first bad commit is right; null if not computed"
+        Probability | None, "probability that the first bad commit is right; null if not computed"
     ]
     neighbours_tested: Annotated[bool, "true if the commits before and after it were tested"]
 
@@ -139,7 +149,7 @@ class Culprit(Struct, frozen=True, kw_only=True):
     tree: Tree | None
     merged: Annotated[bool | None, "true if the commit is in a public tree; null if unknown"] = None
     main: Annotated[Measured, "the measurement that texts report"]
-    comparisons: Annotated[tuple[str, ...], "ids of all comparisons, the main one first"]
+    comparisons: Annotated[tuple[ComparisonId, ...], "ids of all comparisons, the main one first"]
     retest: Retest | None = None
     bisection: Bisection | None = None
     tip: Annotated[Measured | None, "the newest kernel of the tree, against good"] = None
@@ -157,6 +167,20 @@ class Culprit(Struct, frozen=True, kw_only=True):
     links: Links = Links()
 
     derived: ClassVar[tuple[str, ...]] = ("id", "key")
+
+    @property
+    def measurements(self) -> tuple[Measured, ...]:
+        """Return every measurement that the record refers to, the main one first."""
+        alone = (self.main, self.tip, self.fix, self.forced_alignment, self.a_a)
+        within = (
+            self.retest,
+            self.revert,
+            self.feature_switch,
+            *self.regressed_on,
+            *self.no_change_on,
+        )
+        results = (*alone, *(each.result for each in within if each is not None))
+        return tuple(each for each in results if each is not None)
 
     @property
     def id(self) -> str:

@@ -72,7 +72,7 @@ def describe(annotation: object, definitions: dict[str, Schema]) -> Schema:  # n
     """Return the JSON Schema of a type that records are made of.
 
     :param annotation: a record, a plain type, or a tuple, list, mapping, union, literal or
-        ``Annotated`` of them; the text of an ``Annotated`` is the description
+        ``Annotated`` of them; the last text of an ``Annotated`` is the description
     :param definitions: receives the schema of each record by its name
     :raises TypeError: the type has no JSON form
     """
@@ -89,7 +89,8 @@ def describe(annotation: object, definitions: dict[str, Schema]) -> Schema:  # n
         values = dict(zip(getattr(origin, "__parameters__", ()), arguments, strict=True))
         return _describe_record(origin, definitions, values)
     if origin is typing.Annotated:
-        about = {"description": arguments[1]}
+        texts = [each for each in arguments[1:] if isinstance(each, str)]
+        about = {"description": texts[-1]} if texts else {}
         return {**describe(arguments[0], definitions), **about}
     if origin is typing.Literal:
         return {"enum": list(arguments)}
