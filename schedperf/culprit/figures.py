@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Choose the figures of texts about a first bad commit: results of its comparisons, in one order.
+
+Subjects, sentences, tables and counts are drawn from the same rows, so they cannot disagree.
+"""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from schedperf.culprit.record import Culprit, Measured
+from schedperf.model.comparison import BASE, Comparison, Row, SideBySide, SideSummary, Verdict
+from schedperf.model.errors import InputError
+from schedperf.model.host import read_host
+
+# A percentage from here on is written with an exponent.
+_LARGEST_PERCENT = 1e5
+# Digits of an id that distinguish comparisons in an error.
+ID_DIGITS = 16
+# Words of a CPU's model that do not distinguish it, or repeat the number of its CPUs.
+_EMPTY_WORDS = re.compile(r"\((?:R|TM)\)|\b\d+-Core\b|\bProcessor\b|\bCPU\b|@ .*", re.IGNORECASE)
+_STEP_METHOD = "step from the side before, corrected by Holm"
+
+
+class Evidence(Struct, frozen=True, kw_only=True):
+    """A record about a first bad commit, and the comparisons that it refers to.
+
+    :param comparisons: by their ids
+    """
+
+    culprit: Culprit
+    comparisons: Mapping[str, Comparison]
+
+    def comparison(self, measured: Measured) -> Comparison:
+        """Return the comparison of a measurement.
+
+        :raises InputError: it was not given, or lacks a side
+        """
+        name = f"comparison {measured.comparison[:ID_DIGITS]}"
+        comparison = self.comparisons.get(measured.comparison)
+        if comparison is None:
+            raise InputError(
+                f"{name}: not given (the record of the first bad commit refers to it); name its "
+                "JSON file"
+            )
+        check_sides(comparison, measured, name)
+        return comparison
+
+    def side(self, measured: Measured) -> SideSummary:
+        """Return the new side of a measurement."""
+        return side_of(self.comparison(measured), measured.side)
+
+    def rows(self, measured: Measured) -> list[Row]:
+        """Return the results of a measurement that have a change and are not informational.
+
+        Timings of an emulator are all informational, and are returned.
+        """
+        return [
+            row
+            for row in rows_of(self.comparison(measured), measured)
+            if has_change(row)
+            and row.same_as is None
+            and (row.family != "informational" or is_emulated(row))
+        ]
+
+    def row_like(self, measured: Measured | None, row: Row) -> Row | None:
+        """Return the same result of another measurement; None if it has none."""
+        if measured is None:
+            return None
+        rows = rows_of(self.comparison(measured), measured)
+        return next((each for each in rows if each.question == row.question), None)
+
+    def regressions(self) -> list[Row]:
+        """Return the results that regressed, the largest change first."""
+        return worst_first([row for row in self.rows(self.culprit.main) if is_worse(row)])
+
+    def improvements(self) -> list[Row]:
+        """Return the results that improved, the largest change first."""
+        rows = [row for row in self.rows(self.culprit.main) if row.verdict == "improvement"]
+        return sorted(rows, key=badness)
+
+    def headline(self) -> Row:
+        """Return the largest regression.
+
+        :raises InputError: there is none, so there is nothing to report
+        """
+        regressions = self.regressions()
+        if not regressions:
+            overall = self.comparison(self.culprit.main).overall
+            raise InputError(
+                f"{self.culprit.id}: no significant regression "
+                f"({overall.verdict}: {overall.reason_short}); record more boots, or do not report"
+            )
+        return regressions[0]
+
+
+def check_sides(comparison: Comparison, measured: Measured, where: str) -> None:
+    """Refuse a measurement whose sides the comparison does not have, or in another order.
+
+    :param where: for messages
+    """
+    names = [side.name for side in comparison.sides]
+    if measured.side not in names[1:]:
+        raise InputError(
+            f"{where}: unknown side {measured.side!r} (expected one of {', '.join(names[1:])})"
+        )
+    earlier = dict.fromkeys((BASE, names[names.index(measured.side) - 1]))
+    if measured.before not in earlier:
+        raise InputError(
+            f"{where}: {measured.side} cannot be measured against {measured.before!r} (expected "
+            f"{' or '.join(earlier)})"
+        )
+
+
+def side_of(comparison: Comparison, name: str) -> SideSummary:
+    """Return the side of this name, which the comparison must have."""
+    return next(side for side in comparison.sides if side.name == name)
+
+
+def rows_of(comparison: Comparison, measured: Measured) -> list[Row]:
+    """Return all results of a measurement, those of a step of a series with its interval."""
+    rows = [row for row in comparison.rows if row.side == measured.side]
+    if measured.before == BASE:
+        return rows
+    before = {row.question: row for row in comparison.rows if row.side == measured.before}
+    beside = {
+        (each.workload, each.point, each.metric, each.unit, each.better): each
+        for each in comparison.side_by_side
+    }
+    return [
+        _step_row(row, before[row.question], beside[row.question])
+        for row in rows
+        if row.question in before and row.question in beside
+    ]
+
+
+def _step_row(row: Row, before: Row, beside: SideBySide) -> Row:
+    """Return a row of a side against the side before it."""
+    step = next((cell.step for cell in beside.cells if cell.side == row.side), None)
+    verdict: Verdict = "inconclusive"
+    if step is not None and step.significant and step.ratio is not None:
+        is_better = (step.ratio > 1.0) == (row.better == "higher")
+        verdict = "improvement" if is_better else "regression"
+    reason = "significant step" if verdict != "inconclusive" else "no significant step"
+    return replace(
+        row,
+        n_base=before.n_new,
+        base=before.new,
+        values_base=before.values_new,
+        ratio=step and step.ratio,
+        ci_low=step and step.ci_low,
+        ci_high=step and step.ci_high,
+        p=step and step.p,
+        q=step and step.p_corrected,
+        verdict=verdict,
+        method=_STEP_METHOD,
+        reason=reason,
+        reason_plain=reason,
+        reason_short=reason,
+        **dict.fromkeys(
+            ("mde", "more_runs", "icc", "design_effect", "p_rank", "rank_ratio", "rank_low",
+             "rank_high", "p_t", "p_rank_min")
+        ),
+    )  # fmt: skip
+
+
+def has_change(row: Row) -> bool:
+    """Return whether a row has finite means of both sides and a CI of their ratio."""
+    figures = (row.base, row.new, row.ratio, row.ci_low, row.ci_high)
+    return all(figure is not None and math.isfinite(figure) for figure in figures) and bool(
+        row.ratio and row.ratio > 0.0
+    )
+
+
+def is_emulated(row: Row) -> bool:
+    """Return whether a row's timings come from an emulator."""
+    return any(caveat.code == "emulated" for caveat in row.caveats)
+
+
+def is_worse(row: Row) -> bool:
+    """Return whether a row regressed.
+
+    Rows of an emulator have no verdict: their CI alone decides, for a draft that is held.
+    """
+    if row.verdict == "regression":
+        return True
+    if not is_emulated(row) or row.ci_low is None or row.ci_high is None:
+        return False
+    return row.ci_low > 1.0 if row.better == "lower" else row.ci_high < 1.0
+
+
+def badness(row: Row) -> float:
+    """Return the log of a row's change, positive in the worse direction."""
+    change = math.log(row.ratio) if row.ratio else 0.0
+    return -change if row.better == "higher" else change
+
+
+def worst_first(rows: Sequence[Row]) -> list[Row]:
+    """Return rows in the order of tables: the largest change for the worse first."""
+    return sorted(rows, key=badness, reverse=True)
+
+
+def show_change(ratio: float) -> str:
+    """Return a change with its sign: ``+21.8%``."""
+    return f"{'-' if ratio < 1.0 and show_size(ratio) != '0.0%' else '+'}{show_size(ratio)}"
+
+
+def show_size(ratio: float) -> str:
+    """Return the size of a change without its sign: ``21.8%``."""
+    value = abs(100.0 * (ratio - 1.0))
+    return f"{value:.1f}%" if value < _LARGEST_PERCENT else f"{value:.2g}%"
+
+
+def show_interval(row: Row) -> str:
+    """Return the 95% CI of a row's change: ``[+16.1%, +27.9%]``."""
+    assert row.ci_low is not None
+    assert row.ci_high is not None
+    return f"[{show_change(row.ci_low)}, {show_change(row.ci_high)}]"
+
+
+def show_both(row: Row) -> str:
+    """Return a row's change and its CI: ``+21.8% [+16.1%, +27.9%]``."""
+    assert row.ratio is not None
+    return f"{show_change(row.ratio)} {show_interval(row)}"
+
+
+def describe_effect(row: Row) -> str:
+    """Return what a commit does to a result.
+
+    ``increases hackbench time by 21.8% [95% CI +16.1%, +27.9%]``
+    """
+    assert row.ratio is not None
+    verb = "increases" if row.ratio >= 1.0 else "decreases"
+    interval = show_interval(row).replace("[", "[95% CI ", 1)
+    return f"{verb} {row.metric} by {show_size(row.ratio)} {interval}"
+
+
+def name_machine(side: SideSummary) -> str:
+    """Return a side's machine in a few words: ``2-socket, 96-CPU AMD EPYC``."""
+    host = read_host(side.host)
+    sockets = {cpu.socket for cpu in host.topology.cpus if cpu.socket is not None}
+    parts = [
+        f"{len(sockets)}-socket" if sockets else "",
+        f"{host.cpu.count_online}-CPU" if host.cpu.count_online else "",
+    ]
+    kind = host.virtualisation
+    model = " ".join(_EMPTY_WORDS.sub(" ", host.cpu.model or "").split()) or "unknown CPU"
+    virtual = ""
+    if kind.emulated:
+        virtual = f" (emulated by {kind.machine})"
+    elif kind.kind not in (None, "none"):
+        virtual = f" ({kind.machine} guest)"
+    return f"{', '.join(filter(None, parts))} {model}".strip() + virtual
