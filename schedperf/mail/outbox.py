@@ -1,0 +1,498 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Keep mails in one folder per state, and move each by one rename.
+
+::
+
+    outbox/held/ID.eml        rendered; ID.json beside it: checks and history
+    outbox/approved/ID.eml    a person ran `schedperf mail approve ID`
+    outbox/sending/ID.eml     renamed before the first byte is sent
+    outbox/sent/ID.eml        accepted by the server
+    outbox/refused/           not accepted by the server
+    outbox/withdrawn/         not to be sent
+    outbox/decisions.jsonl    what people decided, in replies too; lines are only appended
+
+The folder of ``ID.eml`` is the state. A transition writes ``ID.json`` into the next folder, renames
+``ID.eml`` and removes the old ``ID.json``, so that a process may be killed after each step: only an
+``ID.json`` beside its mail counts.
+"""
+
+import fcntl
+import hashlib
+import os
+import re
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Literal, NamedTuple, get_args
+
+import msgspec
+from msgspec import Struct
+
+from schedperf.bundle.files import read_regular
+from schedperf.mail.message import Message, Metadata
+from schedperf.model.errors import InputError
+from schedperf.model.json_text import to_json
+from schedperf.model.text import clean_line
+
+State = Literal["held", "approved", "sending", "sent", "refused", "withdrawn"]
+STATES: tuple[State, ...] = get_args(State)
+DECISIONS = "decisions.jsonl"
+Act = Literal["approve", "withdraw", "arrived", "not-arrived", "silence", "suspend"]
+
+_LARGEST_MAIL = 1 << 20
+_LARGEST_LOG = 1 << 26
+_LOCK_LIMIT_S = 30.0
+_LOCK = "lock"
+_SENDER_LOCK = "sender.lock"
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+_NAME = re.compile(rf"({_ID.pattern})\.(eml|json)")
+
+
+class Transition(Struct, frozen=True, kw_only=True):
+    """A mail entered a state."""
+
+    state: State
+    when: Annotated[str, "ISO 8601"]
+    who: Annotated[str, "person or command"]
+    sha256: Annotated[str, "of the mail, from then on"]
+    reason: str = ""
+    archived_until: Annotated[
+        str | None, "date of the archive's newest message before the attempt, ISO 8601"
+    ] = None
+
+
+class Decision(Struct, frozen=True, kw_only=True):
+    """One line of ``decisions.jsonl``."""
+
+    act: Act
+    when: Annotated[str, "ISO 8601"]
+    who: str
+    id: Annotated[str | None, "the mail"] = None
+    thread: Annotated[str | None, "first bad commit, or the kind of a mail without one"] = None
+    address: Annotated[str | None, "suspended address"] = None
+    reply: Annotated[str | None, "Message-ID of the reply or bounce"] = None
+    reason: str = ""
+
+
+class _Record(Struct, frozen=True, kw_only=True):
+    """The content of ``ID.json``."""
+
+    metadata: Metadata
+    history: Annotated[tuple[Transition, ...], msgspec.Meta(min_length=1)]
+
+
+class Mail(NamedTuple):
+    """A mail of the outbox."""
+
+    state: State
+    metadata: Metadata
+    history: tuple[Transition, ...]
+
+    @property
+    def id(self) -> str:
+        return self.metadata.id
+
+    @property
+    def thread(self) -> str:
+        """Return what a reply silences: the first bad commit, or the kind of the mail."""
+        return self.metadata.commit or self.metadata.kind
+
+    @property
+    def last(self) -> Transition:
+        return self.history[-1]
+
+
+class Contents(NamedTuple):
+    """All mails of an outbox, oldest first, and what is wrong with the folders."""
+
+    mails: tuple[Mail, ...]
+    problems: tuple[str, ...]
+
+
+class Outbox:
+    """An outbox.
+
+    :param path: its folder; it is made when the first mail is held
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._is_locked = False
+
+    # --- locks
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Exclude all other writers of the outbox. A holder of the lock may take it again.
+
+        :raises InputError: the folder cannot be written, or another process keeps the lock
+        """
+        if self._is_locked:
+            yield
+            return
+        with _reported(self.path, "written"):
+            for state in STATES:
+                (self.path / state).mkdir(parents=True, exist_ok=True)
+        with _flock(self.path / _LOCK, os.O_RDWR | os.O_CREAT, fcntl.LOCK_EX, _LOCK_LIMIT_S):
+            self._is_locked = True
+            try:
+                yield
+            finally:
+                self._is_locked = False
+
+    @contextmanager
+    def sending_alone(self) -> Iterator[None]:
+        """Exclude all other senders, at once or not at all.
+
+        :raises InputError: another process sends
+        """
+        with self.locked():
+            pass
+        with _flock(self.path / _SENDER_LOCK, os.O_RDWR | os.O_CREAT, fcntl.LOCK_EX, 0):
+            yield
+
+    # --- reading
+
+    def read(self) -> Contents:
+        """Return all mails and one line per problem: foreign file, mail in two folders ...
+
+        :raises InputError: there is no outbox, or a folder cannot be read
+        """
+        if self._is_locked or not (self.path / _LOCK).exists():
+            return self._read()
+        with _flock(self.path / _LOCK, os.O_RDONLY, fcntl.LOCK_SH, _LOCK_LIMIT_S):
+            return self._read()
+
+    def _read(self) -> Contents:
+        if not self.path.is_dir():
+            raise InputError(f"{self.path}: no outbox there; check --outbox, or draft a mail first")
+        mails: dict[str, Mail] = {}
+        problems: list[str] = []
+        for state in STATES:
+            names, foreign = self._list(state)
+            problems += foreign
+            for name in names:
+                path = self._path(state, name, "eml")
+                if name in mails:
+                    problems.append(
+                        f"{path}: also in {mails[name].state}/; remove the copy that is wrong"
+                    )
+                    continue
+                try:
+                    mails[name] = self._read_mail(state, name)
+                except InputError as error:
+                    problems.append(str(error))
+        return Contents(
+            tuple(sorted(mails.values(), key=lambda mail: (mail.metadata.rendered, mail.id))),
+            tuple(problems),
+        )
+
+    def mails(self) -> tuple[Mail, ...]:
+        """Return all mails.
+
+        :raises InputError: the first problem of the folders
+        """
+        contents = self.read()
+        if contents.problems:
+            raise InputError(contents.problems[0])
+        return contents.mails
+
+    def find(self, id_: str) -> Mail:
+        """Return a mail by its ID, its Message-ID, or a part that only its ID contains.
+
+        :raises InputError: no mail, or several
+        """
+        mails = self.mails()
+        wanted = id_.strip("<>").partition("@")[0]
+        matches = [mail for mail in mails if mail.id == wanted] or [
+            mail for mail in mails if wanted and wanted in mail.id
+        ]
+        if len(matches) != 1:
+            count = f"{len(matches)} mails have" if matches else "no mail has"
+            raise InputError(
+                f"{self.path}: {count} the ID {clean_line(id_)[:80]!r}; schedperf mail list "
+                "prints the IDs"
+            )
+        return matches[0]
+
+    def content(self, mail: Mail) -> bytes:
+        """Return the bytes of a mail.
+
+        :raises InputError: they are not those that were held, or approved
+        """
+        content = self._bytes(mail)
+        if digest(content) != mail.last.sha256:
+            raise InputError(
+                f"{self._path(mail.state, mail.id, 'eml')}: the file changed after it was "
+                f"{mail.last.state} (expected sha256 {mail.last.sha256[:16]}...); restore it, or "
+                "withdraw it and draft it again"
+            )
+        return content
+
+    def decisions(self) -> tuple[Decision, ...]:
+        """Return the decisions, oldest first.
+
+        A last line that a crash cut is left out.
+
+        :raises InputError: another line is invalid
+        """
+        path = self.path / DECISIONS
+        if not path.exists():
+            return ()
+        *lines, _ = read_regular(path, _LARGEST_LOG, "a log of decisions").split(b"\n")
+        decisions = []
+        for number, line in enumerate(lines, 1):
+            # The next writer completes the line that a crash cut.
+            if line.endswith(_CUT):
+                continue
+            try:
+                decisions.append(msgspec.json.decode(line, type=Decision))
+            except (ValueError, RecursionError) as error:
+                raise InputError(
+                    f"{path}:{number}: {clean_line(str(error))}; correct or remove the line"
+                ) from None
+        return tuple(decisions)
+
+    # --- writing
+
+    def hold(self, message: Message, who: str = "schedperf", now: datetime | None = None) -> bool:
+        """Store a rendered mail as held.
+
+        :return: false if the same mail is there already, in whatever state
+        :raises InputError: another mail has the same ID, or the outbox cannot be written
+        """
+        metadata = message.metadata
+        if not _ID.fullmatch(metadata.id):
+            raise InputError(
+                f"outbox: invalid ID {clean_line(metadata.id)[:80]!r} (expected letters, digits, "
+                "dots and hyphens)"
+            )
+        if len(message.content) > _LARGEST_MAIL:
+            raise InputError(f"{metadata.id}: larger than {_LARGEST_MAIL} bytes; shorten the mail")
+        sha256 = digest(message.content)
+        with self.locked():
+            earlier = next((mail for mail in self.mails() if mail.id == metadata.id), None)
+            if earlier is not None:
+                if earlier.history[0].sha256 == sha256:
+                    return False
+                raise InputError(
+                    f"{self._path(earlier.state, earlier.id, 'eml')}: another mail has this "
+                    "Message-ID; withdraw it, and draft with the next number"
+                )
+            transition = Transition(state="held", when=timestamp(now), who=who, sha256=sha256)
+            self._write_record("held", metadata, (transition,))
+            with _reported(self.path, "written"):
+                _write(self._path("held", metadata.id, "eml"), message.content)
+        return True
+
+    def move(
+        self,
+        mail: Mail,
+        state: State,
+        who: str,
+        reason: str = "",
+        *,
+        now: datetime | None = None,
+        archived_until: str | None = None,
+    ) -> Mail:
+        """Move a mail to another state; it is there, on disk, when this returns.
+
+        :raises InputError: the outbox cannot be written; the mail is then where it was
+        """
+        transition = Transition(
+            state=state,
+            when=timestamp(now),
+            who=who,
+            sha256=mail.last.sha256,
+            reason=reason,
+            archived_until=archived_until,
+        )
+        moved = mail._replace(state=state, history=(*mail.history, transition))
+        with self.locked():
+            source = self._path(mail.state, mail.id, "eml")
+            target = self._path(state, mail.id, "eml")
+            if target.exists():
+                raise InputError(f"{target}: the file exists; remove it if it is not a mail")
+            self._write_record(state, mail.metadata, moved.history)
+            with _reported(self.path, "written"):
+                source.rename(target)
+                _sync_folder(target.parent)
+                _sync_folder(source.parent)
+                self._path(mail.state, mail.id, "json").unlink(missing_ok=True)
+        return moved
+
+    def replace(
+        self, mail: Mail, metadata: Metadata, content: bytes, who: str, reason: str
+    ) -> Mail:
+        """Give a held mail its final bytes, before it is approved.
+
+        A crash between the two files leaves a mail that :meth:`content` refuses; to replace it
+        again by the same bytes completes it.
+        """
+        assert mail.state == "held"
+        transition = Transition(
+            state="held", when=timestamp(None), who=who, sha256=digest(content), reason=reason
+        )
+        replaced = mail._replace(metadata=metadata, history=(*mail.history, transition))
+        with self.locked():
+            self._write_record("held", metadata, replaced.history)
+            with _reported(self.path, "written"):
+                _write(self._path("held", mail.id, "eml"), content)
+        return replaced
+
+    def decide(self, decision: Decision) -> None:
+        """Append a decision to ``decisions.jsonl``.
+
+        :raises InputError: the outbox cannot be written
+        """
+        path = self.path / DECISIONS
+        line = msgspec.json.encode(decision) + b"\n"
+        with self.locked(), _reported(path, "written"), path.open("ab+", 0) as file:
+            size = file.seek(0, os.SEEK_END)
+            if size and os.pread(file.fileno(), 1, size - 1) != b"\n":
+                line = _CUT + b"\n" + line
+            _write_all(file.fileno(), line)
+            os.fsync(file.fileno())
+            _sync_folder(self.path)
+
+    def tidy(self) -> None:
+        """Remove what an interrupted transition left behind: an ``ID.json`` without its mail."""
+        with self.locked():
+            ids = {mail.id for mail in self.mails()}
+            for state in STATES:
+                for path in (self.path / state).glob("*.json"):
+                    if path.stem in ids and not path.with_suffix(".eml").exists():
+                        path.unlink()
+
+    # --- files
+
+    def _path(self, state: State, id_: str, kind: str) -> Path:
+        return self.path / state / f"{id_}.{kind}"
+
+    def _bytes(self, mail: Mail) -> bytes:
+        return read_regular(self._path(mail.state, mail.id, "eml"), _LARGEST_MAIL, "a mail")
+
+    def _list(self, state: State) -> tuple[list[str], list[str]]:
+        """Return the IDs of a state, and one line per file that does not belong there."""
+        folder = self.path / state
+        ids, problems = [], []
+        with _reported(folder, "read"):
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        for entry in entries:
+            match = _NAME.fullmatch(entry.name)
+            if match is None and _is_temporary(entry.name):
+                continue
+            if match is None or not stat.S_ISREG(entry.stat(follow_symlinks=False).st_mode):
+                problems.append(
+                    f"{folder}/{clean_line(entry.name)}: not a mail of the outbox (expected ID.eml "
+                    "and ID.json, regular files); remove it"
+                )
+            elif match[2] == "eml":
+                ids.append(match[1])
+        return ids, problems
+
+    def _read_mail(self, state: State, id_: str) -> Mail:
+        path = self._path(state, id_, "json")
+        content = read_regular(path, _LARGEST_MAIL, "the JSON file of the mail beside it")
+        try:
+            record = msgspec.json.decode(content, type=_Record)
+        except (ValueError, RecursionError) as error:
+            raise InputError(
+                f"{path}: {clean_line(str(error))}; restore the file from a backup"
+            ) from None
+        if record.metadata.id != id_ or record.history[-1].state != state:
+            raise InputError(
+                f"{path}: describes {clean_line(record.metadata.id)[:80]} as "
+                f"{record.history[-1].state} (expected {id_} as {state}); move mails with "
+                "schedperf mail only, or move both files back"
+            )
+        return Mail(state, record.metadata, record.history)
+
+    def _write_record(
+        self, state: State, metadata: Metadata, history: tuple[Transition, ...]
+    ) -> None:
+        record = _Record(metadata=metadata, history=history)
+        with _reported(self.path, "written"):
+            _write(self._path(state, metadata.id, "json"), to_json(record).encode())
+
+
+# What completes a line that a crash cut, so that readers skip it.
+_CUT = b" (cut by a crash)"
+
+
+def digest(content: bytes) -> str:
+    """Return the SHA-256 of the bytes of a mail, in hexadecimal digits."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def timestamp(now: datetime | None) -> str:
+    """Return a point in time, by default the current one, as ISO 8601 in UTC."""
+    return (now or datetime.now(UTC)).astimezone(UTC).isoformat(timespec="seconds")
+
+
+def _is_temporary(name: str) -> bool:
+    return name.startswith(".") and name.endswith(".tmp") and bool(_NAME.fullmatch(name[1:-4]))
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Replace a file so that it has all of the content, or its old one, whenever power fails."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+    descriptor = os.open(temporary, flags, 0o666)
+    try:
+        _write_all(descriptor, content)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    temporary.rename(path)
+    _sync_folder(path.parent)
+
+
+def _write_all(descriptor: int, content: bytes) -> None:
+    while content:
+        content = content[os.write(descriptor, content) :]
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _reported(path: Path, done: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        problem = (error.strerror or str(error)).lower()
+        raise InputError(
+            f"{error.filename or path}: cannot be {done}: {problem}; check free space and "
+            "permissions of the outbox"
+        ) from None
+
+
+@contextmanager
+def _flock(path: Path, flags: int, operation: int, limit_s: float) -> Iterator[None]:
+    with _reported(path, "locked"):
+        descriptor = os.open(path, flags | os.O_CLOEXEC, 0o666)
+    try:
+        end = time.monotonic() + limit_s
+        while True:
+            try:
+                fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= end:
+                    raise InputError(
+                        f"{path}: another schedperf mail command uses the outbox; wait until it "
+                        "ends"
+                    ) from None
+                time.sleep(0.02)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Read ``mail.toml``: who sends, to whom mails may go at all, and by which transport.
+
+The file is in the folder of the outbox::
+
+    allow = ["sched-perf@lab.example", "@lab.example"]
+
+    [site]
+    name = "Example lab"
+    domain = "lab.example"
+    from = "schedperf <schedperf@lab.example>"
+    contact = "perf-team@lab.example"
+    list = "sched-perf@lab.example"
+    base_url = "https://lab.example/schedperf"
+"""
+
+import tomllib
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+
+from schedperf.bundle.files import read_regular
+from schedperf.mail.address import address_of
+from schedperf.model.errors import InputError
+from schedperf.model.text import clean, clean_line
+
+CONFIGURATION = "mail.toml"
+_LARGEST = 1 << 20
+_DOMAIN = r"^[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+\Z"
+
+Line = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f-\x9f]+\Z")]
+Port = Annotated[int, Meta(ge=1, le=65535)]
+Count = Annotated[int, Meta(ge=0)]
+
+
+class _Table(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A table of the file; an unknown key is an error."""
+
+
+class Site(_Table, rename={"sender": "from"}, frozen=True, kw_only=True):
+    """Who sends the mails."""
+
+    name: Line
+    domain: Annotated[str, Meta(max_length=100, pattern=_DOMAIN), "right side of Message-IDs"]
+    sender: Annotated[Line, "mailbox of the bot, which people read"]
+    contact: Annotated[Line, "who answers for the bot, in the signature"]
+    list: Annotated[Line, "the site's own list; it gets every mail"]
+    base_url: Annotated[Line | None, "where results are published"] = None
+
+
+class Quota(_Table, frozen=True, kw_only=True):
+    """How many mails may be sent."""
+
+    per_day: Count = 2
+    per_recipient_and_week: Count = 2
+
+
+class Archive(_Table, frozen=True, kw_only=True):
+    """Where sent mails can be found again."""
+
+    url: Annotated[Line | None, "public-inbox: URL/MESSAGE-ID/ answers 200 or 404"] = None
+    maildir: Annotated[Line | None, "Maildir that gets a copy of each mail"] = None
+    bcc: Annotated[Line | None, "address that fills the Maildir"] = None
+    delay_minutes: Annotated[
+        float, Meta(gt=0, le=100_000), "how long a mail may take to be archived"
+    ] = 30
+
+
+class Files(_Table, tag_field="kind", tag="files", frozen=True, kw_only=True):
+    """Nothing leaves: a person sends the approved files."""
+
+
+class CommandTransport(_Table, tag_field="kind", tag="command", frozen=True, kw_only=True):
+    """A program that takes the mail on stdin and its recipients from the header."""
+
+    argv: Annotated[tuple[Line, ...], Meta(min_length=1)]
+    limit_s: Annotated[float, Meta(gt=0, le=3600)] = 120
+
+
+class SmtpTransport(_Table, tag_field="kind", tag="smtp", frozen=True, kw_only=True):
+    """A mail server."""
+
+    host: Line
+    port: Port = 587
+    security: Annotated[str, Meta(pattern=r"^(starttls|tls|none)\Z")] = "starttls"
+    ca_file: Annotated[Line | None, "PEM file of the authority to trust"] = None
+    login_file: Annotated[Line | None, "two lines, user and password; mode 0600"] = None
+    limit_s: Annotated[float, Meta(gt=0, le=3600)] = 60
+
+
+class MaildirTransport(_Table, tag_field="kind", tag="maildir", frozen=True, kw_only=True):
+    """A local Maildir, such as public-inbox-watch reads."""
+
+    path: Line
+
+
+Transport = Files | CommandTransport | SmtpTransport | MaildirTransport
+
+
+class MailSite(_Table, frozen=True, kw_only=True):
+    """All of ``mail.toml``."""
+
+    site: Site
+    allow: Annotated[tuple[Line, ...], "addresses, or @DOMAIN, that may be written to"] = ()
+    silenced: Annotated[tuple[Line, ...], "addresses that must not be written to"] = ()
+    quota: Quota = Quota()
+    archive: Archive | None = None
+    transport: Transport = Files()
+    replies: Annotated[Line | None, "Maildir with the replies, read before sending"] = None
+
+    def allows(self, address: str) -> bool:
+        """Return whether the site allows mails to an address at all.
+
+        The site's own list is always allowed; silenced addresses never are.
+        """
+        address = address.lower()
+        domain = address[address.rfind("@") :]
+        if address in map(str.lower, self.silenced):
+            return False
+        allowed = {entry.lower() for entry in self.allow}
+        return address in allowed or domain in allowed or address == self.site.list.lower()
+
+
+def read_site(outbox: Path) -> MailSite:
+    """Read ``mail.toml`` in the folder of an outbox.
+
+    :raises InputError: it is missing or invalid
+    """
+    path = outbox / CONFIGURATION
+    content = read_regular(
+        path, _LARGEST, f"the file {CONFIGURATION} with [site] and allow; see docs/mail.md"
+    )
+    try:
+        site = msgspec.convert(tomllib.loads(content.decode()), MailSite)
+    except (ValueError, RecursionError) as error:
+        problem = clean_line(str(error)).removesuffix(".") or "too deeply nested"
+        raise InputError(f"{path}: {problem}; correct it (docs/mail.md lists the keys)") from None
+    _check(site, str(path))
+    return site
+
+
+def _check(site: MailSite, where: str) -> None:
+    """Refuse addresses and texts that could inject a header, and settings that contradict."""
+    address_of(site.site.sender, f"{where}: site.from")
+    for key, text in {"site.list": site.site.list, "archive.bcc": _bcc(site)}.items():
+        if text is not None and address_of(text, f"{where}: {key}") != text.lower():
+            raise InputError(f"{where}: {key}: expected an address without a name, not {text!r}")
+    for text in (site.site.name, site.site.contact, site.site.base_url or ""):
+        if clean(text) != text:
+            raise InputError(
+                f"{where}: site: {clean_line(text)!r} contains control characters; remove them"
+            )
+    for address in (*site.allow, *site.silenced):
+        # A domain stands for all its addresses.
+        address_of(f"any{address}" if address.startswith("@") else address, f"{where}: allow")
+    _check_archive(site, where)
+
+
+def _bcc(site: MailSite) -> str | None:
+    return site.archive.bcc if site.archive else None
+
+
+def _check_archive(site: MailSite, where: str) -> None:
+    archive = site.archive
+    if archive is None:
+        return
+    if (archive.url is None) == (archive.maildir is None):
+        raise InputError(f"{where}: archive: set either url or maildir")
+    if archive.bcc is not None and isinstance(site.transport, CommandTransport):
+        raise InputError(
+            f"{where}: archive.bcc: a command takes the recipients from the header; use transport "
+            "smtp, or let the site's list fill the Maildir"
+        )
