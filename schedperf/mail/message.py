@@ -27,6 +27,9 @@ class Metadata(Struct, frozen=True, kw_only=True):
     ]
     rendered: Annotated[str, "when, ISO 8601"]
     checks: tuple[Check, ...]
+    benchmark_class: Annotated[
+        str | None, "micro, semi or application; null if unknown, or for a digest"
+    ] = None
 
 
 class Message(Struct, frozen=True, kw_only=True):
