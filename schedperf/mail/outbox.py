@@ -232,6 +232,16 @@ class Outbox:
             )
         return content
 
+    def held_content(self, mail: Mail) -> bytes:
+        """Return the bytes of a held mail, which may be older ones of an interrupted approval.
+
+        :raises InputError: they were never those of the mail
+        """
+        content = self._bytes(mail)
+        if digest(content) in {step.sha256 for step in mail.history}:
+            return content
+        return self.content(mail)
+
     def decisions(self) -> tuple[Decision, ...]:
         """Return the decisions, oldest first.
 
@@ -300,6 +310,8 @@ class Outbox:
     ) -> Mail:
         """Move a mail to another state; it is there, on disk, when this returns.
 
+        To move it to its own state only adds a reason to its history.
+
         :raises InputError: the outbox cannot be written; the mail is then where it was
         """
         transition = Transition(
@@ -312,6 +324,9 @@ class Outbox:
         )
         moved = mail._replace(state=state, history=(*mail.history, transition))
         with self.locked():
+            if state == mail.state:
+                self._write_record(state, mail.metadata, moved.history)
+                return moved
             source = self._path(mail.state, mail.id, "eml")
             target = self._path(state, mail.id, "eml")
             if target.exists():

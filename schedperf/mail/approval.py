@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a person decides about a mail: approve, withdraw, say whether it arrived."""
+
+from datetime import datetime
+
+from schedperf.mail.envelope import envelope_of
+from schedperf.mail.limits import prohibitions
+from schedperf.mail.outbox import Act, Decision, Mail, Outbox, State, digest, timestamp
+from schedperf.mail.regzbot import add_regzbot
+from schedperf.mail.site import MailSite
+from schedperf.model.errors import InputError
+
+
+def approve(
+    outbox: Outbox, site: MailSite, mail: Mail, who: str, now: datetime, *, regzbot: bool = False
+) -> Mail:
+    """Approve a held mail, or one that a server refused; return it.
+
+    :param regzbot: ask regzbot to track the regression
+    :raises InputError: the mail is in another state, or something forbids it
+    """
+    _expect(mail, {"held", "refused"}, "approve")
+    with outbox.locked():
+        if mail.state == "held":
+            mail = _finish(outbox, mail, who, regzbot=regzbot)
+        failed = failed_checks(mail)
+        if failed and mail.metadata.public:
+            raise InputError(
+                f"{mail.id}: {len(failed)} check{'s' * (len(failed) != 1)} failed, which a mail to "
+                f"a public list must pass ({failed[0]}); schedperf mail why {mail.id}"
+            )
+        if reasons := prohibitions(mail.metadata, site, outbox.decisions()):
+            raise InputError(f"{mail.id}: {reasons[0]}")
+        envelope_of(mail.metadata, outbox.content(mail), site)
+        return _decide(outbox, mail, "approve", "approved", who=who, now=now)
+
+
+def _finish(outbox: Outbox, mail: Mail, who: str, *, regzbot: bool) -> Mail:
+    """Give a held mail its final bytes, also if an earlier approval was interrupted at that."""
+    content = outbox.held_content(mail)
+    if not regzbot and digest(content) == mail.last.sha256:
+        return mail
+    metadata, final = add_regzbot(mail.metadata, content)
+    if digest(final) == digest(content):
+        return mail
+    return outbox.replace(mail, metadata, final, who, "regzbot's paragraph was added")
+
+
+def withdraw(outbox: Outbox, mail: Mail, who: str, now: datetime, reason: str = "") -> Mail:
+    """Withdraw a mail that was not sent; return it.
+
+    :raises InputError: it was sent, or may have been
+    """
+    _expect(mail, {"held", "approved", "refused"}, "withdraw")
+    return _decide(outbox, mail, "withdraw", "withdrawn", who=who, now=now, reason=reason)
+
+
+def resolve(outbox: Outbox, mail: Mail, who: str, now: datetime, *, arrived: bool) -> Mail:
+    """Record whether a mail arrived, which a person found out; return it.
+
+    :raises InputError: it was not sent, or a sender is at it
+    """
+    _expect(mail, {"sending", "approved"} if arrived else {"sending"}, "resolve")
+    with outbox.sending_alone():
+        # The sender that ended just now may have moved it.
+        mail = outbox.find(mail.id)
+        _expect(mail, {"sending", "approved"} if arrived else {"sending"}, "resolve")
+        if arrived:
+            return _decide(outbox, mail, "arrived", "sent", who=who, now=now)
+        return _decide(outbox, mail, "not-arrived", "approved", who=who, now=now)
+
+
+def failed_checks(mail: Mail) -> tuple[str, ...]:
+    """Return one line per check that did not pass: its name and what would satisfy it."""
+    return tuple(
+        f"{check.name}: {check.reason}" for check in mail.metadata.checks if not check.passed
+    )
+
+
+def _expect(mail: Mail, states: set[State], verb: str) -> None:
+    if mail.state in states:
+        return
+    advice = {
+        "sending": "it may have been sent; schedperf mail resolve",
+        "sent": "it was sent",
+        "approved": "schedperf mail send",
+        "withdrawn": "draft it again",
+    }.get(mail.state, "schedperf mail show")
+    raise InputError(
+        f"{mail.id}: cannot {verb} a mail that is {mail.state} (expected "
+        f"{' or '.join(sorted(states))}); {advice}"
+    )
+
+
+def _decide(
+    outbox: Outbox, mail: Mail, act: Act, state: State, *, who: str, now: datetime, reason: str = ""
+) -> Mail:
+    with outbox.locked():
+        outbox.decide(
+            Decision(
+                act=act,
+                when=timestamp(now),
+                who=who,
+                id=mail.id,
+                thread=mail.thread,
+                reason=reason,
+            )
+        )
+        return outbox.move(mail, state, who, reason or act, now=now)

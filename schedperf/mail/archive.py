@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Ask an archive whether a mail arrived: public-inbox by HTTP, or a Maildir that gets a copy."""
+
+import http.client
+import os
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable
+from datetime import UTC, datetime
+from email.parser import BytesHeaderParser
+from email.policy import compat32
+from pathlib import Path
+from typing import Protocol, TypeVar
+from xml.etree import ElementTree as ET
+
+from schedperf.mail.site import Archive
+from schedperf.model.errors import InputError
+
+T = TypeVar("T")
+
+_LIMIT_S = 30
+_LARGEST_FEED = 1 << 22
+_LARGEST_HEADER = 1 << 16
+_UPDATED = "{http://www.w3.org/2005/Atom}updated"
+_ENTRY = "{http://www.w3.org/2005/Atom}entry"
+
+
+class Asked(Protocol):
+    """An archive. A question that it does not answer raises InputError."""
+
+    def holds(self, message_id: str) -> bool:
+        """Return whether it has a message."""
+
+    def newest(self, now: datetime) -> datetime | None:
+        """Return when it received its newest message, at most ``now``; ``None`` if it is empty."""
+
+
+def open_archive(settings: Archive | None) -> Asked | None:
+    """Return the configured archive; ``None`` if there is none."""
+    if settings is None:
+        return None
+    if settings.url is not None:
+        return _PublicInbox(settings.url)
+    assert settings.maildir is not None
+    return _Maildir(Path(settings.maildir))
+
+
+class _PublicInbox:
+    """A public-inbox: ``URL/MESSAGE-ID/`` is 200 or 404, ``URL/new.atom`` has the newest ones."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url.rstrip("/")
+        if not self._url.startswith(("https://", "http://")):
+            raise InputError(f"mail.toml: archive.url: {url!r} (expected https://...); correct it")
+
+    def holds(self, message_id: str) -> bool:
+        name = urllib.parse.quote(message_id.strip("<>"), safe="@")
+        return self._get(f"{self._url}/{name}/") is not None
+
+    def newest(self, now: datetime) -> datetime | None:
+        url = f"{self._url}/new.atom"
+        feed = self._get(url)
+        if feed is None:
+            raise InputError(f"{url}: not found; check archive.url in mail.toml")
+        # Entities are declared in a DOCTYPE, which no feed of public-inbox has.
+        if b"<!DOCTYPE" in feed:
+            raise InputError(f"{url}: not an Atom feed; check archive.url in mail.toml")
+        try:
+            entries = ET.fromstring(feed).iter(_ENTRY)  # noqa: S314 # as above
+            dates = [_date(entry.findtext(_UPDATED, "")) for entry in entries]
+        except (ET.ParseError, ValueError):
+            raise InputError(f"{url}: invalid Atom feed; check archive.url in mail.toml") from None
+        # A sender may write any date into its mail.
+        return max((date for date in dates if date <= now), default=None)
+
+    def _get(self, url: str) -> bytes | None:
+        """Return a page; ``None`` if it does not exist."""
+        try:
+            with urllib.request.urlopen(url, timeout=_LIMIT_S) as answer:  # noqa: S310 # checked above
+                content: bytes = answer.read(_LARGEST_FEED)
+        except urllib.error.HTTPError as error:
+            if error.code == http.HTTPStatus.NOT_FOUND:
+                return None
+            raise InputError(f"{url}: HTTP status {error.code}; ask the archive later") from None
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise InputError(f"{url}: no answer ({error}); ask the archive later") from None
+        return content
+
+
+class _Maildir:
+    """A Maildir that gets each mail, by ``archive.bcc`` or by the site's list."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def holds(self, message_id: str) -> bool:
+        return message_id in self._collect(_message_id)
+
+    def newest(self, now: datetime) -> datetime | None:
+        dates = self._collect(lambda path: datetime.fromtimestamp(path.stat().st_mtime, UTC))
+        return max((date for date in dates if date <= now), default=None)
+
+    def _collect(self, read: Callable[[Path], T]) -> list[T]:
+        """Return what is read of each file; one that moves meanwhile is an error, not a gap."""
+        try:
+            return [
+                read(Path(entry.path))
+                for folder in ("new", "cur")
+                for entry in os.scandir(self._path / folder)
+                if entry.is_file(follow_symlinks=False)
+            ]
+        except OSError as error:
+            raise InputError(
+                f"{self._path}: cannot be read: {(error.strerror or str(error)).lower()}; check "
+                "archive.maildir in mail.toml, or ask later"
+            ) from None
+
+
+def _message_id(path: Path) -> str:
+    with path.open("rb") as file:
+        head = file.read(_LARGEST_HEADER)
+    return str(BytesHeaderParser(policy=compat32).parsebytes(head)["Message-ID"] or "").strip()
+
+
+def _date(text: str) -> datetime:
+    date = datetime.fromisoformat(text.strip())
+    if date.tzinfo is None:
+        raise ValueError
+    return date

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Decide whether the site, its quota and earlier replies permit a mail at all."""
+
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime, timedelta
+
+from schedperf.mail.address import address_of
+from schedperf.mail.message import Metadata
+from schedperf.mail.outbox import Decision, Mail
+from schedperf.mail.site import MailSite
+
+_DAY = timedelta(days=1)
+_WEEK = timedelta(days=7)
+
+
+def recipients_of(metadata: Metadata) -> tuple[str, ...]:
+    """Return the addresses of To and Cc, in lower case, each once.
+
+    :raises InputError: one is invalid
+    """
+    mailboxes = (*metadata.to, *metadata.cc)
+    return tuple(dict.fromkeys(address_of(mailbox, metadata.id) for mailbox in mailboxes))
+
+
+def prohibitions(
+    metadata: Metadata, site: MailSite, decisions: Sequence[Decision]
+) -> tuple[str, ...]:
+    """Return why a mail must not be sent at all, and what would satisfy it; one line each.
+
+    :raises InputError: an address is invalid
+    """
+    recipients = recipients_of(metadata)
+    return (
+        *_not_allowed(recipients, site),
+        *_asked_to_stop(metadata, recipients, decisions),
+    )
+
+
+def _not_allowed(recipients: Collection[str], site: MailSite) -> Iterable[str]:
+    for address in recipients:
+        if not site.allows(address):
+            yield f"{address} may not be written to; add it to allow in mail.toml"
+
+
+def _asked_to_stop(
+    metadata: Metadata, recipients: Collection[str], decisions: Sequence[Decision]
+) -> Iterable[str]:
+    thread = metadata.commit or metadata.kind
+    silenced = silenced_threads(decisions)
+    if thread in silenced:
+        yield f"mails about {thread} were silenced by a reply ({silenced[thread]}); withdraw it"
+    for address in suspended_addresses(decisions).intersection(recipients):
+        yield f"mails to {address} bounced; correct the address, then draft again"
+
+
+def silenced_threads(decisions: Iterable[Decision]) -> dict[str, str]:
+    """Return the silenced threads, each with the person who silenced it."""
+    return {
+        decision.thread: decision.who
+        for decision in decisions
+        if decision.act == "silence" and decision.thread
+    }
+
+
+def suspended_addresses(decisions: Iterable[Decision]) -> set[str]:
+    """Return the addresses whose mails bounced."""
+    return {
+        decision.address for decision in decisions if decision.act == "suspend" and decision.address
+    }
+
+
+def over_quota(
+    metadata: Metadata, site: MailSite, mails: Iterable[Mail], now: datetime
+) -> tuple[str, ...]:
+    """Return which quotas are used up, and when to send instead; one line each.
+
+    :param mails: the outbox; the mail itself does not count
+    :raises InputError: an address is invalid
+    """
+    attempts = [
+        (mail, when)
+        for mail in mails
+        if mail.id != metadata.id and (when := attempted(mail)) is not None
+    ]
+    return (
+        *_over_day(site, [when for _, when in attempts], now),
+        # An attempt in the future counts: the clock was set back.
+        *_over_week(
+            metadata, site, [mail.metadata for mail, when in attempts if now - when < _WEEK]
+        ),
+    )
+
+
+def _over_day(site: MailSite, attempts: Iterable[datetime], now: datetime) -> Iterable[str]:
+    if sum(now - attempt < _DAY for attempt in attempts) >= site.quota.per_day:
+        yield f"quota of {site.quota.per_day} mails per day is used up; send it tomorrow"
+
+
+def _over_week(metadata: Metadata, site: MailSite, earlier: Iterable[Metadata]) -> Iterable[str]:
+    most = site.quota.per_recipient_and_week
+    week = [recipients_of(sent) for sent in earlier]
+    for address in recipients_of(metadata):
+        # The site's own list gets every mail.
+        if address != site.site.list.lower() and sum(address in sent for sent in week) >= most:
+            yield f"quota of {most} mails per week is used up for {address}; send it next week"
+
+
+def attempted(mail: Mail) -> datetime | None:
+    """Return when a mail was last sent, or may have been; ``None`` if it was not."""
+    if mail.state not in {"sending", "sent"}:
+        return None
+    times = [step.when for step in mail.history if step.state == "sending"]
+    return datetime.fromisoformat(times[-1]) if times else None

@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Read replies in a Maildir: ``stop`` and ``expected`` silence a thread, bounces an address.
+
+Anyone may send anything: what a reply says can only make the bot quieter.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from email.errors import MessageError
+from email.message import EmailMessage
+from email.parser import BytesParser
+from email.policy import default as policy
+from html.parser import HTMLParser
+from pathlib import Path
+
+from msgspec import Struct
+
+from schedperf.bundle.files import read_regular
+from schedperf.mail.limits import recipients_of, silenced_threads, suspended_addresses
+from schedperf.mail.outbox import Decision, Mail, Outbox, timestamp
+from schedperf.model.errors import InputError
+from schedperf.model.text import clean_line
+
+_LARGEST_REPLY = 1 << 22
+_LONGEST_NAME = 100
+_MESSAGE_ID = re.compile(r"<[^<>\s]{1,250}>")
+_WORD = re.compile(r"(?:please )?(stop|expected)[.!]?", re.IGNORECASE)
+_RECIPIENT = re.compile(
+    r"^(?:Final|Original)-Recipient:\s*rfc822\s*;\s*<?([^\s<>]{1,254})>?\s*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_FAILED = re.compile(r"^Action:\s*failed\s*$", re.IGNORECASE | re.MULTILINE)
+_AUTOMATIC_PRECEDENCE = {"bulk", "junk", "auto_reply"}
+_WHO = "schedperf mail replies"
+_MALFORMED = (
+    MessageError,
+    ValueError,
+    IndexError,
+    KeyError,
+    AttributeError,
+    TypeError,
+    RecursionError,
+)
+
+
+class Heard(Struct, frozen=True, kw_only=True):
+    """What a reply or a bounce changed."""
+
+    file: str
+    effect: str
+
+
+class _Reply(Struct, frozen=True, kw_only=True):
+    """What matters of a mail."""
+
+    sender: str
+    message_id: str | None
+    references: tuple[str, ...]
+    word: str | None
+    bounced: tuple[str, ...]
+
+
+def read_replies(outbox: Outbox, maildir: Path, now: datetime) -> Iterator[Heard]:
+    """Apply what the mails in a Maildir ask for; a mail that was applied changes nothing again.
+
+    The Maildir is only read.
+
+    :raises InputError: the Maildir or the outbox cannot be read or written
+    """
+    with outbox.locked():
+        mails = {mail.metadata.message_id: mail for mail in outbox.mails()}
+        for path in _files(maildir):
+            reply = _read(path)
+            if reply is None:
+                yield Heard(file=path.name, effect="not readable as a mail; read it yourself")
+                continue
+            answered = [mails[id_] for id_ in reply.references if id_ in mails]
+            for effect in (
+                *_silence(outbox, reply, answered, now),
+                *_suspend(outbox, reply, answered, now),
+            ):
+                yield Heard(file=path.name, effect=effect)
+
+
+def _silence(
+    outbox: Outbox, reply: _Reply, answered: Iterable[Mail], now: datetime
+) -> Iterator[str]:
+    if reply.word is None:
+        return
+    said = f"{reply.sender} replied {reply.word!r}"
+    threads = {mail.thread for mail in answered}
+    for thread in sorted(threads - set(silenced_threads(outbox.decisions()))):
+        outbox.decide(
+            Decision(
+                act="silence",
+                when=timestamp(now),
+                who=reply.sender,
+                thread=thread,
+                reply=reply.message_id,
+                reason=reply.word,
+            )
+        )
+        yield f"{said}: no more mails about {thread}"
+    for mail in outbox.mails():
+        if mail.thread in threads and mail.state in {"held", "approved"}:
+            outbox.move(mail, "withdrawn", _WHO, said, now=now)
+            yield f"{mail.id} was {mail.state}, now withdrawn"
+
+
+def _suspend(
+    outbox: Outbox, reply: _Reply, answered: Iterable[Mail], now: datetime
+) -> Iterator[str]:
+    # Only addresses of the returned mail: anyone could send a report about any address.
+    written_to = {address for mail in answered for address in recipients_of(mail.metadata)}
+    bounced = written_to.intersection(reply.bounced)
+    for address in sorted(bounced - suspended_addresses(outbox.decisions())):
+        outbox.decide(
+            Decision(
+                act="suspend",
+                when=timestamp(now),
+                who=_WHO,
+                address=address,
+                reply=reply.message_id,
+            )
+        )
+        yield f"bounced: no more mails to {address}"
+
+
+# --- what a mail says
+
+
+def _read(path: Path) -> _Reply | None:
+    """Return what a mail says; ``None`` if it is not readable as one."""
+    try:
+        content = read_regular(path, _LARGEST_REPLY, "a mail")
+        return _understand(BytesParser(policy=policy).parsebytes(content))
+    # The parser of Python 3.11 raises several kinds of errors for malformed mails.
+    except (InputError, *_MALFORMED):
+        return None
+
+
+def _understand(reply: EmailMessage) -> _Reply:
+    bounced = _bounced(reply)
+    return _Reply(
+        sender=clean_line(_header(reply, "From"))[:_LONGEST_NAME] or "unknown sender",
+        message_id=next(iter(_MESSAGE_ID.findall(_header(reply, "Message-ID"))), None),
+        references=_returned(reply) if bounced else _references(reply),
+        word=None if _is_automatic(reply) else _word_of(reply),
+        bounced=bounced,
+    )
+
+
+def _bounced(reply: EmailMessage) -> tuple[str, ...]:
+    """Return the addresses that a delivery report calls failed; no addresses for other mails."""
+    if reply.get_content_type() != "multipart/report":
+        return ()
+    # Each recipient has a group of fields, which the parser makes a part of its own.
+    groups = [
+        part.as_string()
+        for status in reply.walk()
+        if status.get_content_type() == "message/delivery-status"
+        for part in status.walk()
+        if part is not status
+    ]
+    return tuple(
+        address.lower()
+        for group in groups
+        if _FAILED.search(group)
+        for address in _RECIPIENT.findall(group)
+    )
+
+
+def _returned(report: EmailMessage) -> tuple[str, ...]:
+    """Return the Message-IDs in a delivery report, which has the header of the returned mail."""
+    return tuple(_MESSAGE_ID.findall(report.as_string(policy=policy.clone(max_line_length=None))))
+
+
+def _is_automatic(reply: EmailMessage) -> bool:
+    return (
+        _header(reply, "Auto-Submitted").lower() not in {"", "no"}
+        or _header(reply, "Precedence").lower() in _AUTOMATIC_PRECEDENCE
+        or _header(reply, "Return-Path") == "<>"
+        or reply.get_content_type() == "multipart/report"
+    )
+
+
+def _references(reply: EmailMessage) -> tuple[str, ...]:
+    fields = f"{_header(reply, 'References')} {_header(reply, 'In-Reply-To')}"
+    return tuple(_MESSAGE_ID.findall(fields))
+
+
+def _word_of(reply: EmailMessage) -> str | None:
+    """Return ``stop`` or ``expected`` where it is a line of its own that is not quoted."""
+    for line in _text_of(reply).splitlines():
+        if match := _WORD.fullmatch(" ".join(line.split())):
+            return match[1].lower()
+    return None
+
+
+def _text_of(reply: EmailMessage) -> str:
+    part = reply.get_body(("plain", "html"))
+    if part is None:
+        return ""
+    payload = part.get_payload(decode=True)
+    text = payload.decode("utf-8", "replace") if isinstance(payload, bytes) else ""
+    return _Lines.of(text) if part.get_content_type() == "text/html" else text
+
+
+class _Lines(HTMLParser):
+    """Collect the text of a page outside of quotations."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines: list[str] = []
+        self._quotes = 0
+
+    @classmethod
+    def of(cls, page: str) -> str:
+        parser = cls()
+        parser.feed(page)
+        parser.close()
+        return "".join(parser._lines)
+
+    def handle_starttag(self, tag: str, attrs: Iterable[tuple[str, str | None]]) -> None:  # noqa: ARG002 # HTMLParser's signature
+        self._quotes += tag == "blockquote"
+        self._lines.append("\n")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._quotes -= tag == "blockquote"
+        self._lines.append("\n")
+
+    def handle_data(self, data: str) -> None:
+        if self._quotes <= 0:
+            self._lines.append(data)
+
+
+def _header(reply: EmailMessage, name: str) -> str:
+    try:
+        return str(reply.get(name, "")).strip()
+    except _MALFORMED:
+        return ""
+
+
+# --- the Maildir
+
+
+def _files(maildir: Path) -> list[Path]:
+    try:
+        return sorted(
+            Path(entry.path)
+            for folder in ("new", "cur")
+            for entry in os.scandir(maildir / folder)
+            if entry.is_file(follow_symlinks=False)
+        )
+    except OSError as error:
+        raise InputError(
+            f"{maildir}: cannot be read: {(error.strerror or str(error)).lower()} (expected a "
+            "Maildir with new/ and cur/); check the path"
+        ) from None

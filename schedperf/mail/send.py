@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Send approved mails, each once, and find out what became of interrupted attempts."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Literal
+
+from msgspec import Struct
+
+from schedperf.mail.archive import Asked
+from schedperf.mail.envelope import envelope_of
+from schedperf.mail.limits import over_quota, prohibitions, silenced_threads
+from schedperf.mail.outbox import Mail, Outbox
+from schedperf.mail.site import MailSite
+from schedperf.mail.transports import Accepted, Deliver, Outcome, Postponed, Refused
+from schedperf.model.errors import InputError
+
+Result = Literal["sent", "refused", "withdrawn", "approved", "waits"]
+
+_WHO = "schedperf mail send"
+_NO_TRANSPORT = (
+    "mail.toml has no [transport]: send the file with a mail client, then run schedperf mail "
+    "resolve --arrived"
+)
+
+
+class Sent(Struct, frozen=True, kw_only=True):
+    """What became of a mail."""
+
+    id: str
+    result: Result
+    reason: str = ""
+
+
+class Sender:
+    """Send the approved mails of an outbox.
+
+    :param deliver: the transport; ``None`` if a person sends the files
+    :param archive: where sent mails can be found; ``None`` if nowhere
+    :param now: when this run happens
+    """
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        site: MailSite,
+        deliver: Deliver | None,
+        archive: Asked | None,
+        now: datetime,
+    ) -> None:
+        self._outbox = outbox
+        self._site = site
+        self._deliver = deliver
+        self._archive = archive
+        self._now = now
+
+    def send(self) -> Iterator[Sent]:
+        """Settle interrupted attempts, then send what is approved, oldest approval first.
+
+        :raises InputError: another process sends, or something is wrong with the outbox; nothing
+            more is sent then
+        """
+        with self._outbox.sending_alone():
+            self._outbox.tidy()
+            for mail in self._in("sending"):
+                yield self._settle(mail)
+            for mail in self._in("approved"):
+                yield self._send(mail)
+
+    def _in(self, state: str) -> list[Mail]:
+        mails = [mail for mail in self._outbox.mails() if mail.state == state]
+        return sorted(mails, key=lambda mail: (mail.last.when, mail.id))
+
+    # --- interrupted attempts
+
+    def _settle(self, mail: Mail) -> Sent:
+        """Ask the archive what became of an attempt; without a certain answer, a person decides."""
+        if self._archive is None or self._site.archive is None:
+            return _waits(mail, "an attempt was interrupted, and mail.toml names no archive")
+        try:
+            # In this order: a message that arrives in between is then not taken for a later one.
+            newest = self._archive.newest(self._now)
+            arrived = self._archive.holds(mail.metadata.message_id)
+        except InputError as error:
+            return _waits(mail, str(error))
+        if arrived:
+            return self._move(mail, "sent", "found in the archive")
+        after = _attempt(mail) + timedelta(minutes=self._site.archive.delay_minutes)
+        if newest is not None and newest >= after:
+            self._move(mail, "approved", f"not in the archive, which has a message of {newest}")
+            return Sent(id=mail.id, result="approved", reason="not in the archive; sent again")
+        return _waits(mail, f"the archive has no message newer than {after:%Y-%m-%d %H:%M} UTC")
+
+    # --- sending
+
+    def _send(self, mail: Mail) -> Sent:
+        decisions = self._outbox.decisions()
+        if mail.thread in silenced_threads(decisions):
+            return self._move(mail, "withdrawn", "a reply silenced the thread")
+        reasons = (
+            *prohibitions(mail.metadata, self._site, decisions),
+            *over_quota(mail.metadata, self._site, self._outbox.mails(), self._now),
+        )
+        if reasons:
+            return Sent(id=mail.id, result="approved", reason="; ".join(reasons))
+        content = self._outbox.content(mail)
+        envelope = envelope_of(mail.metadata, content, self._site)
+        if self._deliver is None:
+            return Sent(id=mail.id, result="approved", reason=_NO_TRANSPORT)
+        try:
+            newest = self._archive.newest(self._now) if self._archive else None
+        except InputError as error:
+            return Sent(id=mail.id, result="approved", reason=str(error))
+        archived_until = newest.isoformat() if newest else None
+        attempt = self._outbox.move(
+            mail, "sending", _WHO, now=self._now, archived_until=archived_until
+        )
+        return self._record(attempt, self._deliver(content, envelope))
+
+    def _record(self, attempt: Mail, outcome: Outcome) -> Sent:
+        if isinstance(outcome, Accepted):
+            return self._move(attempt, "sent", outcome.note)
+        if isinstance(outcome, Refused):
+            return self._move(attempt, "refused", outcome.reason)
+        if isinstance(outcome, Postponed):
+            return self._move(attempt, "approved", outcome.reason)
+        self._outbox.move(
+            attempt,
+            "sending",
+            _WHO,
+            outcome.reason,
+            now=self._now,
+            archived_until=attempt.last.archived_until,
+        )
+        return _waits(attempt, outcome.reason)
+
+    def _move(
+        self,
+        mail: Mail,
+        state: Literal["sent", "refused", "withdrawn", "approved"],
+        reason: str,
+    ) -> Sent:
+        self._outbox.move(mail, state, _WHO, reason, now=self._now)
+        return Sent(id=mail.id, result=state, reason=reason)
+
+
+def _attempt(mail: Mail) -> datetime:
+    """Return when a mail was last tried, by the later of two clocks: ours and the archive's."""
+    step = mail.last
+    return max(datetime.fromisoformat(when) for when in (step.when, step.archived_until) if when)
+
+
+def _waits(mail: Mail, reason: str) -> Sent:
+    return Sent(id=mail.id, result="waits", reason=reason)
