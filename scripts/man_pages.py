@@ -120,12 +120,23 @@ def options(context: click.Context) -> Iterator[str]:
 
 
 def commands(context: click.Context) -> Iterator[str]:
-    """Yield the commands, each with the page that describes it."""
-    if context.parent is not None:
-        return
-    yield ".SH COMMANDS"
-    for each in list(contexts())[1:]:
-        yield from [".TP", rf"\fB{escape(page_name(each))}\fR(1)", escape(summary(each.command))]
+    """Yield the commands, each with the page or the option that describes it."""
+    if context.parent is None:
+        yield ".SH COMMANDS"
+        for each in list(contexts())[1:]:
+            name = rf"\fB{escape(page_name(each))}\fR(1)"
+            yield from [".TP", name, escape(summary(each.command))]
+    elif isinstance(context.command, click.Group):
+        yield ".SH COMMANDS"
+        for name in context.command.list_commands(context):
+            command = context.command.get_command(context, name)
+            assert command is not None
+            each = click.Context(command, info_name=name, parent=context)
+            usage = " ".join(command.collect_usage_pieces(each))
+            yield from [".TP", rf"\fB{escape(name)}\fR {escape(usage)}"]
+            yield escape(summary(command))
+        help_of_each = rf"\fB{PROGRAM} {context.info_name} COMMAND \-\-help\fR"
+        yield from [".PP", f"{help_of_each} lists the options of a command."]
 
 
 def see_also(context: click.Context) -> Iterator[str]:

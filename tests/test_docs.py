@@ -22,6 +22,7 @@ from schedperf_collectors.plugin import all_collectors
 from schedperf_generators.memory import scheduler_run
 from schedperf_generators.numa import Numa
 from schedperf_generators.perf_data import write_perf_data
+from tests.mails import make_message, make_outbox, make_site
 
 RunCli = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -301,6 +302,9 @@ def test_examples_of_help_run(
         bring_memory_samples(folder)
     if name == "import":
         bring_results(folder)
+    if name == "mail":
+        make_site(folder / "outbox")
+        make_outbox(folder / "outbox", make_message())
     left_out = [f"$ {one}: {missing}" for one in examples if (missing := missing_for(one))]
     for example in examples:
         if missing_for(example):

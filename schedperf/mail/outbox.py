@@ -393,7 +393,10 @@ class Outbox:
     def _list(self, state: State) -> tuple[list[str], list[str]]:
         """Return the IDs of a state, and one line per file that does not belong there."""
         folder = self.path / state
-        ids, problems = [], []
+        ids: list[str] = []
+        problems: list[str] = []
+        if not folder.exists():
+            return ids, problems
         with _reported(folder, "read"):
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         for entry in entries:

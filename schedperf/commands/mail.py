@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""``schedperf mail``: draft mails about regressions, approve them and send them once."""
+
+import getpass
+import importlib
+import importlib.util
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from schedperf.model.errors import InputError
+from schedperf.model.text import clean, clean_line
+
+if TYPE_CHECKING:
+    from schedperf.mail.outbox import Contents, Mail, Outbox
+    from schedperf.mail.site import MailSite
+
+_DRAFT = "schedperf.commands._mail_draft"
+_HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
+
+EPILOG = """\b
+Examples:
+  schedperf mail list
+  schedperf mail why 7f3a91c2.report.1
+  schedperf mail approve 7f3a91c2.report.1
+  schedperf mail send
+\b
+A mail is held until a person approves it, and no transport is configured at
+first: docs/mail.md describes mail.toml.
+"""
+
+
+class _Subcommands(click.Group):
+    """The subcommands; ``draft`` is imported on demand, because it renders."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        found = importlib.util.find_spec(_DRAFT) is not None
+        return sorted([*super().list_commands(ctx), *["draft"] * found])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name == "draft" and cmd_name in self.list_commands(ctx):
+            command: click.Command | None = importlib.import_module(_DRAFT).command
+        else:
+            command = super().get_command(ctx, cmd_name)
+        if command is not None:
+            command.context_settings.update(_HELP_OPTIONS)
+        return command
+
+
+@click.group(name="mail", cls=_Subcommands, epilog=EPILOG)
+def command() -> None:
+    """Draft mails about regressions, approve them and send them once.
+
+    Mails are files in an outbox, with one folder per state: held, approved, sending, sent, refused
+    and withdrawn.
+    """
+
+
+OUTBOX = click.option(
+    "--outbox",
+    "folder",
+    metavar="FOLDER",
+    default="outbox",
+    show_default=True,
+    type=click.Path(path_type=Path),
+    help="Use this outbox.",
+)
+ID = click.argument("mail_id", metavar="ID")
+
+
+@command.command(name="list")
+@OUTBOX
+def list_(folder: Path) -> int:
+    """List the mails, what holds them, and what replies silenced.
+
+    The exit status is 1 if the outbox has a problem, such as a foreign file.
+    """
+    outbox = _open(folder)
+    contents: Contents = outbox.read()
+    for mail in contents.mails:
+        click.echo(f"{mail.state:<9}  {mail.id}  {clean_line(mail.metadata.subject)}")
+        if reason := _held_by(mail):
+            click.echo(f"{'':<9}  {reason}")
+    if not contents.mails:
+        click.echo(f"{folder}: no mails", err=True)
+    for line in _quiet(outbox):
+        click.echo(line)
+    for problem in contents.problems:
+        click.echo(problem, err=True)
+    return int(bool(contents.problems))
+
+
+@command.command()
+@ID
+@OUTBOX
+def show(mail_id: str, folder: Path) -> None:
+    """Print a mail, as it is or will be sent.
+
+    ID may be a part of the ID that no other mail has.
+    """
+    outbox = _open(folder)
+    mail = outbox.find(mail_id)
+    text = outbox.held_content(mail) if mail.state == "held" else outbox.content(mail)
+    click.echo(clean(text.decode(errors="replace")), nl=False)
+
+
+@command.command()
+@ID
+@OUTBOX
+def why(mail_id: str, folder: Path) -> None:
+    """Print what holds a mail, what would satisfy each check, and its history."""
+    from schedperf.mail.approval import failed_checks  # noqa: PLC0415 # --help stays fast
+    from schedperf.mail.limits import over_quota, prohibitions  # noqa: PLC0415 # as above
+
+    outbox = _open(folder)
+    mail = outbox.find(mail_id)
+    click.echo(f"{mail.id}: {mail.state}")
+    site = _site(folder)
+    reasons = [
+        *failed_checks(mail),
+        *prohibitions(mail.metadata, site, outbox.decisions()),
+        *over_quota(mail.metadata, site, outbox.mails(), _now()),
+    ]
+    if mail.state in {"sent", "withdrawn"}:
+        reasons = []
+    for reason in reasons:
+        click.echo(f"  {clean_line(reason)}")
+    if not reasons and mail.state == "held":
+        click.echo("  all checks passed: schedperf mail approve")
+    click.echo("history:")
+    for step in mail.history:
+        reason = f": {clean_line(step.reason)}" if step.reason else ""
+        click.echo(f"  {step.when}  {step.state} by {clean_line(step.who)}{reason}")
+
+
+@command.command()
+@ID
+@click.option("--regzbot", is_flag=True, help="Ask the kernel's regression tracker to track it.")
+@OUTBOX
+def approve(mail_id: str, folder: Path, *, regzbot: bool) -> None:
+    """Approve a held mail: schedperf mail send will send it.
+
+    A mail to a public list must pass all checks; there is no option that skips them. --regzbot adds
+    a paragraph for the tracker and Cc regressions@lists.linux.dev, not for micro-benchmarks.
+    """
+    from schedperf.mail import approval  # noqa: PLC0415 # --help stays fast
+
+    outbox = _open(folder)
+    mail = outbox.find(mail_id)
+    mail = approval.approve(outbox, _site(folder), mail, _who(), _now(), regzbot=regzbot)
+    click.echo(f"{mail.id}: approved; schedperf mail send sends it", err=True)
+
+
+@command.command()
+@ID
+@click.option("--reason", metavar="TEXT", default="", help="Record why.")
+@OUTBOX
+def withdraw(mail_id: str, reason: str, folder: Path) -> None:
+    """Withdraw a mail that was not sent."""
+    from schedperf.mail import approval  # noqa: PLC0415 # --help stays fast
+
+    outbox = _open(folder)
+    mail = approval.withdraw(outbox, outbox.find(mail_id), _who(), _now(), clean_line(reason))
+    click.echo(f"{mail.id}: withdrawn", err=True)
+
+
+@command.command()
+@ID
+@click.option(
+    "--arrived/--not-arrived",
+    required=True,
+    default=None,
+    help="What you found in the archive of the list: it arrived, or did not.",
+)
+@OUTBOX
+def resolve(mail_id: str, folder: Path, *, arrived: bool) -> None:
+    """Record whether a mail whose sending was interrupted arrived.
+
+    A mail that did not arrive is sent again by the next schedperf mail send.
+    """
+    from schedperf.mail import approval  # noqa: PLC0415 # --help stays fast
+
+    outbox = _open(folder)
+    mail = approval.resolve(outbox, outbox.find(mail_id), _who(), _now(), arrived=arrived)
+    click.echo(f"{mail.id}: {mail.state}", err=True)
+
+
+@command.command()
+@click.argument("maildir", metavar="MAILDIR", type=click.Path(path_type=Path))
+@OUTBOX
+def replies(maildir: Path, folder: Path) -> None:
+    """Read replies in a Maildir: "stop" or "expected" silences a thread.
+
+    The word must be a line of its own. A bounce suspends the address. The Maildir is only read.
+    """
+    _apply_replies(_open(folder), maildir)
+
+
+@command.command()
+@OUTBOX
+def send(folder: Path) -> int:
+    """Send the approved mails, each once.
+
+    Replies are read first, if mail.toml names their Maildir. An interrupted attempt is repeated
+    only if the archive shows that the mail did not arrive; otherwise it waits for a person. The
+    exit status is 1 if a mail was refused or waits.
+    """
+    from schedperf.mail.archive import open_archive  # noqa: PLC0415 # --help stays fast
+    from schedperf.mail.send import Sender  # noqa: PLC0415 # as above
+    from schedperf.mail.transports import open_transport  # noqa: PLC0415 # as above
+
+    outbox, site = _open(folder), _site(folder)
+    if site.replies is not None:
+        _apply_replies(outbox, Path(site.replies))
+    sender = Sender(outbox, site, open_transport(site), open_archive(site.archive), _now())
+    is_done = True
+    for sent in sender.send():
+        is_done = is_done and sent.result not in {"refused", "waits"}
+        reason = f": {clean_line(sent.reason)}" if sent.reason else ""
+        result = "waits for a person" if sent.result == "waits" else sent.result
+        click.echo(f"{sent.id}: {result}{reason}")
+    return int(not is_done)
+
+
+def _apply_replies(outbox: "Outbox", maildir: Path) -> None:
+    from schedperf.mail.replies import read_replies  # noqa: PLC0415 # --help stays fast
+
+    for heard in read_replies(outbox, maildir, _now()):
+        click.echo(f"{clean_line(heard.file)}: {clean_line(heard.effect)}")
+
+
+def _held_by(mail: "Mail") -> str:
+    from schedperf.mail.approval import failed_checks  # noqa: PLC0415 # --help stays fast
+
+    if mail.state == "held":
+        names = [line.partition(":")[0] for line in failed_checks(mail)]
+        return f"checks that failed: {', '.join(names)}" if names else "all checks passed"
+    return clean_line(mail.last.reason) if mail.state in {"sending", "refused"} else ""
+
+
+def _quiet(outbox: "Outbox") -> list[str]:
+    from schedperf.mail.limits import (  # noqa: PLC0415 # --help stays fast
+        silenced_threads,
+        suspended_addresses,
+    )
+
+    decisions = outbox.decisions()
+    return [
+        *(
+            f"silenced   {clean_line(thread)} by {clean_line(who)}"
+            for thread, who in silenced_threads(decisions).items()
+        ),
+        *(
+            f"suspended  {clean_line(address)}"
+            for address in sorted(suspended_addresses(decisions))
+        ),
+    ]
+
+
+def _open(folder: Path) -> "Outbox":
+    from schedperf.mail.outbox import Outbox  # noqa: PLC0415 # --help stays fast
+
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no outbox there; check --outbox, or draft a mail first")
+    return Outbox(folder)
+
+
+def _site(folder: Path) -> "MailSite":
+    from schedperf.mail.site import read_site  # noqa: PLC0415 # --help stays fast
+
+    return read_site(folder)
+
+
+def _who() -> str:
+    try:
+        return getpass.getuser()
+    # There is no user of this ID.
+    except (KeyError, OSError):
+        return f"uid {os.getuid()}"
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
