@@ -2,7 +2,7 @@
 """Parse and check mail addresses; refuse header injection."""
 
 import re
-from email.errors import MessageError
+from email.errors import MessageError, ObsoleteHeaderDefect
 from email.headerregistry import Address, HeaderRegistry
 from typing import cast
 
@@ -51,7 +51,8 @@ def _mailboxes(text: str) -> tuple[Address, ...]:
     # The parser of Python 3.11 raises several kinds of errors for malformed text.
     except (MessageError, ValueError, IndexError, AttributeError):
         return ()
-    if header.defects:
+    # A dot in a name, as in "A. U. Thor", is obsolete and usual.
+    if any(not isinstance(defect, ObsoleteHeaderDefect) for defect in header.defects):
         return ()
     return cast("tuple[Address, ...]", getattr(header, "addresses", ()))
 
