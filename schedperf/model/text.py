@@ -26,6 +26,32 @@ PIPED_COLUMNS = 78
 # Of a line that a benchmark printed, in characters: a table of all columns of netperf has 4000.
 LONGEST_SOURCE = 200
 
+# How a mail spells the characters of reports that are not ASCII.
+ASCII = str.maketrans(
+    {
+        "→": "->",
+        "←": "<-",
+        "±": "+-",
+        "≥": ">=",
+        "≤": "<=",
+        "≈": "~",
+        "·": "*",
+        "\N{MICRO SIGN}": "u",
+        "\N{GREEK SMALL LETTER MU}": "u",
+        "\N{MULTIPLICATION SIGN}": "x",
+        "\N{EN DASH}": "-",
+        "\N{EM DASH}": "-",
+        "\N{MINUS SIGN}": "-",
+        "\N{LEFT SINGLE QUOTATION MARK}": "'",
+        "\N{RIGHT SINGLE QUOTATION MARK}": "'",
+        "“": '"',
+        "”": '"',
+        "…": "...",
+        "\N{NO-BREAK SPACE}": " ",
+        "\N{NARROW NO-BREAK SPACE}": " ",
+    }
+)
+
 # C0, DEL and C1 controls drive a terminal (newline and tab are layout). Bidi controls (UAX #9),
 # invisible format characters and tags show one text and mean another. A lone surrogate cannot
 # be written at all.

@@ -23,7 +23,7 @@ from rich.console import RenderableType
 from rich.text import Text as Styled
 
 from schedperf.model.comparison import Comparison, Row, RunValue, SideSummary
-from schedperf.model.text import clean
+from schedperf.model.text import ASCII, clean
 from schedperf.model.units import MISSING, SIGNIFICANT_DIGITS, Scale, scale_for
 from schedperf_reports.blocks import (
     REFERENCE_PRIORITY,
@@ -77,27 +77,6 @@ DIGEST_DIGITS = 16
 # base and one new side
 PAIR = 2
 
-ASCII = str.maketrans(
-    {
-        "→": "->",
-        "←": "<-",
-        "±": "+-",
-        "≥": ">=",
-        "≤": "<=",
-        "≈": "~",
-        "·": "*",
-        "\N{MICRO SIGN}": "u",
-        "\N{GREEK SMALL LETTER MU}": "u",
-        "\N{MULTIPLICATION SIGN}": "x",
-        "\N{EN DASH}": "-",
-        "\N{EM DASH}": "-",
-        "\N{MINUS SIGN}": "-",
-        "\N{LEFT SINGLE QUOTATION MARK}": "'",
-        "\N{RIGHT SINGLE QUOTATION MARK}": "'",
-        "“": '"',
-        "”": '"',
-    }
-)
 _CUT = re.compile(r"\S{0,2}…")
 
 
