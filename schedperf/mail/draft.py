@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Draft a mail: body, header and checks, rendered once; its bytes never change.
+
+The Message-ID is derived from the record, the kind of the mail and its number, so the same mail has
+the same one; the date is given. Replies belong to the thread of the report, a report of a posted
+and unmerged patch to the thread of the patch; all others begin a new thread.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from schedperf.culprit.record import Check, Culprit
+from schedperf.mail.address import parse_mailbox
+from schedperf.mail.figures import Evidence
+from schedperf.mail.headers import check_id, local_part, message_id, parse, write_header
+from schedperf.mail.message import Kind, Message, Metadata
+from schedperf.mail.outbox import Mail
+from schedperf.mail.plain import spell
+from schedperf.mail.recipients import Recipients
+from schedperf.mail.render.replies import again_body, bisected_body, fixed_body
+from schedperf.mail.render.report import names_of, report_body
+from schedperf.mail.render.subject import reply_subject, subject_of
+from schedperf.mail.site import MailSite
+from schedperf.model.comparison import digest_of
+from schedperf.model.errors import InputError
+
+# A withdrawn or refused mail has not been read by anyone outside.
+_NEVER_SENT = ("withdrawn", "refused")
+_FINDINGS = 3
+_FINGERPRINT_DIGITS = 16
+
+
+class Request(Struct, frozen=True, kw_only=True):
+    """What shall be drafted.
+
+    :param earlier: all mails of the outbox
+    :param report: content of the report that is answered, if the outbox has it
+    """
+
+    evidence: Evidence
+    kind: Kind
+    site: MailSite
+    recipients: Recipients
+    now: datetime
+    earlier: Sequence[Mail] = ()
+    report: bytes | None = None
+
+
+def draft(request: Request) -> Message:
+    """Return the mail, without checks.
+
+    :raises InputError: there is nothing to report, or a text that no mail may have
+    """
+    evidence, site, kind = request.evidence, request.site, request.kind
+    culprit = evidence.culprit
+    local = local_part(culprit.id, culprit.key, kind, number_of(culprit, kind, request.earlier))
+    identity = message_id(local, site.site.domain)
+    subject = subject_of(evidence) if kind == "report" else reply_subject(evidence)
+    body = _body(evidence, site, kind)
+    return _assemble(
+        request,
+        subject=subject,
+        body=body,
+        parents=_parents(request),
+        metadata=Metadata(
+            id=local,
+            kind=kind,
+            subject=subject,
+            message_id=identity,
+            to=tuple(address.addr_spec for address in request.recipients.to),
+            cc=tuple(address.addr_spec for address in request.recipients.cc),
+            public=request.recipients.is_public(site),
+            culprit=culprit.key,
+            commit=culprit.id,
+            fingerprint=fingerprint(evidence),
+            rendered=request.now.isoformat(timespec="seconds"),
+            checks=(),
+            benchmark_class=getattr(evidence.headline(), "class_", None),
+        ),
+    )
+
+
+def with_checks(message: Message, checks: Sequence[Check]) -> Message:
+    """Return a mail with the results of its checks."""
+    return replace(message, metadata=replace(message.metadata, checks=tuple(checks)))
+
+
+def number_of(culprit: Culprit, kind: Kind, earlier: Sequence[Mail]) -> int:
+    """Return the number of the next mail of a kind about a record.
+
+    A report and the mail about a fix are sent once: only those that were withdrawn or refused
+    count. All others are counted.
+    """
+    alike = [
+        each
+        for each in earlier
+        if (each.metadata.culprit, each.metadata.kind) == (culprit.key, kind)
+    ]
+    counted = (*_NEVER_SENT, "sent") if kind == "again" else _NEVER_SENT
+    return 1 + sum(each.state in counted for each in alike)
+
+
+def find_report(culprit: Culprit, earlier: Sequence[Mail]) -> Mail | None:
+    """Return the report about the same commit that was sent, or will be; None without one."""
+    reports = [
+        each
+        for each in earlier
+        if each.metadata.kind == "report"
+        and each.state not in _NEVER_SENT
+        and (each.metadata.commit == culprit.id or each.metadata.culprit == culprit.key)
+    ]
+    return reports[0] if reports else None
+
+
+def fingerprint(evidence: Evidence) -> str:
+    """Return a hash of metrics, directions and first findings: equal for the same evidence."""
+    main = evidence.culprit.main
+    rows = {(row.metric, row.verdict) for row in evidence.rows(main)}
+    findings = [each.id.partition("#")[2] or each.id for each in evidence.comparison(main).findings]
+    return digest_of([sorted(rows), sorted(findings[:_FINDINGS])])[:_FINGERPRINT_DIGITS]
+
+
+def _body(evidence: Evidence, site: MailSite, kind: Kind) -> str:
+    match kind:
+        case "fixed":
+            return fixed_body(evidence, site)
+        case "again":
+            return again_body(evidence, site)
+        case "bisected":
+            return bisected_body(evidence, site)
+        case _:
+            return report_body(evidence, site)
+
+
+def _parents(request: Request) -> list[str]:
+    """Return the Message-IDs of the thread, the one that is answered last."""
+    culprit = request.evidence.culprit
+    if request.kind == "report":
+        posted = culprit.links.posted
+        is_open = posted is not None and culprit.merged is not True
+        return [check_id(posted, "links.posted")] if is_open and posted else []
+    known = find_report(culprit, request.earlier)
+    report = known.metadata.message_id if known else culprit.links.report
+    if report is None:
+        raise InputError(
+            f"{culprit.id}: --kind {request.kind}: no report to reply to, in the outbox or in "
+            "links.report of the record; draft the report first"
+        )
+    before = _references(request.report) if request.report else []
+    return [*before, check_id(report, "links.report")]
+
+
+def _references(content: bytes) -> list[str]:
+    return str(parse(content).get("References", "")).split()
+
+
+def _assemble(
+    request: Request, *, subject: str, body: str, parents: Sequence[str], metadata: Metadata
+) -> Message:
+    is_ascii = body.isascii()
+    if not is_ascii:
+        # Only words of people's names are left.
+        names = [*names_of(request.evidence), request.site.site.sender, request.site.site.name]
+        for line in body.splitlines():
+            spell(line, where="mail", names=names)
+    header = write_header(
+        sender=parse_mailbox(request.site.site.sender, "site.from"),
+        to=request.recipients.to,
+        cc=request.recipients.cc,
+        subject=subject,
+        id=metadata.message_id,
+        parents=parents,
+        date=request.now,
+        kind=request.kind,
+        key=metadata.culprit or metadata.id,
+        is_ascii=is_ascii,
+    )
+    content = f"{header}\n\n{body}".encode()
+    parse(content)
+    return Message(metadata=metadata, content=content)

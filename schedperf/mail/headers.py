@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Write the header of a mail, with a Message-ID that is derived from what the mail is about.
+
+The stdlib would encode or fold a long Message-ID in References, so that threads break; the lines
+are written here, and :func:`parse` reads them back with the strict policy of the stdlib.
+"""
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from email import policy
+from email.errors import MessageError
+from email.header import Header
+from email.headerregistry import Address
+from email.message import EmailMessage
+from email.parser import BytesParser
+from email.utils import format_datetime
+
+from schedperf.mail.message import Kind
+from schedperf.mail.plain import COLUMNS, cut
+from schedperf.model.errors import InputError
+from schedperf_collectors import __version__
+
+# Characters of the text of a subject: the line "Subject: …" has 78.
+SUBJECT_COLUMNS = 69
+# Longest Message-ID that public-inbox takes.
+_LONGEST_ID = 244
+# Of a line of addresses, behind "From: " and before the comma.
+_ROOM = COLUMNS - len("From: ,")
+_LONGEST_NAME = 60
+MESSAGE_ID = re.compile(r"<[^\s<>@]{1,200}@[^\s<>@]{1,200}>")
+_STRICT = policy.default.clone(raise_on_defect=True)
+
+
+def local_part(commit: str, key: str, kind: Kind, number: int) -> str:
+    """Return the part of a Message-ID before the @: the name of the mail in the outbox.
+
+    :param commit: first bad commit or last bad one, 12 digits
+    :param key: of the record
+    :param number: counts the mails of this kind about the record
+    """
+    return f"schedperf.1.{commit}.{key}.{kind}.{number}"
+
+
+def message_id(local: str, domain: str) -> str:
+    """Return a Message-ID with its angle brackets.
+
+    :raises InputError: it is too long
+    """
+    text = f"<{local}@{domain}>"
+    if len(text) > _LONGEST_ID or not MESSAGE_ID.fullmatch(text):
+        raise InputError(
+            f"site.domain: Message-ID of {len(text)} characters (expected at most {_LONGEST_ID}, "
+            "without spaces); use a shorter domain"
+        )
+    return text
+
+
+def check_id(text: str, where: str) -> str:
+    """Return the Message-ID of another mail, with its angle brackets.
+
+    :raises InputError: it is not one
+    """
+    bracketed = text if text.startswith("<") else f"<{text}>"
+    if not MESSAGE_ID.fullmatch(bracketed) or not bracketed.isascii() or len(text) > _LONGEST_ID:
+        raise InputError(
+            f"{where}: invalid Message-ID {text[:60]!r} (expected e.g. <20261121.1@lab.example>); "
+            "copy it from the archive"
+        )
+    return bracketed
+
+
+def write_header(
+    *,
+    sender: Address,
+    to: Sequence[Address],
+    cc: Sequence[Address],
+    subject: str,
+    id: str,  # noqa: A002 # the header's name
+    parents: Sequence[str],
+    date: datetime,
+    kind: Kind,
+    key: str,
+    is_ascii: bool,
+) -> str:
+    """Return the header lines, without the empty line behind them.
+
+    :param subject: at most 69 characters of ASCII
+    :param parents: Message-IDs of the thread, the one that is answered last; () for a new thread
+    :param key: of the record, or of the digest
+    """
+    lines = [
+        _addresses("From", [sender]),
+        _addresses("To", to),
+        *([_addresses("Cc", cc)] if cc else []),
+        f"Subject: {subject}",
+        f"Date: {format_datetime(date)}",
+        f"Message-ID: {id}",
+        *_thread(parents),
+        "Auto-Submitted: auto-generated",
+        f"X-Schedperf-Report: {key}",
+        f"X-Schedperf-Kind: {kind}",
+        f"X-Schedperf-Version: {__version__}",
+        "MIME-Version: 1.0",
+        f"Content-Type: text/plain; charset={'us-ascii' if is_ascii else 'utf-8'}",
+        f"Content-Transfer-Encoding: {'7bit' if is_ascii else '8bit'}",
+    ]
+    return "\n".join(lines)
+
+
+def parse(content: bytes) -> EmailMessage:
+    """Parse a mail strictly.
+
+    :raises InputError: it is not a mail
+    """
+    try:
+        # The default factory of this policy makes an EmailMessage.
+        message = BytesParser(policy=_STRICT).parsebytes(content)
+        for name in message:
+            # Headers are parsed when they are asked for.
+            assert message[name] is not None
+    except (MessageError, ValueError, IndexError, AttributeError, KeyError) as error:
+        raise InputError(f"mail: invalid header ({type(error).__name__}: {error})") from None
+    return message
+
+
+def _thread(parents: Sequence[str]) -> list[str]:
+    if not parents:
+        return []
+    return [f"In-Reply-To: {parents[-1]}", f"References: {f'{chr(10)} '.join(parents)}"]
+
+
+def _addresses(name: str, addresses: Sequence[Address]) -> str:
+    """Return a header with an address per line; names that are not ASCII as encoded words."""
+    return f"{name}: " + ",\n ".join(_mailbox(address) for address in addresses)
+
+
+def _mailbox(address: Address) -> str:
+    """Return a mailbox; the name has a line of its own where both are too long for one."""
+    name = cut(address.display_name, _LONGEST_NAME)
+    if not name:
+        return address.addr_spec
+    if name.isascii():
+        quoted = str(Address(display_name=name, addr_spec="a@b")).removesuffix(" <a@b>")
+    else:
+        quoted = Header(name, "utf-8", maxlinelen=_ROOM).encode(linesep="\n")
+    one = f"{quoted} <{address.addr_spec}>"
+    return one if len(one) <= _ROOM else f"{quoted}\n <{address.addr_spec}>"

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Choose who gets a mail: the author, the people of the trailers, maintainers and lists.
+
+Only addresses that the site allows get one, at most ten people and three lists; the site's own list
+always. A trailer that could inject a header refuses the mail.
+"""
+
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from email.headerregistry import Address
+from pathlib import Path
+
+from msgspec import Struct
+
+from schedperf.culprit.record import Commit
+from schedperf.mail.address import parse_mailbox
+from schedperf.mail.site import MailSite
+from schedperf.model.errors import InputError
+from schedperf.model.text import clean_line
+
+MOST_PEOPLE = 10
+MOST_LISTS = 3
+# A line of a header has 78 columns.
+_LONGEST_ADDRESS = 70
+_TRAILERS = ("signed-off-by", "reviewed-by")
+# "Name <address> # comment" and "Name <address> [comment]"
+_COMMENT = re.compile(r"(?<=>)\s+[#\[(][^\r\n]*\Z")
+# A line of get_maintainer.pl: "Name <address> (maintainer:SCHEDULER)"
+_ROLE = re.compile(r"(?P<mailbox>.+?)\s+\((?P<role>[^()]*(?:\([^()]*\))?[^()]*)\)\s*\Z")
+_MAINTAINS = ("maintainer", "supporter")
+_LIST = "open list"
+_LIMIT_S = 60.0
+_SCRIPT = "scripts/get_maintainer.pl"
+_NEEDED = (_SCRIPT, "MAINTAINERS")
+
+
+class Maintainers(Struct, frozen=True, kw_only=True):
+    """What get_maintainer.pl prints about a commit."""
+
+    people: tuple[Address, ...] = ()
+    lists: tuple[Address, ...] = ()
+
+
+class Recipients(Struct, frozen=True, kw_only=True):
+    """Who gets a mail.
+
+    :param left_out: one line per address that does not, with the reason
+    """
+
+    to: tuple[Address, ...]
+    cc: tuple[Address, ...]
+    left_out: tuple[str, ...]
+
+    def is_public(self, site: MailSite) -> bool:
+        """Return whether someone outside of the site's domain gets the mail."""
+        own = {site.site.domain.lower(), _domain(parse_mailbox(site.site.list, "site.list"))}
+        return any(_domain(address) not in own for address in (*self.to, *self.cc))
+
+
+def own_list(site: MailSite) -> Recipients:
+    """Return the site's own list alone."""
+    return Recipients(to=(parse_mailbox(site.site.list, "site.list"),), cc=(), left_out=())
+
+
+def choose_recipients(commit: Commit, site: MailSite, maintainers: Maintainers) -> Recipients:
+    """Return who gets a mail about a commit.
+
+    :raises InputError: a trailer is not a mail address, or could inject a header
+    """
+    own = parse_mailbox(site.site.list, "site.list")
+    people = [*_of_trailers(commit), *maintainers.people]
+    chosen, left_out = _choose(people, site, MOST_PEOPLE, "people", [own])
+    lists, lists_left_out = _choose([own, *maintainers.lists], site, MOST_LISTS, "lists", chosen)
+    author = _author(commit)
+    to = [each for each in chosen if author is not None and _same(each, author)]
+    cc = [each for each in (*chosen, *lists) if each not in to]
+    if not to:
+        to, cc = [own], [each for each in cc if not _same(each, own)]
+    return Recipients(to=tuple(to), cc=tuple(cc), left_out=(*left_out, *lists_left_out))
+
+
+def ask_get_maintainer(repository: Path, commit: str) -> Maintainers:
+    """Run the get_maintainer.pl of a commit's own tree, without git history.
+
+    :raises InputError: the tree has none, or it fails
+    """
+    where = f"--repo {repository}"
+    with tempfile.TemporaryDirectory() as folder:
+        for name in _NEEDED:
+            path = Path(folder) / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(
+                _git(repository, where, "show", "--end-of-options", f"{commit}:{name}")
+            )
+        patch = _git(
+            repository, where, "show", "--format=", "--no-ext-diff", "--no-textconv", commit
+        )
+        words = ["perl", _SCRIPT, "--no-tree", "--no-git", "--no-git-fallback", "--roles", "-"]
+        printed = _run(words, where, folder=Path(folder), given=patch)
+    return parse_maintainers(printed.decode("utf-8", "replace").splitlines())
+
+
+def parse_maintainers(lines: Iterable[str]) -> Maintainers:
+    """Return maintainers and open lists; reviewers and closed lists are left out.
+
+    :raises InputError: a line has an invalid address
+    """
+    people, lists = [], []
+    for line in lines:
+        matched = _ROLE.fullmatch(line)
+        if matched is None:
+            continue
+        role = matched["role"].lower()
+        if role.startswith(_MAINTAINS):
+            people.append(parse_mailbox(matched["mailbox"], "get_maintainer.pl"))
+        elif role.startswith(_LIST) and not re.search("moderated|subscriber", role):
+            lists.append(parse_mailbox(matched["mailbox"], "get_maintainer.pl"))
+    return Maintainers(people=tuple(people), lists=tuple(lists))
+
+
+def _author(commit: Commit) -> Address | None:
+    return parse_mailbox(commit.author, "author") if commit.author else None
+
+
+def _of_trailers(commit: Commit) -> Iterator[Address]:
+    """Yield author, committer and the people of the trailers."""
+    author = _author(commit)
+    if author is not None:
+        yield author
+    if commit.committer:
+        yield parse_mailbox(commit.committer, "committer")
+    for trailer in commit.trailers:
+        if trailer.name.lower() in _TRAILERS:
+            name = clean_line(trailer.name)
+            yield parse_mailbox(_COMMENT.sub("", trailer.value), f"trailer {name}")
+
+
+def _choose(
+    addresses: Sequence[Address], site: MailSite, most: int, what: str, taken: Sequence[Address]
+) -> tuple[list[Address], list[str]]:
+    """Return the first allowed addresses, and why the others are left out."""
+    chosen: list[Address] = []
+    left_out: list[str] = []
+    for address in addresses:
+        text = address.addr_spec
+        if any(_same(address, each) for each in (*chosen, *taken)):
+            continue
+        if not site.allows(text):
+            reason = "not allowed by mail.toml"
+        elif len(text) > _LONGEST_ADDRESS:
+            reason = f"longer than {_LONGEST_ADDRESS} characters"
+        elif len(chosen) == most:
+            reason = f"more than {most} {what}"
+        else:
+            chosen.append(address)
+            continue
+        left_out.append(f"{text}: {reason}")
+    return chosen, list(dict.fromkeys(left_out))
+
+
+def _same(first: Address, second: Address) -> bool:
+    return first.addr_spec.lower() == second.addr_spec.lower()
+
+
+def _domain(address: Address) -> str:
+    return address.domain.lower()
+
+
+def _git(repository: Path, where: str, *words: str) -> bytes:
+    return _run(["git", "-C", str(repository), "-c", "core.fsmonitor=false", *words], where)
+
+
+def _run(
+    words: Sequence[str], where: str, *, folder: Path | None = None, given: bytes = b""
+) -> bytes:
+    try:
+        ran = subprocess.run(
+            words, cwd=folder, input=given, capture_output=True, timeout=_LIMIT_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise InputError(f"{where}: {words[0]} failed ({clean_line(str(error))[:80]})") from None
+    if ran.returncode:
+        said = clean_line(ran.stderr.decode("utf-8", "replace"))[:120]
+        raise InputError(
+            f"{where}: {words[0]} failed ({said or f'exit status {ran.returncode}'}; expected a "
+            f"kernel tree with {_SCRIPT}); name another, or leave out --repo"
+        )
+    return ran.stdout

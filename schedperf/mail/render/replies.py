@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Render the bodies of replies to a report: fixed, seen elsewhere, bisected."""
+
+from collections.abc import Sequence
+
+from schedperf.culprit.record import COMMIT_DIGITS, Culprit, Elsewhere, Measured
+from schedperf.mail.figures import (
+    Evidence,
+    count_replicates,
+    is_interleaved,
+    show_both,
+)
+from schedperf.mail.plain import INDENT, cut, items, join_paragraphs, spell, wrap
+from schedperf.mail.render.report import (
+    link,
+    names_of,
+    quote_subject,
+    report_body,
+    signature,
+    stop,
+)
+from schedperf.mail.site import MailSite
+from schedperf.model.comparison import Row
+from schedperf.model.errors import InputError
+from schedperf.model.units import percent, scale_for
+
+MOST_PLACES = 12
+_LONGEST_LINE = 200
+_DATE_DIGITS = len("2026-11-21")
+
+
+def fixed_body(evidence: Evidence, site: MailSite) -> str:
+    """Return the body of the mail that a commit fixes the regression.
+
+    :raises InputError: the fix is unknown, was not measured, or does not fix it
+    """
+    culprit, row = evidence.culprit, evidence.headline()
+    fix = evidence.row_like(culprit.fix, row)
+    where = f"{culprit.id}: --kind fixed"
+    if culprit.fixed_by is None or culprit.fix is None or fix is None:
+        raise InputError(f"{where}: no measured fix in the record; add it (schedperf culprit add)")
+    if fix.verdict not in ("no-change", "improvement"):
+        raise InputError(
+            f"{where}: the fix is {fix.verdict} (expected no-change or improvement); measure again"
+        )
+    commit = culprit.fixed_by.commit[:COMMIT_DIGITS]
+    quoted = quote_subject(culprit.fixed_by.subject, names_of(evidence))
+    return join_paragraphs(
+        [
+            [*wrap(f"{commit} {quoted}{_since(culprit)} fixes this:"), *_figures(evidence, fix)],
+            link(evidence, site),
+            stop(evidence),
+        ]
+    ) + signature(site)
+
+
+def again_body(evidence: Evidence, site: MailSite) -> str:
+    """Return the body of the mail that lists further machines and trees.
+
+    :raises InputError: the record has none
+    """
+    culprit = evidence.culprit
+    if not culprit.regressed_on and not culprit.no_change_on:
+        raise InputError(
+            f"{culprit.id}: --kind again: no further machine or tree in the record; add one "
+            "(schedperf culprit add)"
+        )
+    return join_paragraphs(
+        [
+            wrap(f"{culprit.id} was also measured elsewhere."),
+            _places("It regresses on:", evidence, culprit.regressed_on),
+            _places("No change on:", evidence, culprit.no_change_on),
+            link(evidence, site),
+            stop(evidence),
+        ]
+    ) + signature(site)
+
+
+def bisected_body(evidence: Evidence, site: MailSite) -> str:
+    """Return the body of the mail that names the first bad commit of a reported range.
+
+    :raises InputError: the first bad commit is still unknown
+    """
+    if evidence.culprit.is_range:
+        raise InputError(
+            f"{evidence.culprit.id}: --kind bisected: the first bad commit is unknown (the record "
+            "is about a range); bisect it"
+        )
+    return "The first bad commit of the reported range is now known.\n\n" + report_body(
+        evidence, site
+    )
+
+
+def _since(culprit: Culprit) -> str:
+    if culprit.tree is None or culprit.fixed_by is None:
+        return ""
+    date = culprit.fixed_by.committed
+    since = f" since {date[:_DATE_DIGITS]}" if date else ""
+    return f", in {spell(culprit.tree.name, where='tree')}{since},"
+
+
+def _figures(evidence: Evidence, fix: Row) -> list[str]:
+    """Return what was measured, and the values of the parent and of the fix."""
+    culprit = evidence.culprit
+    assert culprit.fix is not None
+    scale = scale_for(fix.unit, fix.base, fix.new)
+    comparison = evidence.comparison(culprit.fix)
+    count = count_replicates([fix], interleaved=is_interleaved(comparison))
+    within = f", within +-{percent(fix.margin)}" if fix.verdict == "no-change" else ", better"
+    what = ", ".join(filter(None, (fix.workload, fix.point, fix.metric, scale.unit)))
+    direction = f" ({fix.better} is better)" if fix.better != "unknown" else ""
+    parent = culprit.good.commit[:COMMIT_DIGITS]
+    return [
+        *wrap(
+            cut(spell(f"{what}{direction}, {count}", where="result"), _LONGEST_LINE),
+            first=INDENT,
+            rest=INDENT,
+        ),
+        *wrap(
+            f"parent {parent} {scale.format(fix.base)}   fix {scale.format(fix.new)}   "
+            f"{show_both(fix)}{within}",
+            first=INDENT,
+            rest=INDENT,
+        ),
+    ]
+
+
+def _places(title: str, evidence: Evidence, places: Sequence[Elsewhere]) -> list[str]:
+    if not places:
+        return []
+    left = len(places) - MOST_PLACES
+    more = [f"{left} more"] if left > 0 else []
+    return [title, *items([*(_place(evidence, each) for each in places[:MOST_PLACES]), *more])]
+
+
+def _place(evidence: Evidence, place: Elsewhere) -> str:
+    row = _worst_of(evidence, place.result)
+    tree = f", {place.tree}" if place.tree else ""
+    figures = f": {row.metric} {show_both(row)}, n = {row.n_new or 'unknown'}" if row else ""
+    return cut(spell(f"{place.machine}{tree}{figures}", where="machine"), _LONGEST_LINE)
+
+
+def _worst_of(evidence: Evidence, measured: Measured) -> Row | None:
+    same = evidence.row_like(measured, evidence.headline())
+    rows = [same] if same else evidence.rows(measured)
+    return next((row for row in rows if None not in (row.ratio, row.ci_low, row.ci_high)), None)

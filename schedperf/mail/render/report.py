@@ -1,0 +1,419 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Render the body of a report: what got slower, by which commit, and how that is known."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from schedperf.culprit.record import COMMIT_DIGITS, Elsewhere, Measured, Trailer
+from schedperf.mail.figures import (
+    Evidence,
+    base_of,
+    is_emulated,
+    name_machine,
+    show_both,
+    show_size,
+)
+from schedperf.mail.plain import COLUMNS, INDENT, cut, items, join_paragraphs, spell, wrap
+from schedperf.mail.render.table import draw_table
+from schedperf.mail.site import MailSite
+from schedperf.model.comparison import Comparison, Finding, Row
+from schedperf.model.host import fields_of
+from schedperf.model.units import format_measure
+
+MOST_FINDINGS = 4
+MOST_CAVEATS = 4
+MOST_OPTIONS = 4
+MOST_ELSEWHERE = 2
+_LONGEST_SUBJECT = 72
+_LONGEST_ITEM = 220
+_LONGEST_NAME = 60
+_LONGEST_COMMAND = 200
+_DATE_DIGITS = len("2026-11-21")
+_SWITCHES = ("sched.numa_balancing", "sched.autogroup")
+# Benchmarks that readers of scheduler lists know.
+_WELL_KNOWN = (
+    "hackbench",
+    "schbench",
+    "perf bench",
+    "netperf",
+    "tbench",
+    "kernbench",
+    "cyclictest",
+)
+# Counters that say how tasks were switched and moved, with their names in a mail.
+_PER_MESSAGE = {
+    "context switches": "context switches",
+    "migrations": "migrations",
+}
+
+
+def report_body(evidence: Evidence, site: MailSite) -> str:
+    """Return the body of a report.
+
+    :raises InputError: the record has no regression, or a text that no mail may have
+    """
+    return join_paragraphs(
+        [
+            _opening(evidence),
+            _layout(evidence),
+            _definition(evidence),
+            draw_table(evidence, page_of(evidence, site)),
+            _switches(evidence),
+            _caveats(evidence),
+            _grounds(evidence),
+            _findings(evidence),
+            _machine(evidence),
+            _reproduce(evidence, site),
+            _tags(evidence, site),
+            stop(evidence),
+        ]
+    ) + signature(site)
+
+
+def names_of(evidence: Evidence) -> list[str]:
+    """Return the names of the people whom the commits mention."""
+    commits = (evidence.culprit.good, evidence.culprit.bad, evidence.culprit.fixed_by)
+    people: list[str | None] = []
+    for commit in commits:
+        if commit is not None:
+            trailers: Sequence[Trailer] = commit.trailers
+            people += [commit.author, commit.committer, *(each.value for each in trailers)]
+    return [person for person in people if person]
+
+
+def page_of(evidence: Evidence, site: MailSite) -> str | None:
+    """Return the address of the record's page; None if the site publishes nothing."""
+    base = site.site.base_url
+    if base is None:
+        return None
+    page = evidence.culprit.links.page or f"r/{evidence.culprit.key}/"
+    return f"{base.rstrip('/')}/{page.lstrip('/')}"
+
+
+def link(evidence: Evidence, site: MailSite) -> list[str]:
+    """Return where everything about the commit is published, on one line or two."""
+    page = page_of(evidence, site)
+    if page is None:
+        return []
+    line = f"All runs, profiles and configurations: {page}"
+    return (
+        [line]
+        if len(line) <= COLUMNS
+        else ["All runs, profiles and configurations:", f"{INDENT}{page}"]
+    )
+
+
+def quote_subject(subject: str, names: Sequence[str], longest: int = _LONGEST_SUBJECT) -> str:
+    """Return a commit's subject as mails quote it: ``("sched/fair: ...")``."""
+    return f'("{cut(spell(subject, where="subject of the commit", names=names), longest)}")'
+
+
+def stop(evidence: Evidence) -> list[str]:
+    """Return how mails about the commit are stopped."""
+    trade = ' If this trade-off is intended, reply "expected".' if evidence.improvements() else ""
+    return wrap(f'A person reads replies. Reply "stop" to end mails about this commit.{trade}')
+
+
+def signature(site: MailSite) -> str:
+    """Return the signature, with its separator."""
+    by = f"schedperf, run by {site.site.name}, {site.site.contact}"
+    return f"-- \n{cut(spell(by, where='site', names=(site.site.name, site.site.contact)), 74)}\n"
+
+
+def _opening(evidence: Evidence) -> list[str]:
+    culprit, row = evidence.culprit, evidence.headline()
+    verb = "increases" if (row.ratio or 0.0) > 1.0 else "decreases"
+    side = evidence.side(culprit.main)
+    names = names_of(evidence)
+    quoted = quote_subject(culprit.bad.subject, names)
+    where = cut(spell(name_machine(side), where="CPU model"), _LONGEST_NAME)
+    change = f"{show_size(row.ratio or 0.0)} [95% CI {show_both(row).partition('[')[2]}"
+    metric = cut(spell(row.metric, where="metric"), _LONGEST_NAME)
+    if culprit.is_range:
+        good = culprit.good.commit[:COMMIT_DIGITS]
+        what = (
+            f"A commit after {good} and up to {culprit.id} {quoted} {verb} {metric} by {change} on "
+            f"a {where}. The commits between them were not tested."
+        )
+    else:
+        what = f"Commit {culprit.id} {quoted} {verb} {metric} by {change} on a {where}."
+    return wrap(" ".join([what, _tip(evidence), _revert(evidence), *_elsewhere(evidence)]).strip())
+
+
+def _tip(evidence: Evidence) -> str:
+    culprit = evidence.culprit
+    tree = culprit.tree
+    name = cut(spell(tree.name, where="tree"), _LONGEST_NAME) if tree else "the tree"
+    row = evidence.row_like(culprit.tip, evidence.headline())
+    if row is None:
+        return f"The newest kernel of {name} was not measured."
+    commit = (
+        [tree.commit[:COMMIT_DIGITS], (tree.date or "")[:_DATE_DIGITS]]
+        if tree and tree.commit
+        else []
+    )
+    at = f" ({', '.join(filter(None, commit))})" if commit else ""
+    match row.verdict:
+        case "regression":
+            return f"It is still present in {name}{at}."
+        case "no-change" | "improvement":
+            return f"It is no longer present in {name}{at}."
+        case _:
+            return f"Whether it is still present in {name}{at} is {row.verdict}."
+
+
+def _revert(evidence: Evidence) -> str:
+    revert = evidence.culprit.revert
+    if revert is not None and revert.impossible:
+        why = cut(spell(revert.impossible, where="revert"), _LONGEST_NAME)
+        return f"It cannot be reverted there: {why.rstrip('.')}."
+    row = evidence.row_like(revert.result if revert else None, evidence.headline())
+    if row is None:
+        return "A revert was not measured."
+    match row.verdict:
+        case "no-change" | "improvement":
+            return "Reverting it there restores the previous result."
+        case "regression":
+            return "Reverting it there does not remove the regression."
+        case _:
+            return f"The result of a revert is {row.verdict}."
+
+
+def _elsewhere(evidence: Evidence) -> Iterator[str]:
+    culprit = evidence.culprit
+    for where, verb in (
+        (culprit.regressed_on, "also regresses"),
+        (culprit.no_change_on, "shows no change"),
+    ):
+        if where:
+            yield f"{_machines(where)} {verb}."
+
+
+def _machines(where: Sequence[Elsewhere]) -> str:
+    names = [cut(spell(each.machine, where="machine"), _LONGEST_NAME) for each in where]
+    left = len(names) - MOST_ELSEWHERE
+    more = f" and {left} more" if left > 0 else ""
+    text = (
+        " and ".join(names[:MOST_ELSEWHERE])
+        if not more
+        else f"{', '.join(names[:MOST_ELSEWHERE])}{more}"
+    )
+    return f"A {text}" if len(names) == 1 else text
+
+
+def _layout(evidence: Evidence) -> list[str]:
+    """Say that only the layout of data changed, and whether forced alignment removes the change."""
+    found = _reasons(evidence)
+    if not found or any(not name.startswith("layout#") for each in found for name in each.evidence):
+        return []
+    row = evidence.row_like(evidence.culprit.forced_alignment, evidence.headline())
+    rebuilt = "A rebuild of both kernels with functions aligned to 64 bytes"
+    if row is None:
+        rebuilt += " was not measured"
+    elif row.verdict in ("no-change", "improvement"):
+        rebuilt += f" removes it ({show_both(row)})"
+    else:
+        rebuilt += f" does not remove it ({row.verdict}{_figures_of(row)})"
+    return wrap(f"The only change found is in the cache-line layout. {rebuilt}.")
+
+
+def _figures_of(row: Row) -> str:
+    has_figures = None not in (row.ratio, row.ci_low, row.ci_high)
+    return f", {show_both(row)}" if has_figures else ""
+
+
+def _definition(evidence: Evidence) -> list[str]:
+    row = evidence.headline()
+    if row.metric.startswith(_WELL_KNOWN) or not row.definition:
+        return []
+    metric = cut(spell(row.metric, where="metric"), _LONGEST_NAME)
+    return wrap(cut(spell(f"{metric}: {row.definition}", where="definition"), _LONGEST_ITEM))
+
+
+def _switches(evidence: Evidence) -> list[str]:
+    comparison = evidence.comparison(evidence.culprit.main)
+    return [*_rates(evidence, comparison), *wrap(_configuration(comparison, evidence.culprit.main))]
+
+
+def _rates(evidence: Evidence, comparison: Comparison) -> list[str]:
+    """Return switches and migrations per operation of the workload that regressed most."""
+    # Only reports of this section use its record.
+    from schedperf.evidence.system.record import SystemCounters  # noqa: PLC0415
+
+    data = comparison.section(SystemCounters)
+    row = evidence.headline()
+    rows = data.rows if data else ()
+    texts, per = [], ""
+    for each in rows:
+        is_same = (each.side, each.workload, each.point) == (row.side, row.workload, row.point)
+        unit, _, operation = each.unit.partition("/")
+        if (
+            is_same
+            and each.field in _PER_MESSAGE
+            and operation not in ("", "s")
+            and each.node is None
+        ):
+            texts.append(
+                f"{_PER_MESSAGE[each.field]} {format_measure(each.base, each.unit)} -> "
+                f"{format_measure(each.new, each.unit)}"
+            )
+            per = operation
+    return wrap(f"Per {per}: {', '.join(texts)}.") if texts else []
+
+
+def _configuration(comparison: Comparison, main: Measured) -> str:
+    options = [
+        each
+        for each in comparison.comparability.options
+        if each.side == main.side and not each.toolchain
+    ]
+    shown = [
+        f"{each.name}={each.base or 'n'} -> {each.new or 'n'}" for each in options[:MOST_OPTIONS]
+    ]
+    left = len(options) - len(shown)
+    if options:
+        more = f" and {left} more" if left else ""
+        return cut(
+            spell(f".config differs: {', '.join(shown)}{more}.", where=".config"), _LONGEST_ITEM
+        )
+    if "kernel.config_sha256" in comparison.comparability.equal:
+        return ".config: identical."
+    return ".config: difference not recorded."
+
+
+def _caveats(evidence: Evidence) -> list[str]:
+    comparison = evidence.comparison(evidence.culprit.main)
+    row = evidence.headline()
+    texts = list(dict.fromkeys(each.short for each in (*row.caveats, *comparison.caveats)))
+    if not texts:
+        return []
+    left = len(texts) - MOST_CAVEATS
+    shown = [cut(spell(text, where="caveat"), _LONGEST_ITEM) for text in texts[:MOST_CAVEATS]]
+    return ["Caveats:", *items([*shown, *([f"{left} more"] if left > 0 else [])])]
+
+
+def _grounds(evidence: Evidence) -> list[str]:
+    texts = [*_retest(evidence), *_bisection(evidence), *_switched(evidence)]
+    return ["Why we believe it:", *items(texts)] if texts else []
+
+
+def _retest(evidence: Evidence) -> Iterator[str]:
+    retest = evidence.culprit.retest
+    row = evidence.row_like(retest.result if retest else None, evidence.headline())
+    if row is None:
+        yield "not retested"
+        return
+    p = f", p = {row.q:.2g}" if row.q is not None else f": {row.verdict}"
+    # The figures of the main measurement are in the table.
+    is_main = retest is not None and retest.result == evidence.culprit.main
+    figures = "" if is_main else _figures_of(row)
+    yield f"retested on fresh boots after the first detection{figures}{p}"
+
+
+def _bisection(evidence: Evidence) -> Iterator[str]:
+    bisection = evidence.culprit.bisection
+    if bisection is None:
+        yield "not bisected"
+        return
+    probability = (
+        f", probability {bisection.probability:.3f}" if bisection.probability is not None else ""
+    )
+    yield f"bisected in {bisection.builds} builds and {bisection.boots} boots{probability}"
+
+
+def _switched(evidence: Evidence) -> Iterator[str]:
+    switch = evidence.culprit.feature_switch
+    row = evidence.row_like(switch.result if switch else None, evidence.headline())
+    if switch is not None and row is not None:
+        feature = cut(spell(switch.feature, where="feature"), _LONGEST_NAME)
+        yield f"scheduler feature {feature} switched on one boot: {row.verdict}{_figures_of(row)}"
+
+
+def _reasons(evidence: Evidence) -> list[Finding]:
+    main = evidence.culprit.main
+    findings = evidence.comparison(main).findings
+    return [each for each in findings if each.bearing == "reason" and each.side == main.side]
+
+
+def _findings(evidence: Evidence) -> list[str]:
+    found = _reasons(evidence)
+    if not found:
+        return ["The cause is not identified."]
+    shown = [
+        cut(spell(f"{each.clause}{each.change}", where="finding"), _LONGEST_ITEM)
+        for each in found[:MOST_FINDINGS]
+    ]
+    left = len(found) - len(shown)
+    more = [f"{left} more"] if left else []
+    return ["Correlated with the change; causation not shown:", *items([*shown, *more])]
+
+
+def _machine(evidence: Evidence) -> list[str]:
+    comparison = evidence.comparison(evidence.culprit.main)
+    host = dict(fields_of(base_of(comparison).host))
+    facts = [
+        name_machine(base_of(comparison)),
+        _fact(host, "cpu.family_model_stepping", "{}"),
+        _fact(host, "cpu.microcode", "ucode {}"),
+        _fact(host, "cpu.smt", "SMT {}"),
+        _fact(host, "cpufreq.governor", "governor {}"),
+        _fact(host, "cpufreq.boost", "boost {}"),
+        _fact(host, "sched.hz", "HZ={}"),
+        _fact(host, "sched.preempt", "preempt {}"),
+        _fact(host, "sched.numa_balancing", "NUMA balancing {}"),
+        _fact(host, "sched.autogroup", "autogroup {}"),
+        _fact(host, "sched.base_slice_ns", "base_slice {} ns"),
+        _fact(host, "cgroup.depth", "cgroup depth {}"),
+        _fact(host, "kernel.compiler", "{}"),
+    ]
+    text = spell(", ".join(filter(None, facts)), where="machine")
+    return wrap(cut(f"Machine: {text}", 2 * _LONGEST_ITEM), rest=INDENT)
+
+
+def _fact(host: Mapping[str, object], path: str, text: str) -> str:
+    value = host.get(path)
+    if isinstance(value, bool) or path in _SWITCHES:
+        value = {0: "off", 1: "on"}.get(value, value) if isinstance(value, int) else value
+    return (
+        text.format(cut(str(value), _LONGEST_NAME)) if isinstance(value, str | int | float) else ""
+    )
+
+
+def _reproduce(evidence: Evidence, site: MailSite) -> list[str]:
+    row = evidence.headline()
+    workload = cut(spell(row.workload, where="workload"), _LONGEST_COMMAND)
+    boots = max(row.n_base or 0, row.n_new or 0) if row.replication == "boots" else 0
+    culprit = evidence.culprit
+    good, bad = culprit.good.commit[:COMMIT_DIGITS], culprit.id
+    point = f" ({row.point})" if row.point else ""
+    times = f", {boots} times each," if boots else ""
+    lines = [
+        *wrap(
+            spell(
+                f"To reproduce, boot {good} and {bad} alternately{times} and run on each boot"
+                f"{point}:",
+                where="point",
+            )
+        ),
+        *_command(workload),
+    ]
+    number = f" --boots {boots}" if boots else ""
+    lines.append("or:")
+    lines += _command(f"schedperf ab --kernel base={good} --kernel new={bad}{number} -- {workload}")
+    return [*lines, *link(evidence, site)]
+
+
+def _command(command: str) -> list[str]:
+    """Return a command, its lines joined by backslashes."""
+    *lines, last = wrap(command, first=INDENT, rest=INDENT * 3)
+    return [*(f"{line} \\" for line in lines), last]
+
+
+def _tags(evidence: Evidence, site: MailSite) -> list[str]:
+    if evidence.culprit.merged is False or evidence.culprit.is_range:
+        # A series that is not merged is sent again without the mistake.
+        return []
+    return [
+        "If a separate commit fixes this, please add",
+        f"{INDENT}Reported-by: {site.site.sender}",
+        f"{INDENT}Closes: https://lore.kernel.org/r/<Message-ID of this mail>",
+    ]

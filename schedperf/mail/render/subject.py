@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Write the subject of a report: where, which commit, how much.
+
+::
+
+    [tip:sched/core] sched/fair: 0123456789ab: hackbench 21.8% regression
+"""
+
+import re
+
+from schedperf.culprit.record import COMMIT_DIGITS
+from schedperf.mail.figures import Evidence, show_size
+from schedperf.mail.headers import SUBJECT_COLUMNS
+from schedperf.mail.plain import cut, spell
+from schedperf.model.comparison import Row
+
+REPLY = "Re: "
+_LONGEST_NAME = 40
+_LONGEST_TREE = 24
+_SHORTEST_NAME = 8
+# "sched/fair: Do X": the part before the colon.
+_PREFIX = re.compile(r"([A-Za-z0-9_/,. -]{1,24}?): ")
+
+
+def subject_of(evidence: Evidence, columns: int = SUBJECT_COLUMNS) -> str:
+    """Return the subject; what does not fit is left out: the improvement, subsystem, tree."""
+    commit = _commits(evidence)
+    tree, system = _tree(evidence), _subsystem(evidence)
+    worse, better = _worse(evidence), _better(evidence)
+    whole = f"{worse}, {better}" if better else worse
+    for front, what in (
+        (f"{tree}{system}", whole),
+        (system, whole),
+        (f"{tree}{system}", worse),
+        (system, worse),
+        ("", worse),
+    ):
+        subject = f"{front}{commit}: {what}"
+        if len(subject) <= columns:
+            return subject
+    size = f" {_size(evidence.headline())} regression"
+    room = columns - len(commit) - len(": ") - len(size)
+    return f"{commit}: {cut(_name(evidence, evidence.headline()), max(room, _SHORTEST_NAME))}{size}"
+
+
+def reply_subject(evidence: Evidence) -> str:
+    """Return the subject of a reply to the report."""
+    return f"{REPLY}{subject_of(evidence, SUBJECT_COLUMNS - len(REPLY))}"
+
+
+def _commits(evidence: Evidence) -> str:
+    culprit = evidence.culprit
+    good = f"{culprit.good.commit[:COMMIT_DIGITS]}.." if culprit.is_range else ""
+    return f"{good}{culprit.id}"
+
+
+def _tree(evidence: Evidence) -> str:
+    tree = evidence.culprit.tree
+    if tree is None:
+        return ""
+    # As bots of kernel lists write it: tip:sched/core.
+    name = spell(tree.name, where="tree").replace("/", ":", 1)
+    return f"[{cut(name, _LONGEST_TREE)}] "
+
+
+def _subsystem(evidence: Evidence) -> str:
+    prefix = _PREFIX.match(evidence.culprit.bad.subject)
+    return f"{prefix[1]}: " if prefix else ""
+
+
+def _worse(evidence: Evidence) -> str:
+    row = evidence.headline()
+    return f"{_name(evidence, row)} {_size(row)} regression"
+
+
+def _better(evidence: Evidence) -> str:
+    improvements = evidence.improvements()
+    if not improvements:
+        return ""
+    return f"{_name(evidence, improvements[0])} {_size(improvements[0])} better"
+
+
+def _name(evidence: Evidence, row: Row) -> str:
+    """Return the benchmark, or the metric where results have several."""
+    metrics = {each.metric for each in evidence.rows(evidence.culprit.main)}
+    name = evidence.culprit.benchmark if len(metrics) == 1 else row.metric
+    return cut(spell(name, where="benchmark"), _LONGEST_NAME)
+
+
+def _size(row: Row) -> str:
+    assert row.ratio is not None
+    return show_size(row.ratio)

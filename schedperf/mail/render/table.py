@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Draw the table of a mail: one line per result, its change and CI, the tip and the revert.
+
+::
+
+      G    parent   commit    change           95% CI     tip  tip+revert
+     16     1.737    2.117    +21.8%  [+16.1%, +27.9%]  2.109       1.741
+"""
+
+import os.path
+from collections.abc import Callable, Sequence
+
+from schedperf.mail.figures import (
+    Evidence,
+    badness,
+    count_replicates,
+    is_interleaved,
+    show_change,
+    show_interval,
+)
+from schedperf.mail.plain import COLUMNS, INDENT, cut, spell, wrap
+from schedperf.model.comparison import Row
+from schedperf.model.units import Scale, scale_for
+
+MOST_ROWS = 24
+# A result of a table with several metrics takes two lines.
+MOST_MIXED_ROWS = 16
+_LONGEST_WORKLOAD = 120
+# The label, both sides, the change and its CI.
+_OWN_CELLS = 5
+_UNITS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
+
+Line = Sequence[str]
+
+
+def draw_table(evidence: Evidence, link: str | None) -> list[str]:
+    """Return the lines of the table with its caption: at most 24 results, the rest counted.
+
+    :param link: where all results are published
+    """
+    rows = _chosen(evidence)
+    comparison = evidence.comparison(evidence.culprit.main)
+    count = count_replicates(rows, interleaved=is_interleaved(comparison))
+    about = f"{count}; change is relative to the {_base(evidence)}."
+    shown = rows[:MOST_ROWS]
+    drawn = _one_metric(evidence, shown, about)
+    if drawn is None:
+        shown = rows[:MOST_MIXED_ROWS]
+        drawn = _mixed(evidence, shown, about)
+    left = len(rows) - len(shown)
+    if left:
+        where = f", see {link}" if link else " in the comparison"
+        drawn.append(f"{left} more result{'s' * (left > 1)}{where}")
+    return [*drawn, *_a_a(evidence)]
+
+
+def _chosen(evidence: Evidence) -> list[Row]:
+    """Return the rows in the order of the sweep if they all fit, else the worst first."""
+    rows = evidence.rows(evidence.culprit.main)
+    is_sweep = len({(row.metric, row.unit) for row in rows}) == 1
+    if is_sweep and len(rows) <= MOST_ROWS:
+        return rows
+    return sorted(rows, key=badness, reverse=True)
+
+
+def _base(evidence: Evidence) -> str:
+    return "last good commit" if evidence.culprit.is_range else "parent"
+
+
+def _titles(evidence: Evidence) -> tuple[str, str]:
+    return ("good", "bad") if evidence.culprit.is_range else ("parent", "commit")
+
+
+def _others(evidence: Evidence) -> list[tuple[str, Callable[[Row], Row | None]]]:
+    """Return the columns of further kernels, with their result for a row."""
+    culprit = evidence.culprit
+    revert = culprit.revert.result if culprit.revert else None
+    columns = (("tip", culprit.tip), ("tip+revert", revert))
+    return [
+        (title, lambda row, measured=measured: evidence.row_like(measured, row))  # type: ignore[misc]
+        for title, measured in columns
+        if measured is not None
+    ]
+
+
+def _one_metric(evidence: Evidence, rows: Sequence[Row], about: str) -> list[str] | None:
+    """Return a table whose caption has metric, unit and direction; None if it is too wide."""
+    first = rows[0]
+    if any(
+        (row.metric, row.unit, row.better) != (first.metric, first.unit, first.better)
+        for row in rows
+    ):
+        return None
+    common, option, labels = _label(rows)
+    scale = scale_for(first.unit, *(value for row in rows for value in (row.base, row.new)))
+    cells = [
+        [label, *_cells(evidence, row, scale)] for label, row in zip(labels, rows, strict=True)
+    ]
+    lines = _align([[option, *_head(evidence)], *cells])
+    if len(set(labels)) < len(labels) or max(map(len, lines)) > COLUMNS:
+        return None
+    what = [cut(common, _LONGEST_WORKLOAD)] if common else []
+    caption = f"{', '.join([*what, first.metric, _unit(scale)])}, {_direction(first)}."
+    return [*wrap(spell(caption, where="result")), *wrap(about), "", *lines]
+
+
+def _label(rows: Sequence[Row]) -> tuple[str, str, list[str]]:
+    """Return what the names of all rows begin with, the option that varies, the rest of each.
+
+    ``hackbench -g 1`` and ``hackbench -g 4`` are ``hackbench ...``, ``-g``, ``1`` and ``4``.
+    """
+    names = [[*row.workload.split(), *row.point.split()] for row in rows]
+    if len(rows) == 1:
+        return " ".join(names[0]), "", [""]
+    common = os.path.commonprefix(names)  # noqa: RUF071 # of lists of words
+    labels = [spell(" ".join(name[len(common) :]), where="result") for name in names]
+    option = common[-1] if common and common[-1].startswith("-") else ""
+    return " ".join([*common, "..."]), spell(option, where="result"), labels
+
+
+def _direction(row: Row) -> str:
+    return "better direction unknown" if row.better == "unknown" else f"{row.better} is better"
+
+
+def _unit(scale: Scale) -> str:
+    return _UNITS.get(scale.unit, scale.unit or "count")
+
+
+def _head(evidence: Evidence) -> list[str]:
+    return [*_titles(evidence), "change", "95% CI", *(title for title, _ in _others(evidence))]
+
+
+def _cells(evidence: Evidence, row: Row, scale: Scale) -> list[str]:
+    assert row.ratio is not None
+    others = [get(row) for _, get in _others(evidence)]
+    return [
+        scale.format(row.base),
+        scale.format(row.new),
+        show_change(row.ratio),
+        show_interval(row),
+        *(scale.format(other.new if other else None) for other in others),
+    ]
+
+
+def _align(lines: Sequence[Line]) -> list[str]:
+    """Return lines with columns of one width: labels to the left, all others to the right."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    pad = str.rjust if all(line[0].isdecimal() for line in lines[1:]) else str.ljust
+    aligned = []
+    for label, *figures in lines:
+        first = [pad(label, widths[0])] if widths[0] else []
+        rest = [figure.rjust(width) for figure, width in zip(figures, widths[1:], strict=True)]
+        aligned.append(f"{INDENT}{'  '.join([*first, *rest])}")
+    return aligned
+
+
+def _mixed(evidence: Evidence, rows: Sequence[Row], about: str) -> list[str]:
+    """Return a table of several metrics: the name of each above its figures."""
+    scales = [scale_for(row.unit, row.base, row.new) for row in rows]
+    cells = [["", *_cells(evidence, row, scale)] for row, scale in zip(rows, scales, strict=True)]
+    lines = [["", *_head(evidence)], *cells]
+    figures = _align(lines)
+    if max(map(len, figures)) > COLUMNS:
+        # Without the tip and the revert, which the text above has.
+        figures = _align([line[:_OWN_CELLS] for line in lines])
+    drawn = [figures[0]]
+    for row, scale, line in zip(rows, scales, figures[1:], strict=True):
+        about_row = f", {scale.unit or 'count'}, {_direction(row)}"
+        workload = ", ".join(filter(None, (row.workload, row.point)))
+        name = f"{cut(f'{row.metric} ({workload})', COLUMNS - len(about_row))}{about_row}"
+        drawn += [cut(spell(name, where="result"), COLUMNS), line]
+    return [*wrap(about), "", *drawn]
+
+
+def _a_a(evidence: Evidence) -> list[str]:
+    """Return the line of the same kernel on both sides, for the largest regression."""
+    row = evidence.row_like(evidence.culprit.a_a, evidence.headline())
+    if row is None or row.ratio is None or row.ci_low is None or row.ci_high is None:
+        return []
+    point = f", {row.point}" if row.point else ""
+    text = f"A/A (parent against parent{point}): {show_change(row.ratio)} {show_interval(row)}"
+    return wrap(spell(text, where="A/A"))
