@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from schedperf.culprit.record import Check, Culprit
 from schedperf.mail.address import parse_mailbox
-from schedperf.mail.figures import Evidence
+from schedperf.mail.figures import Evidence, name_machine
 from schedperf.mail.headers import check_id, local_part, message_id, parse, write_header
 from schedperf.mail.message import Kind, Message, Metadata
 from schedperf.mail.outbox import Mail
@@ -26,6 +26,7 @@ from schedperf.mail.render.subject import reply_subject, subject_of
 from schedperf.mail.site import MailSite
 from schedperf.model.comparison import digest_of
 from schedperf.model.errors import InputError
+from schedperf.model.text import ASCII, clean_line
 
 # A withdrawn or refused mail has not been read by anyone outside.
 _NEVER_SENT = ("withdrawn", "refused")
@@ -121,6 +122,25 @@ def fingerprint(evidence: Evidence) -> str:
     rows = {(row.metric, row.verdict) for row in evidence.rows(main)}
     findings = [each.id.partition("#")[2] or each.id for each in evidence.comparison(main).findings]
     return digest_of([sorted(rows), sorted(findings[:_FINDINGS])])[:_FINGERPRINT_DIGITS]
+
+
+def quoted_texts(evidence: Evidence) -> list[str]:
+    """Return the texts of others that a mail quotes, whose words are not ours."""
+    culprit = evidence.culprit
+    commits = (culprit.good, culprit.bad, culprit.fixed_by)
+    elsewhere = (*culprit.regressed_on, *culprit.no_change_on)
+    comparison = evidence.comparison(culprit.main)
+    texts = [
+        *(commit.subject for commit in commits if commit is not None),
+        *(each.machine for each in elsewhere),
+        *(text for row in comparison.rows for text in (row.workload, row.point, row.metric)),
+        *(row.definition or "" for row in comparison.rows),
+        *(name_machine(side) for side in comparison.sides),
+        culprit.benchmark,
+        culprit.tree.name if culprit.tree else "",
+        (culprit.revert.impossible or "") if culprit.revert else "",
+    ]
+    return [clean_line(text.translate(ASCII)) for text in dict.fromkeys(texts) if text.strip()]
 
 
 def _body(evidence: Evidence, site: MailSite, kind: Kind) -> str:

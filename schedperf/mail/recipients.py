@@ -25,7 +25,7 @@ MOST_LISTS = 3
 # A line of a header has 78 columns.
 _LONGEST_ADDRESS = 70
 _TRAILERS = ("signed-off-by", "reviewed-by")
-# "Name <address> # comment" and "Name <address> [comment]"
+# Behind an address: a hash sign or a bracket and a remark.
 _COMMENT = re.compile(r"(?<=>)\s+[#\[(][^\r\n]*\Z")
 # A line of get_maintainer.pl: "Name <address> (maintainer:SCHEDULER)"
 _ROLE = re.compile(r"(?P<mailbox>.+?)\s+\((?P<role>[^()]*(?:\([^()]*\))?[^()]*)\)\s*\Z")

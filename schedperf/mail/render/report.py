@@ -7,7 +7,6 @@ from schedperf.culprit.record import COMMIT_DIGITS, Elsewhere, Measured, Trailer
 from schedperf.mail.figures import (
     Evidence,
     base_of,
-    is_emulated,
     name_machine,
     show_both,
     show_size,
@@ -245,7 +244,7 @@ def _rates(evidence: Evidence, comparison: Comparison) -> list[str]:
     texts, per = [], ""
     for each in rows:
         is_same = (each.side, each.workload, each.point) == (row.side, row.workload, row.point)
-        unit, _, operation = each.unit.partition("/")
+        _, _, operation = each.unit.partition("/")
         if (
             is_same
             and each.field in _PER_MESSAGE

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Check ``comparable``: nothing but the kernel differs between the sides."""
+
+from schedperf.culprit.record import Check
+from schedperf.mail.checks.context import Context, judge
+
+_SCHED_EXT = "sched.sched_ext"
+
+
+def check(context: Context) -> Check:
+    """Fail for invalid rows, blocking differences, sched_ext on one side, or imported sides."""
+    main, side = context.main, context.evidence.culprit.main.side
+    differences = [each for each in main.comparability.differences if each.side == side]
+    blocking = next((each.path for each in differences if each.severity == "blocking"), None)
+    invalid = [row for row in main.rows if row.side == side and row.verdict == "invalid"]
+    imported = next((each.imported for each in main.sides if each.imported), None)
+    sched_ext = any(each.path.startswith(_SCHED_EXT) for each in differences)
+    return judge(
+        "comparable",
+        f"{blocking} differs: make it equal, then record again" if blocking else None,
+        f"{len(invalid)} invalid results: record again ({invalid[0].reason_short})"
+        if invalid
+        else None,
+        "sched_ext is loaded on one side: unload it" if sched_ext else None,
+        f"imported from {imported}: the machines cannot be compared" if imported else None,
+        None if main.comparability.comparable else "the sides are not comparable",
+    )

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Check ``culprit``: the first bad commit is known, and a revert was tried."""
+
+from schedperf.culprit.record import Check, Revert
+from schedperf.mail.checks.context import Context, judge
+
+LEAST_PROBABILITY = 0.95
+
+
+def check(context: Context) -> Check:
+    """Fail for a range of commits, an uncertain bisection, or without a revert."""
+    culprit = context.evidence.culprit
+    if culprit.is_range:
+        return judge("culprit", "the first bad commit is unknown: bisect the range")
+    bisection = culprit.bisection
+    if bisection is None:
+        return judge("culprit", "not bisected: how the commit was found is not recorded")
+    probability = bisection.probability
+    uncertain = None
+    if probability is None or probability < LEAST_PROBABILITY:
+        shown = "unknown" if probability is None else f"{probability:.2f}"
+        uncertain = (
+            f"probability of the first bad commit {shown} (expected at least "
+            f"{LEAST_PROBABILITY:g}): bisect with more boots"
+        )
+    neighbours = None
+    if not bisection.neighbours_tested:
+        neighbours = "the commits before and after it were not distinguished: give them more boots"
+    return judge("culprit", uncertain, neighbours, _revert(context, culprit.revert))
+
+
+def _revert(context: Context, revert: Revert | None) -> str | None:
+    if revert is None or (revert.result is None and not revert.impossible):
+        return "no revert: measure it, or record why it is impossible"
+    if revert.impossible:
+        return None
+    row = context.evidence.row_like(revert.result, context.evidence.headline())
+    if row is None:
+        return "the revert was measured with another benchmark: run this one"
+    if row.verdict not in ("no-change", "improvement"):
+        return f"the revert does not restore the result ({row.verdict}): check the commit"
+    return None

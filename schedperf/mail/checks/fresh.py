@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Check ``fresh``: the commit is still what people work on."""
+
+from datetime import UTC, datetime, timedelta
+
+from schedperf.culprit.record import Check
+from schedperf.mail.checks.context import Context, judge
+
+OLDEST = timedelta(days=90)
+
+
+def check(context: Context) -> Check:
+    """Fail if the series has a newer version, the commit is undone, or merged 90 days ago."""
+    culprit = context.evidence.culprit
+    if context.message.metadata.kind == "fixed":
+        return judge("fresh")
+    if culprit.merged is not True and culprit.links.posted:
+        return judge("fresh", _newer_version(context, culprit.links.posted))
+    return judge("fresh", _age(context), _undone(context))
+
+
+def _newer_version(context: Context, posted: str) -> str | None:
+    if context.has_newer_version is None:
+        return "not checked for a newer version of the series: configure [archive] in mail.toml"
+    match context.has_newer_version(posted):
+        case "no":
+            return None
+        case "yes":
+            return "the archive has a newer version of the series: measure that one"
+        case _:
+            return "not checked for a newer version of the series: the archive does not answer"
+
+
+def _age(context: Context) -> str | None:
+    committed = context.evidence.culprit.bad.committed
+    if committed is None:
+        return "date of the commit not recorded: make the record with --repo"
+    try:
+        date = datetime.fromisoformat(committed)
+    except ValueError:
+        return "date of the commit is invalid: make the record with --repo"
+    date = date if date.tzinfo else date.replace(tzinfo=UTC)
+    days = (context.now - date).days
+    if context.now - date > OLDEST:
+        return f"committed {days} days ago (expected at most {OLDEST.days}): write yourself"
+    return None
+
+
+def _undone(context: Context) -> str | None:
+    culprit = context.evidence.culprit
+    if culprit.fixed_by is not None:
+        return f"fixed by {culprit.fixed_by.commit[:12]}: send --kind fixed if it was reported"
+    if context.undone_by is None:
+        return "not checked whether the tree reverts or fixes the commit: draft with --repo"
+    if context.undone_by:
+        return f"reverted or fixed by {context.undone_by[0][:12]}: measure the newest kernel"
+    tip = context.evidence.row_like(culprit.tip, context.evidence.headline())
+    if tip is None:
+        return "the newest kernel of the tree was not measured: measure it"
+    if tip.verdict != "regression":
+        return f"the newest kernel of the tree is {tip.verdict}: nothing to report"
+    return None

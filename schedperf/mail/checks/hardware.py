@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Check ``hardware``: the result is of a real machine."""
+
+from schedperf.culprit.record import Check
+from schedperf.mail.checks.context import Context, judge
+from schedperf.mail.figures import is_emulated
+from schedperf.model.comparison import SideSummary
+from schedperf.model.host import read_host
+
+
+def check(context: Context) -> Check:
+    """Fail for timings of an emulator or a guest, and where the machine is not recorded."""
+    main = context.evidence.culprit.main
+    sides = (context.main.sides[0], context.evidence.side(main))
+    row = context.evidence.headline()
+    emulated = "emulated: repeat on real hardware" if is_emulated(row) else None
+    return judge("hardware", emulated, *map(_problem, sides))
+
+
+def _problem(side: SideSummary) -> str | None:
+    machine = read_host(side.host).virtualisation
+    if machine.emulated:
+        return f"emulated ({machine.machine}): repeat on real hardware"
+    if machine.kind is None:
+        return f"{side.name}: not recorded whether it is a real machine: record it with schedperf"
+    if machine.kind != "none":
+        return f"measured in a guest ({machine.machine}): repeat on real hardware"
+    return None

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Check ``new``: the same is not said twice."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from schedperf.culprit.record import Check
+from schedperf.mail.checks.context import Context, judge
+from schedperf.mail.outbox import Mail
+
+BETWEEN_REPLIES = timedelta(days=7)
+_NEVER_SENT = ("withdrawn", "refused")
+
+
+def check(context: Context) -> Check:
+    """Fail if the commit has a thread, had a reply this week, or the evidence was reported."""
+    return judge("new", _thread(context), _evidence(context), _week(context))
+
+
+def _others(context: Context) -> Iterator[Mail]:
+    own = context.message.metadata.id
+    return (each for each in context.earlier if each.id != own and each.state not in _NEVER_SENT)
+
+
+def _thread(context: Context) -> str | None:
+    own = context.message.metadata
+    if own.kind != "report":
+        return None
+    for each in _others(context):
+        if each.metadata.commit == own.commit:
+            return f"the commit has a thread ({each.id}): draft --kind again as a reply to it"
+    report = context.evidence.culprit.links.report
+    return f"the commit was reported ({report}): draft --kind again" if report else None
+
+
+def _evidence(context: Context) -> str | None:
+    own = context.message.metadata
+    if own.kind not in ("report", "again"):
+        return None
+    for each in _others(context):
+        if each.metadata.kind == own.kind and each.metadata.fingerprint == own.fingerprint:
+            return f"the same evidence was reported ({each.id}): withdraw this mail"
+    return None
+
+
+def _week(context: Context) -> str | None:
+    own = context.message.metadata
+    if own.kind != "again":
+        return None
+    for each in _others(context):
+        if each.metadata.commit == own.commit and context.now - date_of(each) < BETWEEN_REPLIES:
+            return f"the thread had a mail in the last 7 days ({each.id}): wait"
+    return None
+
+
+def date_of(mail: Mail) -> datetime:
+    """Return when a mail entered its state."""
+    return datetime.fromisoformat(mail.last.when)

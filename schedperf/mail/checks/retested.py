@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Check ``retested``: the regression was measured again, on boots of its own."""
+
+from schedperf.culprit.record import Check, Retest
+from schedperf.mail.checks.context import Context, judge
+from schedperf.mail.figures import is_worse
+
+LARGEST_P = 0.01
+
+
+def check(context: Context) -> Check:
+    """Fail without a retest that finds the regression again with p < 0.01."""
+    retest = context.evidence.culprit.retest
+    if retest is None:
+        return judge("retested", "not retested: measure good and bad again on fresh boots")
+    return judge("retested", _same_boots(context, retest), _result(context, retest))
+
+
+def _same_boots(context: Context, retest: Retest) -> str | None:
+    found = context.evidence.comparisons.get(retest.found)
+    again = context.evidence.comparison(retest.result)
+    if found is None:
+        return "the comparison that first showed the regression is not given: name its file"
+    digests = {side.digest for side in found.sides} & {side.digest for side in again.sides}
+    if digests:
+        return "the retest uses boots of the first detection: record new ones"
+    return None
+
+
+def _result(context: Context, retest: Retest) -> str | None:
+    row = context.evidence.row_like(retest.result, context.evidence.headline())
+    if row is None:
+        return "the retest did not measure this result: run the same benchmark"
+    if not is_worse(row):
+        return f"not reproduced: the retest is {row.verdict}"
+    if row.q is None or row.q >= LARGEST_P:
+        p = "unknown" if row.q is None else f"{row.q:.2g}"
+        return f"the retest has p = {p} (expected below {LARGEST_P:g}): record more boots"
+    return None

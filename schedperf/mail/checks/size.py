@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Check ``size``: the regression is large enough to be reported.
+
+The kernel's rule (Documentation/admin-guide/reporting-regressions.rst): 5% of a micro-benchmark,
+or 1% of an application.
+"""
+
+from schedperf.culprit.record import Check
+from schedperf.mail.checks.context import Context, judge
+from schedperf.mail.figures import show_size
+from schedperf.model.comparison import Row
+
+LEAST_MICRO = 0.05
+LEAST_APPLICATION = 0.01
+
+
+def check(context: Context) -> Check:
+    """Fail below 5%, unless an application regressed by 1% or another machine agrees."""
+    row = context.evidence.headline()
+    if context.evidence.culprit.regressed_on or any(
+        map(_is_enough, context.evidence.regressions())
+    ):
+        return judge("size")
+    return judge(
+        "size",
+        f"{show_size(row.ratio or 1.0)} (expected {LEAST_MICRO:.0%} of a micro-benchmark, or "
+        f"{LEAST_APPLICATION:.0%} of an application): show it on another machine, or with an "
+        "application",
+    )
+
+
+def _is_enough(row: Row) -> bool:
+    # Benchmarks of unknown class are held to the rule of micro-benchmarks.
+    is_application = getattr(row, "class_", None) == "application"
+    return abs((row.ratio or 1.0) - 1.0) >= (LEAST_APPLICATION if is_application else LEAST_MICRO)

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Check the form of a generated mail: what a list accepts, and the words of this project."""
+
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+
+from schedperf.mail.headers import SUBJECT_COLUMNS, parse
+from schedperf.mail.plain import COLUMNS
+from schedperf.model.errors import InputError
+from schedperf.model.text import clean_line
+
+MOST_LINES = 100
+MOST_BYTES = 12_000
+# The commit, the change and its CI are in so many lines.
+FIRST_LINES = 20
+_SHOWN = 40
+# Where a quoted text was: no phrase spans it.
+_MASK = "\N{SYMBOL FOR SUBSTITUTE}"
+# Of a quoted text that is searched for.
+_FIRST_WORDS = 3
+_MOST_WORDS = 40
+_NO_NUMBER = re.compile(r"(?<![\w-])(?:nan|inf|infinity|none|null)(?![\w-])", re.IGNORECASE)
+_PERCENT = re.compile(r"\d+(?:\.\d+)?(?:e[+-]\d+)?%")
+_BLANK_PERCENT = re.compile(r"\d %(?!\w)")
+# "[+16.1%, +27.9%]", the only form of an interval.
+_INTERVAL = re.compile(r"\[(?:95% CI )?[-+][^\]]*\]")
+_SIGNED = r"[-+]\d+(?:\.\d+)?(?:e[+-]\d+)?%"
+_GOOD_INTERVAL = re.compile(rf"\[(?:95% CI )?{_SIGNED},\s+{_SIGNED}\]")
+_COMMIT = re.compile(r"\b[0-9a-f]{12}\b")
+_REGZBOT = re.compile(r"#regzbot introduced: [0-9a-f]{12,40}")
+# Lines of this form introduce something.
+_TITLE = re.compile(r"\S.*:\Z")
+
+
+@cache
+def refused_phrases() -> Mapping[str, str]:
+    """Return phrases that no text may have, as regular expressions, and what to write instead."""
+    text = (files("schedperf.mail") / "refused_phrases.toml").read_text(encoding="utf-8")
+    return {phrase: str(instead) for phrase, instead in tomllib.loads(text).items()}
+
+
+def lint(content: bytes, quoted: Iterable[str] = ()) -> list[str]:
+    """Return one line per fault of a mail.
+
+    :param quoted: texts of others, such as subjects of commits and names of benchmarks, whose
+        words are not ours
+    """
+    try:
+        mail = parse(content)
+        text = content.decode("utf-8")
+    except (InputError, UnicodeDecodeError) as error:
+        return [clean_line(str(error))]
+    header, _, body = text.partition("\n\n")
+    subject = str(mail.get("Subject", ""))
+    own = _mask(body, quoted)
+    return [
+        *_encoding(mail.get_content_type(), header, body),
+        *_size(text, body, subject),
+        *_numbers(own),
+        *_percentages(own),
+        *_subject(subject, body),
+        *_sections(own),
+        *_words(own),
+        *_regzbot(body),
+    ]
+
+
+def _mask(body: str, quoted: Iterable[str]) -> str:
+    """Replace quoted texts, which the mail wraps, and may have cut behind their third word."""
+    for text in sorted(dict.fromkeys(quoted), key=len, reverse=True):
+        words = [re.escape(word) for word in text.split()[:_MOST_WORDS]]
+        rest = "".join(rf"(?:\s+{word}" for word in words[_FIRST_WORDS:])
+        rest += ")?" * max(len(words) - _FIRST_WORDS, 0)
+        first = r"\s+".join(words[:_FIRST_WORDS])
+        if first:
+            body = re.sub(rf"{first}{rest}(?:\s*\S*\.\.\.)?", _MASK, body)
+    return body
+
+
+def _encoding(kind: str, header: str, body: str) -> Iterator[str]:
+    fields = " ".join(header.lower().split())
+    if kind != "text/plain":
+        yield f"content type {kind} (expected text/plain, one part)"
+    if "base64" in fields or "quoted-printable" in fields:
+        yield "body encoded as base64 or quoted-printable (expected 7bit or 8bit)"
+    if not header.isascii():
+        yield "header not in ASCII (expected encoded words)"
+    is_declared = "charset=utf-8" in fields and "encoding: 8bit" in fields
+    if not body.isascii() and not is_declared:
+        yield "body not in ASCII (expected charset utf-8, 8bit, declared)"
+    if "\r" in body or "\0" in body:
+        yield "body has a carriage return or a NUL byte"
+
+
+def _size(text: str, body: str, subject: str) -> Iterator[str]:
+    for number, line in enumerate(text.splitlines(), 1):
+        if len(line) > COLUMNS:
+            shown = line[:_SHOWN]
+            yield f"line {number}: {len(line)} columns (expected at most {COLUMNS}): {shown}"
+    if len(subject) > SUBJECT_COLUMNS:
+        yield f"subject of {len(subject)} characters (expected at most {SUBJECT_COLUMNS})"
+    lines = len(body.splitlines())
+    if lines > MOST_LINES:
+        yield f"{lines} lines (expected at most {MOST_LINES})"
+    size = len(text.encode())
+    if size > MOST_BYTES:
+        yield f"{size} bytes (expected at most {MOST_BYTES})"
+
+
+def _numbers(body: str) -> Iterator[str]:
+    for found in sorted({match[0] for match in _NO_NUMBER.finditer(body)}):
+        yield f"the mail says {found!r} (expected a number, or that it is not measured)"
+
+
+def _percentages(body: str) -> Iterator[str]:
+    if _BLANK_PERCENT.search(body):
+        yield "blank before a percent sign (expected +21.8%)"
+    for match in _INTERVAL.finditer(body):
+        if "%" in match[0] and not _GOOD_INTERVAL.fullmatch(match[0]):
+            yield f"interval {match[0][:_SHOWN]!r} (expected e.g. [+16.1%, +27.9%])"
+
+
+def _subject(subject: str, body: str) -> Iterator[str]:
+    """Compare the subject with the text: commits, and percentages, which a table has with a CI."""
+    if subject.startswith("Re: "):
+        return
+    rows = [line for line in body.splitlines() if _GOOD_INTERVAL.search(line)]
+    for figure in _PERCENT.findall(subject):
+        signed = re.compile(rf"(?<![\w.])[-+]{re.escape(figure)}")
+        if not any(signed.search(line) for line in rows):
+            yield f"figure {figure} of the subject is not in the table"
+    first = "\n".join(body.splitlines()[:FIRST_LINES])
+    for commit in _COMMIT.findall(subject):
+        if commit not in first:
+            yield f"commit {commit} of the subject is not in the first {FIRST_LINES} lines"
+    if "regression" in subject and "95% CI" not in first:
+        yield f"no CI in the first {FIRST_LINES} lines"
+
+
+def _sections(body: str) -> Iterator[str]:
+    """Find titles of sections that have no content."""
+    lines = body.splitlines()
+    for line, below in zip(lines, [*lines[1:], ""], strict=True):
+        if _TITLE.fullmatch(line) and not below.strip():
+            yield f"empty section {line[:_SHOWN]!r}"
+
+
+def _words(body: str) -> Iterator[str]:
+    text = " ".join(body.split())
+    for phrase, instead in refused_phrases().items():
+        found = re.search(phrase, text)
+        if found:
+            yield f"the mail says {found[0][:_SHOWN]!r} (write: {instead})"
+
+
+def _regzbot(body: str) -> Iterator[str]:
+    for paragraph in body.split("\n\n"):
+        if "#regzbot" in paragraph and not _REGZBOT.fullmatch(paragraph.strip()):
+            yield "invalid regzbot line (expected a paragraph '#regzbot introduced: HASH')"
