@@ -12,9 +12,9 @@ from datetime import datetime
 from msgspec import Struct
 from msgspec.structs import replace
 
+from schedperf.culprit.figures import Evidence, name_machine
 from schedperf.culprit.record import Check, Culprit
 from schedperf.mail.address import parse_mailbox
-from schedperf.mail.figures import Evidence, name_machine
 from schedperf.mail.headers import check_id, local_part, message_id, parse, write_header
 from schedperf.mail.message import Kind, Message, Metadata
 from schedperf.mail.outbox import Mail

@@ -16,7 +16,7 @@ def check(context: Context) -> Check:
     """Fail with fewer than four boots per side, or if drift may explain the change."""
     row = context.evidence.headline()
     main = context.main
-    sides = [main.sides[0], context.evidence.side(context.evidence.culprit.main)]
+    sides = context.sides
     fewest = min((side.boots for side in sides if side.boots is not None), default=None)
     codes = {each.code for each in (*row.caveats, *main.caveats)}
     found = next((text for code, text in _CAVEATS.items() if code in codes), None)

@@ -7,12 +7,12 @@ from typing import Literal
 
 from msgspec import Struct
 
+from schedperf.culprit.figures import Evidence, side_of
 from schedperf.culprit.record import Check
-from schedperf.mail.figures import Evidence
 from schedperf.mail.message import Message
 from schedperf.mail.outbox import Decision, Mail
 from schedperf.mail.site import MailSite
-from schedperf.model.comparison import Comparison
+from schedperf.model.comparison import Comparison, SideSummary
 
 # "unknown" where the archive or the server does not answer.
 Answer = Literal["yes", "no", "unknown"]
@@ -46,6 +46,12 @@ class Context(Struct, frozen=True, kw_only=True):
     def main(self) -> Comparison:
         """Return the comparison that the mail reports."""
         return self.evidence.comparison(self.evidence.culprit.main)
+
+    @property
+    def sides(self) -> tuple[SideSummary, SideSummary]:
+        """Return the good side and the bad one."""
+        measured = self.evidence.culprit.main
+        return side_of(self.main, measured.before), side_of(self.main, measured.side)
 
 
 def judge(name: str, *problems: str | None) -> Check:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Check ``retested``: the regression was measured again, on boots of its own."""
 
+from schedperf.culprit.figures import is_worse
 from schedperf.culprit.record import Check, Retest
 from schedperf.mail.checks.context import Context, judge
-from schedperf.mail.figures import is_worse
 
 LARGEST_P = 0.01
 

@@ -5,9 +5,9 @@ The kernel's rule (Documentation/admin-guide/reporting-regressions.rst): 5% of a
 or 1% of an application.
 """
 
+from schedperf.culprit.figures import show_size
 from schedperf.culprit.record import Check
 from schedperf.mail.checks.context import Context, judge
-from schedperf.mail.figures import show_size
 from schedperf.model.comparison import Row
 
 LEAST_MICRO = 0.05

@@ -3,14 +3,10 @@
 
 from collections.abc import Sequence
 
+from schedperf.culprit.figures import Evidence, show_both
 from schedperf.culprit.record import COMMIT_DIGITS, Culprit, Elsewhere, Measured
-from schedperf.mail.figures import (
-    Evidence,
-    count_replicates,
-    is_interleaved,
-    show_both,
-)
 from schedperf.mail.plain import INDENT, cut, items, join_paragraphs, spell, wrap
+from schedperf.mail.render.replicates import count_replicates, is_interleaved
 from schedperf.mail.render.report import (
     link,
     names_of,

@@ -3,14 +3,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from schedperf.culprit.figures import Evidence, name_machine, show_both, show_size, side_of
 from schedperf.culprit.record import COMMIT_DIGITS, Elsewhere, Measured, Trailer
-from schedperf.mail.figures import (
-    Evidence,
-    base_of,
-    name_machine,
-    show_both,
-    show_size,
-)
 from schedperf.mail.plain import COLUMNS, INDENT, cut, items, join_paragraphs, spell, wrap
 from schedperf.mail.render.table import draw_table
 from schedperf.mail.site import MailSite
@@ -348,9 +342,9 @@ def _findings(evidence: Evidence) -> list[str]:
 
 def _machine(evidence: Evidence) -> list[str]:
     comparison = evidence.comparison(evidence.culprit.main)
-    host = dict(fields_of(base_of(comparison).host))
+    host = dict(fields_of(side_of(comparison, evidence.culprit.main.before).host))
     facts = [
-        name_machine(base_of(comparison)),
+        name_machine(side_of(comparison, evidence.culprit.main.before)),
         _fact(host, "cpu.family_model_stepping", "{}"),
         _fact(host, "cpu.microcode", "ucode {}"),
         _fact(host, "cpu.smt", "SMT {}"),

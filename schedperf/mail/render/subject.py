@@ -8,8 +8,8 @@
 
 import re
 
+from schedperf.culprit.figures import Evidence, show_size
 from schedperf.culprit.record import COMMIT_DIGITS
-from schedperf.mail.figures import Evidence, show_size
 from schedperf.mail.headers import SUBJECT_COLUMNS
 from schedperf.mail.plain import cut, spell
 from schedperf.model.comparison import Row

@@ -10,15 +10,9 @@
 import os.path
 from collections.abc import Callable, Sequence
 
-from schedperf.mail.figures import (
-    Evidence,
-    badness,
-    count_replicates,
-    is_interleaved,
-    show_change,
-    show_interval,
-)
+from schedperf.culprit.figures import Evidence, badness, show_change, show_interval
 from schedperf.mail.plain import COLUMNS, INDENT, cut, spell, wrap
+from schedperf.mail.render.replicates import count_replicates, is_interleaved
 from schedperf.model.comparison import Row
 from schedperf.model.units import Scale, scale_for
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from schedperf.culprit.figures import Evidence
 from schedperf.culprit.record import (
     Bisection,
     BisectionStep,
@@ -19,7 +20,6 @@ from schedperf.culprit.record import (
     Trailer,
     Tree,
 )
-from schedperf.mail.figures import Evidence
 from schedperf.mail.site import MailSite, Site
 from schedperf.model.comparison import (
     SCHEMA,
