@@ -81,7 +81,7 @@ def add_boot_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="[NAME=]FILE",
         help="Store the commit of the running kernel, or that of the --kernel NAME, as this JSON "
-        "file describes it: commit, subject, tree, ref … (see docs/bundle.md).",
+        "file describes it: commit, subject, tree, ref ... (see docs/bundle.md).",
     )
     add("--power", metavar="PATH", help="Run `PATH cycle` here if the target does not answer.")
     add("--console", metavar="PATH", help="Run `PATH last` here to read the target's console.")

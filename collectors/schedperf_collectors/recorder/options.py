@@ -170,7 +170,7 @@ def _add_record_options(parser: argparse.ArgumentParser) -> None:
         type=_fails_as_type(read_source),
         metavar="FILE",
         help="Store the commit of the running kernel, as this JSON file describes it: commit, "
-        "subject, tree, ref … (see docs/bundle.md).",
+        "subject, tree, ref ... (see docs/bundle.md).",
     )
     _add_until_decided(parser)
     # For `schedperf vm`: its own options, which the bundle keeps instead of those of `record`.
