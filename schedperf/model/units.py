@@ -27,6 +27,11 @@ LARGEST_PLAIN_POWER = 6
 # Percentages from here on are printed with an exponent, and those below get a second decimal.
 LARGEST_PERCENT_IN_REASONS = 1e6
 SMALLEST_SHORT_PERCENT = 0.1
+# Changes (in per cent) from here on have no digits behind the point, and further on only three
+# digits; an interval narrower than NARROW needs a second digit.
+LARGE_PERCENT = 1000.0
+LARGEST_CHANGE_PERCENT = 1e5
+NARROW_PERCENT = 0.2
 
 # One nanosecond in the unit that times are scaled from.
 NANOSECOND_S = 1e-9
@@ -136,12 +141,17 @@ def percent(fraction: float) -> str:
     return f"{text}%" if float(text) else "0%"
 
 
-def signed(fraction: float) -> str:
-    """Write a fraction as a percentage with its sign: ``+0%`` where it rounds to 0."""
-    text = percent(fraction)
-    return text if text.startswith("-") else f"+{text}"
+def signed(fraction: float, digits: int = 1) -> str:
+    """Write a change as a percentage with its sign: ``+37.2%``, ``+1235%``."""
+    value = 100.0 * fraction
+    if abs(value) >= LARGEST_CHANGE_PERCENT:
+        return f"{value:+.3g}%"
+    digits = 0 if abs(value) >= LARGE_PERCENT else digits
+    # What rounds to 0 has one form: "+0.0%".
+    return f"{round(value, digits) + 0.0:+.{digits}f}%"
 
 
 def interval_of(low: float, high: float) -> str:
     """Write the ends of an interval, which are fractions: ``[+16.1%, +27.9%]``."""
-    return f"[{signed(low)}, {signed(high)}]"
+    digits = 2 if 100.0 * abs(high - low) < NARROW_PERCENT else 1
+    return f"[{signed(low, digits)}, {signed(high, digits)}]"

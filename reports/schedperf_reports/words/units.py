@@ -7,7 +7,7 @@
     ('+37.2%', '[+35.0%, +39.5%]')
 """
 
-from schedperf.model.units import MISSING, Scale, format_number, scale_for
+from schedperf.model.units import MISSING, Scale, format_number, interval_of, scale_for, signed
 
 __all__ = [
     "MISSING",
@@ -25,12 +25,6 @@ __all__ = [
     "scale_for",
 ]
 
-# From here on (in per cent) digits behind the point say nothing, and further on only the power
-# of ten does; an interval narrower than NARROW needs a second digit.
-LARGE_PERCENT = 1000.0
-LARGEST_PERCENT_IN_TABLES = 1e5
-NARROW_PERCENT = 0.2
-
 # Ends of an interval that are further apart say no more than that the runs are too few.
 WIDEST_INTERVAL = 100.0
 TOO_WIDE = "too wide"
@@ -43,7 +37,7 @@ def format_change(ratio: float | None) -> str:
     """Write new / base as a change: ``+37.2%``."""
     if ratio is None:
         return MISSING
-    return _format_percent(_percent(ratio), digits=1)
+    return signed(ratio - 1.0)
 
 
 def write_size(value: float, unit: str) -> str:
@@ -67,14 +61,12 @@ def format_interval(low: float | None, high: float | None) -> str:
         return MISSING
     if is_wide(low, high):
         return TOO_WIDE
-    ends = (_percent(low), _percent(high))
-    digits = 2 if abs(ends[1] - ends[0]) < NARROW_PERCENT else 1
-    return f"[{', '.join(_format_percent(end, digits=digits) for end in ends)}]"
+    return interval_of(low - 1.0, high - 1.0)
 
 
 def format_share(fraction: float | None) -> str:
     """Write a fraction without a sign: ``7.2%``."""
-    return MISSING if fraction is None else _format_percent(100.0 * fraction, digits=1).lstrip("+")
+    return MISSING if fraction is None else signed(fraction).lstrip("+")
 
 
 def format_percent(percent: float | None) -> str:
@@ -92,13 +84,3 @@ def format_p(p: float | None) -> str:
     if p is None:
         return MISSING
     return f"{p:.2g}" if p >= SMALLEST_P else f"<{SMALLEST_P:g}"
-
-
-def _percent(ratio: float) -> float:
-    return 100.0 * (ratio - 1.0)
-
-
-def _format_percent(percent: float, *, digits: int) -> str:
-    if abs(percent) >= LARGEST_PERCENT_IN_TABLES:
-        return f"{percent:+.3g}%"
-    return f"{percent:+.{0 if abs(percent) >= LARGE_PERCENT else digits}f}%"

@@ -98,7 +98,7 @@ def test_the_report_is_appended_to_the_summary_of_the_step(
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(step))
     done = run_cli("compare", *tables, "--format", "github")
     assert (done.returncode, done.stderr) == (1, "")
-    assert done.stdout.startswith("::error title=schedperf%3A regression::m: worse: +50%25 ")
+    assert done.stdout.startswith("::error title=schedperf%3A regression::m: worse: +50.0%25 ")
     text = step.read_text()
     assert text.startswith("from another command\n- base: ")
     assert "overall: **regression**" in text

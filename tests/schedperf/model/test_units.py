@@ -99,5 +99,5 @@ def test_a_change_has_a_sign() -> None:
 
 def test_a_change_that_rounds_to_zero_has_one_form() -> None:
     # The last bits of a sum depend on the processor.
-    assert {signed(fraction) for fraction in (0.0, -0.0, 1e-17, -1e-17, 4e-5)} == {"+0%"}
-    assert (signed(6e-5), signed(-6e-5), percent(-6e-5)) == ("+0.01%", "-0.01%", "-0.01%")
+    assert {signed(fraction) for fraction in (0.0, -0.0, 1e-17, -1e-17, 4e-5)} == {"+0.0%"}
+    assert (signed(6e-4), signed(-6e-4), percent(-6e-5)) == ("+0.1%", "-0.1%", "-0.01%")

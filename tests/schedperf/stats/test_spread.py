@@ -206,7 +206,7 @@ class TestVerdicts:
         [modes] = [w for w in row["caveats"] if w.code == "modes"]
         assert modes.numbers["base"] == "2 of 10"
         assert modes.numbers["new"] == "9 of 10"
-        assert modes.numbers["within"] == "-0.03%"
+        assert modes.numbers["within"] == "+0.0%"
 
     def test_a_shift_within_the_modes_is_seen_through_them(self, compare_values: Compare) -> None:
         base, new = side(5, 10), side(5, 10, shift=0.03)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from schedperf.model.comparison import Difference, Family, Row, Verdict
-from schedperf.model.units import percent, signed
+from schedperf.model.units import interval_of, percent, signed
 from schedperf.model.verdict import MARGIN, SMALLEST_EFFECT, Reason, decide_overall, reason_of
 from schedperf.stats.verdicts import Evidence, decide
 
@@ -74,7 +74,7 @@ class TestDecide:
 
     def test_the_reason_has_the_numbers(self) -> None:
         reason = said(evidence())[1]
-        assert reason == "worse: +5% [+4%, +6%] (q = 0.001, n = 5+5 runs)"
+        assert reason == "worse: +5.0% [+4.0%, +6.0%] (q = 0.001, n = 5+5 runs)"
 
     def test_the_side_without_values_is_named(self) -> None:
         found = said(evidence(n_new=0), side="new3")
@@ -135,7 +135,7 @@ class TestDecide:
         bare = {"ci": None, "equivalence_ci": None, "q": None, "n_base": None, "n_new": None}
         found = said(evidence(more_runs=12, **bare))
         assert found[1] == (
-            "+5%: the number of runs is not recorded; with the recorded standard deviation, "
+            "+5.0%: the number of runs is not recorded; with the recorded standard deviation, "
             "12 runs per side would give a verdict"
         )
         found = said(evidence(**bare))
@@ -196,15 +196,23 @@ class TestOverall:
 
 
 @pytest.mark.parametrize(
-    ("fraction", "text"),
+    ("fraction", "change", "text"),
     [
-        (0.0, "+0%"),
-        (0.372, "+37.2%"),
-        (-0.03, "-3%"),
-        (0.0004, "+0.04%"),
-        (1e9, "+1e+11%"),
+        (0.0, "+0.0%", "0%"),
+        (0.372, "+37.2%", "37.2%"),
+        (-0.03, "-3.0%", "3%"),
+        (0.0004, "+0.0%", "0.04%"),
+        (12.345, "+1234%", "1234.5%"),
+        (1e9, "+1e+11%", "1e+11%"),
     ],
 )
-def test_percentages_are_short(fraction: float, text: str) -> None:
-    assert signed(fraction) == text
-    assert percent(abs(fraction)) == text.lstrip("+-")
+def test_a_change_has_the_digits_of_tables_and_a_percentage_is_short(
+    fraction: float, change: str, text: str
+) -> None:
+    assert signed(fraction) == change
+    assert percent(abs(fraction)) == text
+
+
+def test_a_narrow_interval_has_two_digits() -> None:
+    assert interval_of(0.0297, 0.0299) == "[+2.97%, +2.99%]"
+    assert interval_of(0.01, 0.03) == "[+1.0%, +3.0%]"
