@@ -34,10 +34,7 @@ from schedperf.stats.verdicts import (
     ratio_of,
 )
 
-TAKE_TURNS = (
-    "interleave the sides (with `schedperf ab` for settings, with `schedperf record --append` "
-    "after each reboot for kernels)"
-)
+TAKE_TURNS = "interleave the sides (settings with `schedperf ab`, kernels by booting them in turns)"
 
 # Significance level of the caveat about a different spread of the sides.
 SPREAD_LEVEL = 0.01
@@ -231,7 +228,10 @@ def _obstacle(case: _Case, index: int, question: _Question) -> Reason | None:
     blocks = f"all runs of {question.side} were recorded {place_in_time} those of base"
     if drift.is_drifting[index]:
         size = _share(case, index, drift.bias[index])
-        why = f"{blocks}, and the drift of the machine alone explains a change of {size}"
+        why = (
+            f"{blocks}, and results drift within the sides (by {size} from base to "
+            f"{question.side}), so drift confounds the change"
+        )
         return reason_of(why, TAKE_TURNS)
     few = min(analysis.numbers[index])
     if few < FEWEST_IN_BLOCKS and not drift.is_pooled[index]:

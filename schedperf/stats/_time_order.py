@@ -43,7 +43,7 @@ class Drift(Struct, frozen=True, kw_only=True):
     :param bias: what a drift like that within the sides adds to the effect
     :param se: standard error of ``bias``
     :param df: its degrees of freedom
-    :param is_drifting: is there a drift, and does it reach the effect?
+    :param is_drifting: was one side recorded after the other, with a significant drift within them?
     :param is_pooled: did enough rows of the sweep tell it for few runs to be believed?
     """
 

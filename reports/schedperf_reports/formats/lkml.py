@@ -56,6 +56,7 @@ from schedperf_reports.words.rows import (
     count_values,
     describe_directions,
     has_changed,
+    merge_caveats,
     name_rows,
     name_side,
     name_with_role,
@@ -338,9 +339,15 @@ def _findings(comparison: Comparison) -> Iterator[Block]:
 def _recordings(comparison: Comparison) -> Iterator[Block]:
     machines = describe_machines(comparison.sides)
     yield Text(text=f"machine: {machines}" if machines else "machine not recorded")
-    yield Items(items=tuple(map(_recording, comparison.sides)))
+    yield Items(items=(*map(_recording, comparison.sides), *_unchecked(comparison)))
     command = to_ascii(shlex.join(comparison.command))
     yield Items(items=(Item(text="reproduce with:", commands=(command,)),))
+
+
+def _unchecked(comparison: Comparison) -> Iterator[Item]:
+    caveats = (caveat for caveat in comparison.caveats if caveat.code == "imported")
+    for each in merge_caveats(caveats):
+        yield Item(text=each.text)
 
 
 def _recording(side: SideSummary) -> Item:

@@ -139,6 +139,8 @@ def _order(comparison: Comparison, rows: list[Row]) -> Item:
 def _how_to_interleave(comparison: Comparison) -> str:
     # Two kernels cannot run at once: their boots are interleaved.
     base, *others = comparison.sides
+    if any(side.imported is not None for side in comparison.sides):
+        return "run the benchmark on the sides in turns"
     if any(has_other_kernel(base.host, side.host) for side in others):
         return "`schedperf vm --boots 2` interleaves the sides"
     return "`schedperf ab` interleaves the sides"
@@ -247,6 +249,8 @@ def _weaknesses(comparison: Comparison) -> Iterator[Item]:
     for caveat in history:
         yield Item(text=caveat.text, evidence=("caveats",))
     caveats = merge_caveats(caveat for caveat in comparison.caveats if caveat.code not in TOLD)
+    # What could not be checked limits every other statement.
+    caveats.sort(key=lambda caveat: caveat.code != "imported")
     for caveat in caveats[:MOST_WEAKNESSES]:
         short = Item(text=caveat.short, tone="warning")
         yield Item(text=caveat.text, tone="warning", evidence=("caveats",), short=short)

@@ -145,6 +145,11 @@ class Contrast(Struct, frozen=True, kw_only=True):
         """Is the kernel itself what differs? Nobody can revert a setting."""
         return has_other_kernel(self.base.host, self.new.host)
 
+    @property
+    def imported(self) -> str | None:
+        """Return the format from which a side was imported; None if both were recorded."""
+        return self.new.imported or self.base.imported
+
     def is_virtual(self) -> bool:
         """Was one of the sides recorded in a virtual machine?"""
         kinds = {read_host(side.host).virtualisation.kind for side in (self.base, self.new)}

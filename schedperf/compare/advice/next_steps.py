@@ -26,9 +26,19 @@ from schedperf.stats.verdicts import FEWEST_IN_BLOCKS
 
 # Boots of each kernel: enough for a verdict with boots as the unit of replication.
 BOOTS = 4
+# How users of other tools get several boots per side; other formats do not record boots.
+MORE_BOOTS: Mapping[str, str] = {
+    "mmtests": f"boot the sides in turns, each {BOOTS} times, run mmtests in each boot, and copy "
+    f"the directories iter-0 of a side into one directory, as iter-0 to iter-{BOOTS - 1}",
+    "lkp": f"run the job {BOOTS} times per side, the sides in turns",
+}
 # Files that a condition names.
 MOST_FILES = 3
 
+ONE_AFTER_THE_OTHER = (
+    "the sides were recorded one after the other, so drift confounds the comparison"
+)
+NO_VARIANCE = "boot-to-boot variance is unknown"
 # Analyses that explain a change, with the collector of each and what it records.
 EXPLAINING: Mapping[str, tuple[str, str]] = {
     "pelt": ("bpf_pelt", "PELT updates"),
@@ -127,9 +137,12 @@ def _same_data(contrast: Contrast) -> NextStep | None:
         return None
     # Only the new side needs a recording: a second one, or one with another setting.
     commands = _beside(contrast, contrast.name)
+    is_imported = contrast.imported is not None
     return NextStep(
         id="same-data",
-        what=f"record the side {contrast.name} in its own bundle",
+        what=f"pass other results as {contrast.name}"
+        if is_imported
+        else f"record the side {contrast.name} in its own bundle",
         why=f"base and {contrast.name} contain the same runs",
         commands=commands,
     )
@@ -214,9 +227,10 @@ def _more_runs(contrast: Contrast) -> NextStep | None:
     unit = rows[0].replication
     each = "" if unit == "rounds" else " per side"
     opened = rows[0].metric if len(rows) == 1 else f"{len(rows)} results"
+    verb = "record" if contrast.imported is None else "import results of"
     return NextStep(
         id="more-runs",
-        what=f"record about {number} more {name_units(number, unit)}{each}",
+        what=f"{verb} about {number} more {name_units(number, unit)}{each}",
         why=f"{opened}: inconclusive with the runs recorded so far",
         commands=_grow(contrast, number, unit),
     )
@@ -350,6 +364,8 @@ def _revert(contrast: Contrast) -> NextStep | None:
 
 
 def _more_boots(contrast: Contrast) -> NextStep | None:
+    if contrast.imported is not None:
+        return _more_imported_boots(contrast, contrast.imported)
     if not contrast.has_caveat("one-boot") or not contrast.has_verdict(*CHANGED, "no-change"):
         return None
     pair = contrast.pair()
@@ -366,9 +382,20 @@ def _more_boots(contrast: Contrast) -> NextStep | None:
     return NextStep(
         id="more-boots",
         what=f"record {BOOTS} boots per side{how}",
-        why="boot-to-boot variance is unknown",
+        why=NO_VARIANCE,
         commands=commands,
     )
+
+
+def _more_imported_boots(contrast: Contrast, kind: str) -> NextStep | None:
+    what = MORE_BOOTS.get(kind)
+    if contrast.has_caveat("one-boot") and contrast.has_verdict(*CHANGED, "no-change"):
+        why = NO_VARIANCE
+    elif contrast.has_caveat("blocks") and contrast.has_verdict("inconclusive"):
+        why = ONE_AFTER_THE_OTHER
+    else:
+        return None
+    return None if what is None else NextStep(id="more-boots", what=what, why=why, commands=())
 
 
 def _take_turns(contrast: Contrast) -> NextStep | None:
@@ -380,7 +407,7 @@ def _take_turns(contrast: Contrast) -> NextStep | None:
     return NextStep(
         id="take-turns",
         what="record the kernels again with interleaved boots",
-        why="the sides were recorded one after the other, so drift confounds the comparison",
+        why=ONE_AFTER_THE_OTHER,
         commands=(
             "schedperf vm --check",
             *contrast.rerun(*pair.images, "--boots", str(BOOTS)),

@@ -26,6 +26,7 @@ from schedperf_generators.mmtests import (
     write_iteration,
     write_results,
 )
+from schedperf_reports.formats import Options, find_format
 from schedperf_reports.verdict.comparable import describe_machines
 
 TEXTS = Path(__file__).parents[2] / "data" / "benchmarks"
@@ -225,8 +226,8 @@ def test_what_single_iterations_lack_is_named(tmp_path: Path) -> None:
     (tmp_path / "iter-9/kernel.version").write_text("Linux a 6.12.0 #1 x86_64")
     notes = read(tmp_path).notes
     assert (
-        "no parser reads the output of aim9 (iter-0, iter-1 and 3 more), hackbench (iter-2, iter-3 and 1 more)"
-        in notes
+        "no parser reads the output of aim9 (iter-0, iter-1 and 3 more), hackbench (iter-2, iter-3 "
+        "and 1 more)" in notes
     )
     assert "there is no output of hackbench (iter-1)" in notes
     assert "there are no benchmarks in iter-9" in notes
@@ -239,8 +240,10 @@ def test_a_run_that_was_cut_off_is_named(tmp_path: Path) -> None:
     with Opener() as opener:
         caveats = read_run_values(name_sides([opener.open(Path(f"mmtests:{tmp_path}"))])).caveats
     assert [each.text for each in caveats] == [
-        "1 run of base printed no number that a benchmark parser or a --metric rule reads; first: "
-        "iter-0/hackbench/logs/hackbench-4, run 2 of 2"
+        (
+            "1 run of base printed no number that a benchmark parser or a --metric rule reads; "
+            "first: iter-0/hackbench/logs/hackbench-4, run 2 of 2"
+        )
     ]
 
 
@@ -347,6 +350,38 @@ def test_two_directories_are_compared(
     assert done.returncode == 1, done.stderr
     assert "regression" in done.stdout
     assert "imported from mmtests, so these cannot be checked:" in " ".join(done.stdout.split())
+
+
+@pytest.mark.parametrize("boots", [1, 2])
+def test_the_next_step_can_be_followed_with_mmtests(tmp_path: Path, boots: int) -> None:
+    for seed, (name, seconds) in enumerate((("6.12", 0.06), ("6.13", 0.066)), start=1):
+        write_results(tmp_path / name, release=name, seconds=seconds, boots=boots, seed=seed)
+    with Opener() as opener:
+        paths = [Path(f"mmtests:{tmp_path}/{name}") for name in ("6.12", "6.13")]
+        comparison = compare_bundles([opener.open(path) for path in paths])
+    [step] = comparison.next_steps
+    assert step.what.startswith("boot the sides in turns, each 4 times, run mmtests in each boot")
+    assert step.commands == ()
+    assert ("variance" in step.why) == (boots == 1)
+    text = find_format("text").render(comparison, Options(width=80, colour=False, everything=False))
+    assert "run the benchmark on the sides in turns" in " ".join(text.split())
+
+
+def test_what_cannot_be_checked_is_the_first_caveat(tmp_path: Path) -> None:
+    for name in ("old", "new"):
+        logs = {"hackbench-1": messaging(1, [0.1, 0.2]), "hackbench-2": "Killed\n"}
+        one_iteration(tmp_path / name / "iter-0", logs, "hackbench")
+        stamps = tmp_path / name / "iter-0/tests-timestamp"
+        stamps.write_text(stamps.read_text() + f"test begin :: {name} 1\n")
+        (tmp_path / name / "iter-0/hackbench/logs/hackbench-4.gz").write_bytes(b"x")
+    with Opener() as opener:
+        bundles = [opener.open(Path(f"mmtests:{tmp_path}/{name}")) for name in ("old", "new")]
+        comparison = compare_bundles(bundles)
+    for name in ("text", "lkml", "html"):
+        text = find_format(name).render(
+            comparison, Options(width=80, colour=False, everything=False)
+        )
+        assert "these cannot be checked: kernel command line" in " ".join(text.split()), name
 
 
 def test_imported_results_cannot_be_recorded_again(
