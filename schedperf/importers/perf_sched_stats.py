@@ -72,7 +72,11 @@ def import_perf_sched_stats(tree: Tree) -> Imported:
     if not runs:
         raise InputError(f"{tree.root}: {_why_nothing(damaged)}")
     _refuse_several_kernels(tree, hosts.values())
-    not_read = [f"not read: {list_some(others, MOST_NAMES)}"] if others else []
+    not_read = (
+        [f"not read, because they are not perf sched stats: {list_some(others, MOST_NAMES)}"]
+        if others
+        else []
+    )
     return Imported(
         label=tree.name,
         boots=(ImportedBoot(host=merge(hosts.values()), runs=tuple(runs)),),

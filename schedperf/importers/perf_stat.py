@@ -7,7 +7,8 @@ direction of a counter is better depends on the question, so counters are inform
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
@@ -18,7 +19,7 @@ from schedperf.importers._tree import Tree, natural_order
 from schedperf.model.comparison import Better
 from schedperf.model.errors import InputError
 from schedperf.model.numbers import read_number
-from schedperf.model.text import list_some
+from schedperf.model.text import clean_line, list_some
 
 # perf accepts any separator; these occur in no number and no name of an event.
 SEPARATORS = (",", ";", "\t", "|")
@@ -26,6 +27,9 @@ MOST_EVENTS = 1_000
 LONGEST_LINE = 4_000
 MOST_NAMES = 5
 
+PER_INTERVAL = "a value per interval or CPU; record without -I and -A"
+
+_CPU = re.compile(r"CPU\d+|S\d+(?:-\w+)*|N\d+", re.ASCII)
 _EVENT = re.compile(r"[A-Za-z_][\w./:,=@{}-]{0,200}", re.ASCII)
 
 
@@ -63,21 +67,23 @@ def import_perf_stat(tree: Tree) -> Imported:
     used: list[str] = []
     unread: list[str] = []
     for file in sorted(tree.files(), key=natural_order):
-        text = (tree.read_or_skip(file) or b"").decode(errors="replace")
-        lines = list(_read(text, file, unread))
-        is_counted = any(line.value not in NO_VALUE for line in lines)
-        # A second value of an event is of another CPU or interval, and no other run.
-        if is_counted and len({line.event for line in lines}) == len(lines) <= MOST_EVENTS:
+        content = tree.read_or_skip(file)
+        if content is None:
+            continue
+        lines, problems = _read(content.decode(errors="replace"))
+        problem = _problem_of_file(lines, problems)
+        if problem is None:
             used.append(file)
-            runs.append(_run(lines))
-        elif is_counted:
-            unread.append(file)
+            runs.append(_run(lines, file))
+            unread += [f"{file}:{number} ({why})" for number, why in problems]
+        else:
+            unread.append(f"{file} ({problem})")
     if not runs:
         raise InputError(
             f"{tree.root}: no counters of perf stat (expected totals written by perf stat -x, or "
-            "perf stat -j, without -I and -A); record again"
+            f"perf stat -j, without -I and -A){_first(unread)}; record again"
         )
-    notes = [f"not read: {list_some(list(dict.fromkeys(unread)), MOST_NAMES)}"] if unread else []
+    notes = [f"not read: {list_some(unread, MOST_NAMES)}"] if unread else []
     return Imported(
         label=tree.name,
         boots=(ImportedBoot(host={}, runs=tuple(runs)),),
@@ -86,7 +92,26 @@ def import_perf_stat(tree: Tree) -> Imported:
     )
 
 
-def _run(lines: Sequence[_Line]) -> ImportedRun:
+def _first(unread: Sequence[str]) -> str:
+    return f"; first file: {clean_line(unread[0])}" if unread else ""
+
+
+def _problem_of_file(lines: Sequence[_Line], problems: Sequence[tuple[int, str]]) -> str | None:
+    """Return why a file is not a run; None if it is one."""
+    if not any(line.value not in NO_VALUE for line in lines):
+        if not lines and problems:
+            number, why = problems[0]
+            return f"no counters; line {number}: {why}"
+        return "no counters"
+    counts = Counter(line.event for line in lines)
+    event, count = counts.most_common(1)[0]
+    if count > 1:
+        # A second value of an event is of another CPU or interval, and no other run.
+        return f"{count} values of {event}; expected one, without -I and -A"
+    return f"more than {MOST_EVENTS} events" if len(lines) > MOST_EVENTS else None
+
+
+def _run(lines: Sequence[_Line], file: str) -> ImportedRun:
     unknown: Better = "unknown"
     rows = [
         (line.event, line.value, line.unit or "count", unknown)
@@ -98,6 +123,7 @@ def _run(lines: Sequence[_Line]) -> ImportedRun:
         command=("perf", "stat"),
         point={},
         text=format_values(rows),
+        source=file,
         captures={f"{FOLDER}/{name}": content for name, content in _capture(lines).items()},
     )
 
@@ -120,37 +146,49 @@ def _capture(lines: Sequence[_Line]) -> Mapping[str, bytes]:
     }
 
 
-def _read(text: str, file: str, unread: list[str]) -> Iterator[_Line]:
-    for number, line in enumerate(text.splitlines(), start=1):
+def _read(text: str) -> tuple[list[_Line], list[tuple[int, str]]]:
+    """Return the counters, and number and problem of each line that is not read."""
+    lines: list[_Line] = []
+    problems: list[tuple[int, str]] = []
+    for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip() or line.startswith("#"):
             continue
-        read = _read_line(line) if len(line) <= LONGEST_LINE else None
-        if read is None:
-            unread.append(f"{file}:{number}")
-        else:
-            yield read
+        try:
+            lines.append(_read_line(line.rstrip()))
+        except ValueError as error:
+            problems.append((number, str(error)))
+    return lines, problems
 
 
-def _read_line(text: str) -> _Line | None:
+def _read_line(text: str) -> _Line:
+    """Parse a line.
+
+    :raises ValueError: why it is not read
+    """
+    if len(text) > LONGEST_LINE:
+        raise ValueError(f"longer than {LONGEST_LINE} characters")
     line = _from_json(text) if text.startswith("{") else _from_fields(text)
-    if line is None or _EVENT.fullmatch(line.event) is None or len(line.event) > LONGEST_NAME:
-        return None
-    is_unit = line.unit.isprintable() and len(line.unit) <= LONGEST_UNIT and "," not in line.unit
-    return line if is_unit and _is_value(line.value) else None
+    if _EVENT.fullmatch(line.event) is None or len(line.event) > LONGEST_NAME:
+        raise ValueError("invalid name of an event")
+    if not line.unit.isprintable() or len(line.unit) > LONGEST_UNIT or "," in line.unit:
+        raise ValueError("invalid unit")
+    if not _is_value(line.value):
+        raise ValueError("invalid value")
+    return line
 
 
 def _is_value(text: str) -> bool:
     return text in NO_VALUE or read_number(text) is not None
 
 
-def _from_fields(text: str) -> _Line | None:
+def _from_fields(text: str) -> _Line:
     for separator in SEPARATORS:
         fields = text.split(separator)
         # With -I and -A a time or a CPU precedes the value.
         if len(fields) > 2 and _is_value(fields[0]):  # noqa: PLR2004 # unit, event
             value, unit, event, *rest = fields
             if _is_value(unit):
-                return None
+                raise ValueError(PER_INTERVAL)
             while event.count("/") % 2 and rest:
                 # A name such as cpu/event=0x3c,umask=0x0/ contains the separator.
                 event += f"{separator}{rest.pop(0)}"
@@ -158,21 +196,23 @@ def _from_fields(text: str) -> _Line | None:
                 # With -r the variation of the repetitions precedes the time.
                 del rest[0]
             return _line(value, unit, event, rest[:2])
-    return None
+        if len(fields) > 2 and _CPU.fullmatch(fields[0]):  # noqa: PLR2004 # unit, event
+            raise ValueError(PER_INTERVAL)
+    raise ValueError("not a counter; expected a line of perf stat -x, or perf stat -j")
 
 
-def _from_json(text: str) -> _Line | None:
+def _from_json(text: str) -> _Line:
     try:
         entry = json.loads(text)
     except (ValueError, RecursionError):
-        return None
-    if not isinstance(entry, dict) or entry.keys() & {"interval", "cpu", "core", "socket"}:
-        return None
+        raise ValueError("invalid JSON") from None
+    if entry.keys() & {"interval", "cpu", "core", "socket"}:
+        raise ValueError(PER_INTERVAL)
     value, unit, event = (entry.get(key) for key in ("counter-value", "unit", "event"))
     if isinstance(value, str) and isinstance(unit, str) and isinstance(event, str):
         times = [str(entry.get(key, "")) for key in ("event-runtime", "pcnt-running")]
         return _line(value, unit, event, times)
-    return None
+    raise ValueError("no counter-value, unit and event")
 
 
 def _line(value: str, unit: str, event: str, times: Sequence[str]) -> _Line:

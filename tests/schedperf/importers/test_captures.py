@@ -127,6 +127,37 @@ def test_other_output_is_refused(tmp_path: Path, text: str) -> None:
         read("perf-stat", tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "x (no counters)"),
+        ("hello\n", "x (no counters; line 1: not a counter; expected a line of perf stat -x, or "),
+        (
+            f"{FIELDS}hello\n",
+            "x:6 (not a counter; expected a line of perf stat -x, or perf stat -j)",
+        ),
+        ("<not counted>,,cycles,0,100.00,,\n", "x (no counters)"),
+        (
+            "1.000123,0.53,msec,task-clock,1,100.00,,\n",
+            "line 1: a value per interval or CPU; record ",
+        ),
+        ("CPU0,12,,context-switches,533291,100.00,,\n", "line 1: a value per interval or CPU; "),
+        ('{"cpu" : "0", "counter-value" : "1"}\n', "line 1: a value per interval or CPU; record "),
+        ("1,,cycles,1,1,,\n2,,cycles,1,1,,\n", "x (2 values of cycles; expected one, without -I "),
+        ("{\n", "line 1: invalid JSON"),
+        ('{"event" : "cycles"}\n', "line 1: no counter-value, unit and event"),
+        (f"1,,a{chr(0x202E)},1,1\n", "line 1: invalid name of an event"),
+        ("1,,cycles" + "," * 5000, "line 1: longer than 4000 characters"),
+    ],
+)
+def test_what_perf_stat_did_not_count_has_a_reason(tmp_path: Path, text: str, why: str) -> None:
+    (tmp_path / "run1").write_text(FIELDS)
+    (tmp_path / "x").write_text(text)
+    [note] = read("perf-stat", tmp_path).notes
+    assert note.startswith("not read: x")
+    assert why in note
+
+
 @pytest.fixture
 def statistics(tmp_path: Path) -> Path:
     """Write a report and a recording of one kernel, and a file that is neither."""
@@ -153,7 +184,7 @@ def test_statistics_are_those_of_the_files(
 ) -> None:
     bundle = statistics.parent / "a.tar"
     assert main(["import", "perf-sched-stats", str(statistics), "-o", str(bundle)]) == 0
-    assert "not read: notes" in capsys.readouterr().err
+    assert "not read, because they are not perf sched stats: notes" in capsys.readouterr().err
     rows = schedstat(capsys, bundle, *options)
     assert rows == schedstat(capsys, statistics, *options)
     assert len(rows[0]["values_base"]) == 2
