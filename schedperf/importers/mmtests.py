@@ -7,7 +7,7 @@ until May 2019). File names contain the load and the iteration: ``hackbench-4``,
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from msgspec import Struct
@@ -370,8 +370,10 @@ class _Reading:
                 self.used.add(name)
 
     def _read_logs(self, folder: str, test: _Test) -> Iterator[ImportedRun]:
+        names = [name for name in self._tree.files(folder) if self._is_output(name)]
+        repeated = _find_repeated(_stem(name, folder) for name in names)
         logs = sorted(
-            (_describe(name, folder) for name in self._tree.files(folder) if self._is_output(name)),
+            (_describe(name, _stem(name, folder), repeated) for name in names),
             key=lambda log: log.key,
         )
         runs = [run for log in logs if not log.is_time for run in self._read_log(log, test)]
@@ -444,9 +446,24 @@ class _Reading:
         return self._tree.read_or_skip(files[0])
 
 
-def _describe(name: str, folder: str) -> _Log:
+def _stem(name: str, folder: str) -> str:
     file = strip_compression(name.removeprefix(f"{folder}/"))
-    stem = file.removesuffix(".log").removesuffix(".txt")
+    return file.removesuffix(".log").removesuffix(".txt")
+
+
+def _find_repeated(stems: Iterable[str]) -> set[str]:
+    """Return the names of logs to which scripts of mmtests append an iteration.
+
+    A single number that is not the first iteration is part of the name: "foo-6.12".
+    """
+    numbers: dict[str, list[int]] = {}
+    for stem in stems:
+        if match := _REPEATED.fullmatch(stem):
+            numbers.setdefault(match[1], []).append(int(match[2]))
+    return {base for base, found in numbers.items() if len(found) > 1 or min(found) <= 1}
+
+
+def _describe(name: str, stem: str, repeated: Container[str]) -> _Log:
     for pattern in (*_NAMES, _TIMES):
         if match := pattern.fullmatch(stem):
             groups = {name: text for name, text in match.groupdict().items() if text != "_"}
@@ -459,7 +476,8 @@ def _describe(name: str, folder: str) -> _Log:
             )
     # A script of mmtests that repeats a measurement appends its number: tcp-1024-100M-2.1.
     match = _REPEATED.fullmatch(stem)
-    base, iteration = (match[1], int(match[2])) if match else (stem, 0)
+    is_repeated = match is not None and match[1] in repeated
+    base, iteration = (match[1], int(match[2])) if match and is_repeated else (stem, 0)
     # Names become text of points.
     parameters = {"log": re.sub(r"[^\w.+-]", "_", base)}
     return _Log(

@@ -448,3 +448,19 @@ def test_the_iteration_in_an_unknown_name_is_no_parameter(tmp_path: Path) -> Non
     assert [(point, value) for _, point, _, value in values_of(tmp_path)] == [
         (f"log=tcp-1024-100M-{threads}", number) for threads in (1, 2) for number in (1, 2, 10)
     ]
+
+
+@pytest.mark.parametrize(
+    ("names", "points"),
+    [
+        (["foo-6.12"], ["foo-6.12"]),
+        (["foo-6.12", "bar.1"], ["bar", "foo-6.12"]),
+        (["foo.0"], ["foo"]),
+        (["foo.3", "foo.2"], ["foo", "foo"]),
+    ],
+)
+def test_a_single_number_is_part_of_an_unknown_name(
+    tmp_path: Path, names: list[str], points: list[str]
+) -> None:
+    one_iteration(tmp_path / "iter-0", {name: messaging(1, [0.1]) for name in names}, "foo")
+    assert [point for _, point, _, _ in values_of(tmp_path)] == [f"log={name}" for name in points]
