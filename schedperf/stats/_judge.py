@@ -34,7 +34,9 @@ from schedperf.stats.verdicts import (
     ratio_of,
 )
 
-TAKE_TURNS = "interleave the sides (settings with `schedperf ab`, kernels by booting them in turns)"
+TAKE_TURNS = (
+    "interleave the sides (settings with `schedperf ab`, kernels by booting them alternately)"
+)
 
 # Significance level of the caveat about a different spread of the sides.
 SPREAD_LEVEL = 0.01

@@ -140,7 +140,7 @@ def _how_to_interleave(comparison: Comparison) -> str:
     # Two kernels cannot run at once: their boots are interleaved.
     base, *others = comparison.sides
     if any(side.imported is not None for side in comparison.sides):
-        return "run the benchmark on the sides in turns"
+        return "run the benchmark on the sides alternately"
     if any(has_other_kernel(base.host, side.host) for side in others):
         return "`schedperf vm --boots 2` interleaves the sides"
     return "`schedperf ab` interleaves the sides"

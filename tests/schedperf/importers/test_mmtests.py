@@ -360,11 +360,13 @@ def test_the_next_step_can_be_followed_with_mmtests(tmp_path: Path, boots: int) 
         paths = [Path(f"mmtests:{tmp_path}/{name}") for name in ("6.12", "6.13")]
         comparison = compare_bundles([opener.open(path) for path in paths])
     [step] = comparison.next_steps
-    assert step.what.startswith("boot the sides in turns, each 4 times, run mmtests in each boot")
+    assert step.what.startswith(
+        "boot the sides alternately, each 4 times, run mmtests in each boot"
+    )
     assert step.commands == ()
     assert ("variance" in step.why) == (boots == 1)
     text = find_format("text").render(comparison, Options(width=80, colour=False, everything=False))
-    assert "run the benchmark on the sides in turns" in " ".join(text.split())
+    assert "run the benchmark on the sides alternately" in " ".join(text.split())
 
 
 def test_what_cannot_be_checked_is_the_first_caveat(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ ComparePoints = Callable[..., Result]
 MakeBlock = Callable[..., Block]
 
 NOISE = np.array([0.3, -0.5, 0.1, 0.6, -0.4, -0.2, 0.5, -0.3, 0.2, -0.1, 0.4, -0.6])
-RECIPE = "interleave the sides (settings with `schedperf ab`, kernels by booting them in turns)"
+RECIPE = "interleave the sides (settings with `schedperf ab`, kernels by booting them alternately)"
 
 
 def values(n: int, *, start: int = 0, drift: float = 0.0, effect: float = 0.0) -> list[float]:
