@@ -28,8 +28,8 @@ from schedperf.stats.verdicts import FEWEST_IN_BLOCKS
 BOOTS = 4
 # How users of other tools get several boots per side; other formats do not record boots.
 MORE_BOOTS: Mapping[str, str] = {
-    "mmtests": f"boot the sides alternately, each {BOOTS} times, run mmtests in each boot, and copy "
-    f"the directories iter-0 of a side into one directory, as iter-0 to iter-{BOOTS - 1}",
+    "mmtests": f"boot the sides alternately, each {BOOTS} times, run mmtests in each boot, and "
+    f"copy the directories iter-0 of a side into one directory, as iter-0 to iter-{BOOTS - 1}",
     "lkp": f"run the job {BOOTS} times per side, alternating the sides",
 }
 # Files that a condition names.
