@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import replace
 
 from schedperf.commands import vm
+from schedperf.commands._given_words import KeepsWords
 from schedperf.commands.compare import choose_format
 from schedperf.commands.compare import command as compare
 from schedperf.model.errors import InputError
@@ -35,6 +37,8 @@ _LONGEST_LABEL = 40
 # What a bundle's name may have besides letters and digits.
 _UNSAFE_NAME = re.compile(r"[^A-Za-z0-9_.+-]")
 _MOST_BUILT = 64
+# That a bundle stores.
+_MOST_PATCHES = 100
 _FEWEST = 2
 # Names of the options of schedperf compare, and of their values here.
 _OF_COMPARE = {"html": "html", "format": "format_name"}
@@ -55,7 +59,7 @@ installed kernels: schedperf ab --kernel.
 """
 
 
-@click.command(epilog=EPILOG)
+@click.command(cls=KeepsWords, epilog=EPILOG)
 @click.option("--repo", metavar="DIR", type=click.Path(path_type=Path),
               help="Read the commits from this git repository.")  # fmt: skip
 @click.option("--build", metavar="CMD",
@@ -142,10 +146,17 @@ class _Source:
     """The commits of a series, base first, and how to get the kernel of each."""
 
     def __init__(
-        self, commits: Sequence[_Entry], build: "Callable[[_Entry], Path]", *, is_short: bool
+        self,
+        commits: Sequence[_Entry],
+        build: "Callable[[_Entry], Path]",
+        describe: "Callable[[_Entry], Mapping[str, Any] | None]",
+        *,
+        is_short: bool,
     ) -> None:
         self.commits = commits
         self.build = build
+        # What the bundle stores of the commit; None if it is not known.
+        self.describe = describe
         # Base and all patches are the two ends, and nothing is between them.
         self.is_short = is_short
 
@@ -164,30 +175,45 @@ def _source(span: str, options: Mapping[str, Any], stack: contextlib.ExitStack) 
     stack.callback(shutil.rmtree, work, ignore_errors=True)
     shutil.rmtree(work, ignore_errors=True)
     checkouts = repository.borrow(work)
+    build = _builds(builder, checkouts, quiet=options["quiet"])
     if options["patch"] is None:
         base, _, head = span.partition("..")
         commits = repository.series(base, head or "HEAD")
-    else:
-        commits = _patched(repository.resolve(options["base"]), checkouts, options, work)
-    entries = _entries([(each.hash, each.subject) for each in commits])
-    return _Source(entries, _builds(builder, checkouts, quiet=options["quiet"]), is_short=False)
+        refs = {commits[0].hash: base, commits[-1].hash: head}
+
+        def describe(entry: _Entry) -> Mapping[str, Any]:
+            return repository.describe(entry.key, refs.get(entry.key))
+
+        return _Source(_entries(commits), build, describe, is_short=False)
+    commits = _patched(repository.resolve(options["base"]), checkouts, options, work)
+    hashes = [each.hash for each in commits]
+
+    def describe_patched(entry: _Entry) -> Mapping[str, Any]:
+        # Commits that patches make are in no public tree.
+        patches = [each.subject for each in commits[1 : hashes.index(entry.key) + 1]]
+        base = repository.describe(hashes[0], options["base"])
+        return {**base, "patches": patches[:_MOST_PATCHES]}
+
+    recorded = commits if options["each"] else [commits[0], commits[-1]]
+    return _Source(_entries(recorded), build, describe_patched, is_short=False)
 
 
 def _patched(
     base: str, checkouts: "Checkouts", options: Mapping[str, Any], work: Path
 ) -> "list[Commit]":
+    """Return base and the commits that the patches make."""
     from schedperf.series.patches import fetch_patches  # noqa: PLC0415
 
     mailbox = fetch_patches(options["patch"], options["mbox"], work / "patches")
     tree = checkouts.add("patched", base)
     commits = checkouts.as_repository().series(base, checkouts.apply(tree, mailbox))
     checkouts.remove(tree)
-    return commits if options["each"] else [commits[0], commits[-1]]
+    return commits
 
 
-def _entries(commits: Sequence[tuple[str, str]]) -> list[_Entry]:
+def _entries(commits: "Sequence[Commit]") -> list[_Entry]:
     digits = max(2, len(str(len(commits) - 1)))
-    return [_Entry(index, digits, *commit) for index, commit in enumerate(commits)]
+    return [_Entry(index, digits, each.hash, each.subject) for index, each in enumerate(commits)]
 
 
 def _builder(options: Mapping[str, Any]) -> "Builder":
@@ -244,8 +270,9 @@ def _built_source(given: Sequence[str]) -> _Source:
                 "NAME=DIR, e.g. base=out/base)"
             )
         folders[name] = Path(path)
-    entries = _entries([(name, name) for name in folders])
-    return _Source(entries, lambda entry: folders[entry.key], is_short=True)
+    digits = max(2, len(str(len(folders) - 1)))
+    entries = [_Entry(index, digits, name, name) for index, name in enumerate(folders)]
+    return _Source(entries, lambda entry: folders[entry.key], lambda _: None, is_short=True)
 
 
 class _Series:
@@ -350,7 +377,8 @@ class _Series:
         entry = self._source.commits[index]
         try:
             folder = self._source.build(entry)
-            self._kernels[index] = read_built(folder, entry.name, clean_line(entry.label))
+            kernel = read_built(folder, entry.name, clean_line(entry.label))
+            self._kernels[index] = replace(kernel, source=self._source.describe(entry))
         except BuildFailed as error:
             self._fail(index, f"does not build: {error.reason}")
         return index not in self._failed

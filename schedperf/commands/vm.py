@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
+from msgspec.structs import replace
 
+from schedperf.commands._given_words import KeepsWords, given_words
 from schedperf.commands._recorder import parameters, system_python
 from schedperf.model.errors import InputError
 from schedperf_collectors.machine.errors import RecordError
@@ -28,11 +30,12 @@ if TYPE_CHECKING:
     from schedperf.vm.images import Kernel
     from schedperf.vm.machine import Acceleration
     from schedperf.vm.session import Request
+    from schedperf_collectors.recorder.source import Source
 
 # Options of `record` that mean the same in every boot.
 _FORWARDED = (
     "instrumented", "warmup", "point", "collectors", "vary", "metric", "set", "pelt_loader",
-    "timeout", "seed",
+    "timeout", "seed", "machine",
 )  # fmt: skip
 # Options that bundles keep, because nothing else in them shows these.
 _KEPT = (
@@ -81,7 +84,7 @@ Guests can read this machine's file system; their writes to it are discarded.
 """
 
 
-@click.command(epilog=EPILOG)
+@click.command(cls=KeepsWords, epilog=EPILOG)
 @click.option(
     "--kernel",
     "kernels",
@@ -95,6 +98,9 @@ Guests can read this machine's file system; their writes to it are discarded.
     metavar="NAME=DIRECTORY",
     help="Read System.map and config of the kernel from this directory.  [default: beside IMAGE]",
 )
+@click.option("--source", "sources", multiple=True, metavar="NAME=FILE",
+              help="Store the commit of the kernel NAME, as this JSON file describes it (see "
+                   "docs/bundle.md).")  # fmt: skip
 @click.option("--boots", metavar="N", type=click.IntRange(1, 1000), default=4, show_default=True,
               help="Boot each kernel N times.")  # fmt: skip
 @click.option("-n", "--runs", metavar="N", type=click.IntRange(min=1), default=RUNS,
@@ -183,7 +189,16 @@ def _record_with(
 
 def shared_parameters() -> list[click.Parameter]:
     """Return the options of guests and of recordings in them, for other commands that boot."""
-    own = {"kernels", "kernel_files", "output", "add_boots", "check", "quiet", "command_line"}
+    own = {
+        "kernels",
+        "kernel_files",
+        "sources",
+        "output",
+        "add_boots",
+        "check",
+        "quiet",
+        "command_line",
+    }
     return [parameter for parameter in command.params if parameter.name not in own]
 
 
@@ -350,7 +365,11 @@ def _recorder_options(ctx: click.Context, options: Mapping[str, Any], *, is_kvm:
             value = ctx.params[name]
             values = value if parameter.multiple else [value]
             arguments += [f"{parameter.opts[0]}={given}" for given in values if given is not None]
-    return [*arguments, f"--guest={json.dumps(list(_kept_options(ctx)))}"]
+    return [
+        *arguments,
+        f"--guest={json.dumps(list(_kept_options(ctx)))}",
+        f"--recorded-as={json.dumps(given_words(ctx))}",
+    ]
 
 
 def _kept_options(ctx: click.Context) -> Iterator[str]:
@@ -441,7 +460,30 @@ def _kernels(options: Mapping[str, Any]) -> "list[Kernel]":
             raise InputError(
                 f"--kernel-files {name}: no --kernel with this name; add --kernel {name}=IMAGE"
             )
-    return [read_kernel(name, image, folders.get(name), _MODULES) for name, image in images.items()]
+    sources = _sources(options["sources"], list(images))
+    kernels = [
+        read_kernel(name, image, folders.get(name), _MODULES) for name, image in images.items()
+    ]
+    return [replace(kernel, source=sources.get(kernel.name)) for kernel in kernels]
+
+
+def _sources(given: Sequence[str], kernels: Sequence[str]) -> "Mapping[str, Source]":
+    from schedperf_collectors.recorder.source import named_sources, read_source  # noqa: PLC0415
+
+    named = []
+    for text in given:
+        name, equals, path = text.partition("=")
+        # JSON without a name may have an equals sign, too.
+        if not equals or not _NAME.match(name):
+            name, path = "", text
+        try:
+            named.append((name, read_source(path)))
+        except ValueError as error:
+            raise InputError(f"--source: {error}") from error
+    try:
+        return named_sources(named, kernels)
+    except RecordError as error:
+        raise InputError(str(error)) from error
 
 
 def _named(option: str, given: Sequence[str], what: str) -> dict[str, Path]:

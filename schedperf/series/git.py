@@ -12,6 +12,7 @@ import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
@@ -38,6 +39,13 @@ _OPTIONS = (
     "-c", "maintenance.auto=false",
 )  # fmt: skip
 _IDENTITY = ("-c", "user.name=schedperf", "-c", "user.email=schedperf@localhost")
+
+
+# What a bundle stores of a commit (schedperf_collectors.recorder.source).
+_FORMAT = "%s%x00%an <%ae>%x00%cn <%ce>%x00%cI%x00%(trailers:key=Link,valueonly,separator=%x01)"
+_FIELDS = 5
+_LONGEST_TEXT = 500
+_MOST_LINKS = 100
 
 
 class Commit(Struct, frozen=True, kw_only=True):
@@ -123,6 +131,39 @@ class Repository:
                 for each, (_, _, subject) in zip(hashes, lines, strict=True)
             ),
         ]
+
+    def describe(self, commit: str, ref: str | None = None) -> dict[str, Any]:
+        """Return what a bundle stores of a commit, as ``record --source`` takes it.
+
+        :param commit: its hash
+        :param ref: how the user names it; kept if it is a branch or tag
+        """
+        printed = self._ask("log", "-1", f"--format={_FORMAT}", "--encoding=UTF-8", commit, "--")
+        subject, author, committer, committed, links = (
+            *printed.split("\0"), *[""] * _FIELDS,
+        )[:_FIELDS]  # fmt: skip
+        described = self._run("describe", "--tags", commit).stdout
+        texts = {
+            "commit": commit,
+            "tree": _without_login(self._run("config", "--get", "remote.origin.url").stdout),
+            "ref": ref if ref is not None and self._is_named(ref) else "",
+            "subject": subject,
+            "author": author,
+            "committer": committer,
+            "committed": committed,
+            "describe": described,
+        }
+        cleaned = {key: clean_line(text)[:_LONGEST_TEXT] for key, text in texts.items() if text}
+        found = (clean_line(link)[:_LONGEST_TEXT] for link in links.split("\1"))
+        return {
+            **{key: text for key, text in cleaned.items() if text},
+            "links": [link for link in found if link][:_MOST_LINKS],
+        }
+
+    def _is_named(self, ref: str) -> bool:
+        """Is it the name of a branch or tag, not e.g. HEAD~3?"""
+        whole = self._run("rev-parse", "--symbolic-full-name", "--end-of-options", ref).stdout
+        return any(line.startswith("refs/") for line in whole.splitlines())
 
     def _subject(self, commit: str) -> str:
         return clean_line(self._ask("log", "-1", "--format=%s", "--encoding=UTF-8", commit, "--"))
@@ -245,6 +286,15 @@ def clean_environment() -> Mapping[str, str]:
         "GIT_NO_LAZY_FETCH": "1",
         "GIT_ATTR_NOSYSTEM": "1",
     }
+
+
+def _without_login(url: str) -> str:
+    """Return a URL without user and password.
+
+    >>> _without_login("https://me:secret@git.example.org/linux.git")
+    'https://git.example.org/linux.git'
+    """
+    return re.sub(r"^(\w+://)[^/]*@", r"\1", url.strip())
 
 
 def _reason(output: str) -> str:

@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
@@ -65,6 +66,7 @@ class Kernel(Struct, frozen=True, kw_only=True):
         sees this machine's modules of its release
     :param arguments: of this kernel alone on its command line
     :param label: of its bundle; None: its name
+    :param source: its commit, as ``record --source`` reads it; None if not given
     """
 
     name: str
@@ -74,6 +76,7 @@ class Kernel(Struct, frozen=True, kw_only=True):
     modules: Path | None = None
     arguments: str = ""
     label: str | None = None
+    source: Mapping[str, Any] | None = None
 
 
 def read_kernel(name: str, image: Path, folder: Path | None, modules: Path) -> Kernel:

@@ -26,6 +26,7 @@ from schedperf.vm.script import SHARE, Work, write_script
 from schedperf_collectors.machine.errors import RecordError, explain
 from schedperf_collectors.recorder.bundle import BundleWriter, check_no_partial, examine
 from schedperf_collectors.recorder.plan import MOST_RUNS, orders
+from schedperf_collectors.recorder.source import format_source
 
 # One boot in twenty hangs under emulation, with any kernel.
 _ATTEMPTS = 2
@@ -222,8 +223,7 @@ class _Session:
         turn = f"{self._id},{planned.round},{number * MOST_RUNS}"
         kernel = self._request.kernels[planned.kernel]
         options = ["--turn", turn, "--kernel-files", f"{SHARE}/kernel"]
-        if kernel.label is not None and not (share / "bundle.tar").exists():
-            options.append(f"--label={kernel.label}")
+        options += _options_of(kernel, is_first=not (share / "bundle.tar").exists())
         hypervisor, name = _with_arguments(self._hypervisor, kernel), kernel.name
         before = _identity(share / "bundle.tar")
         write_script(share, self._request.work, f"{name}.tar", options)
@@ -285,6 +285,17 @@ class _Session:
 
     def _path(self, kernel: int) -> Path:
         return bundle_path(self._request.output, self._request.kernels[kernel])
+
+
+def _options_of(kernel: Kernel, *, is_first: bool) -> Iterator[str]:
+    """Yield the options of ``record`` that differ from kernel to kernel.
+
+    :param is_first: it writes a new bundle
+    """
+    if kernel.label is not None and is_first:
+        yield f"--label={kernel.label}"
+    if kernel.source is not None:
+        yield f"--source={format_source(kernel.source)}"
 
 
 def _with_arguments(hypervisor: Hypervisor, kernel: Kernel) -> Hypervisor:

@@ -233,6 +233,11 @@ def _refuse_guests(
             for word in ("--kernel", f"{name}={release if '/' in release else _IMAGE + release}")
         ),
         *("--boots", str(options.boots or BOOTS)),
+        *(
+            word
+            for name, source in options.source
+            for word in ("--source", f"{name}={format_source(source)}")
+        ),
         *("--output", options.output),
         *without_boots(arguments),
     ]

@@ -184,18 +184,22 @@ def agree(path: Path, what: str, recorded: Any, given: Any) -> Any:
     :param what: option that gives it
     :param recorded: None: the bundle does not declare it
     :param given: None: it was not given
-    :raises RecordError: they differ
+    :raises RecordError: they differ; of commits, it is enough that the built code is the same
     """
-    if None not in (recorded, given) and recorded != given:
+    if None not in (recorded, given) and _identity(recorded) != _identity(given):
+        shown = recorded.get("commit") if isinstance(recorded, dict) else recorded
         raise RecordError(
-            f"{path}: recorded with another {what} ({_show(recorded)}); leave out {what}, or use "
+            f"{path}: recorded with another {what} ({str(shown)[:80]}); leave out {what}, or use "
             "-o FILE for another side"
         )
     return given if recorded is None else recorded
 
 
-def _show(value: Any) -> str:
-    return str(value.get("commit") if isinstance(value, dict) else value)[:80]
+def _identity(declared: Any) -> Any:
+    # Names of a commit, as branches and tags, may change between two recordings.
+    if not isinstance(declared, dict):
+        return declared
+    return declared.get("commit"), bool(declared.get("dirty")), declared.get("patches") or []
 
 
 def named_sources(given: Sequence[tuple[str, Source]], kernels: Sequence[str]) -> dict[str, Source]:

@@ -214,3 +214,8 @@ def test_nothing_is_recorded_for_another_kernel(
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
     assert not list(recorder.folder.glob("a.tar*"))
+
+
+def test_names_of_a_commit_may_change_between_recordings() -> None:
+    first = {"commit": COMMIT, "describe": "v6.12-1-g0", "ref": "tip"}
+    assert agree(Path("a.tar"), "--source", first, {"commit": COMMIT, "patches": []}) == first

@@ -352,3 +352,42 @@ def test_a_signal_keeps_finished_boots_and_leaves_no_guest_behind(
     assert open_bundle(place / "new.tar").incomplete_reason == "interrupted after 1 of 2 boots"
     pid = (place / "guest.pid").read_text().strip()
     assert not Path(f"/proc/{pid}").exists()
+
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+def test_each_kernel_has_its_commit_and_all_have_the_command(
+    place: Path, make_bundle: Callable[..., Path]
+) -> None:
+    make_bundle(place / "guest.tar", runs=2)
+    (place / "new.json").write_text(json.dumps({"commit": COMMIT, "subject": "a: b"}))
+    declared = ("--source", "new=new.json", "--machine", "guest-4")
+    command, _ = recorded_with(place, *declared)
+    words = shlex.split(command)
+    # The last boot is that of new.
+    (source,) = [word for word in words if word.startswith("--source=")]
+    assert json.loads(source.partition("=")[2]) == {"commit": COMMIT, "subject": "a: b"}
+    assert "--machine=guest-4" in words
+    (given,) = [word for word in words if word.startswith("--recorded-as=")]
+    given_words = json.loads(given.partition("=")[2])
+    assert given_words[:2] == ["schedperf", "vm"]
+    assert given_words[-2:] == ["--", "true"]
+    assert set(declared) < set(given_words)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (f'old={{"commit": "{COMMIT}"}}', "--source: old: no --kernel of this name (expected"),
+        (f'{{"commit": "{COMMIT}"}}', "--source: name missing (expected NAME=FILE"),
+        ("new=gone.json", "--source: gone.json: no such file or directory"),
+        ('new={"commit": 7}', "--source: JSON: invalid commit '7'"),
+    ],
+)
+def test_a_source_that_is_invalid_is_refused_before_a_boot(
+    place: Path, given: str, said: str
+) -> None:
+    status, out, err = run(place, *TWO, "--accel", "tcg", "--source", given, *WORK)
+    assert (status, out) == (2, "")
+    assert said in err

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """schedperf.series.git: commits of untrusted repositories."""
 
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 from schedperf.model.errors import InputError
 from schedperf.series.git import Repository
+from schedperf_collectors.recorder.source import format_source, read_source
 
 Git = Callable[..., str]
 COMMITS = 4
@@ -152,3 +154,36 @@ def test_patches_that_do_not_apply_are_refused(
     tree = checkouts.add("tree", repository.resolve("c0"))
     with pytest.raises(InputError, match="the patches do not apply to base"):
         checkouts.apply(tree, mailbox)
+
+
+def test_a_commit_is_described_as_bundles_store_it(git: Git, repository: Repository) -> None:
+    git("remote", "add", "origin", "https://me:secret@git.example.org/linux.git")
+    git("commit", "--quiet", "--allow-empty", "-m", "sched: fix\n\nA text.\n\n"
+        "Link: https://lore.kernel.org/r/1@example.org\nLink: https://example.org/2\n"
+        "Signed-off-by: n <e@example.org>")  # fmt: skip
+    commit = git("rev-parse", "HEAD")
+    found = repository.describe(commit, "main")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:]{8}[+-]\d\d:\d\d|.*Z", found.pop("committed"))
+    assert found == {
+        "commit": commit,
+        "tree": "https://git.example.org/linux.git",
+        "ref": "main",
+        "subject": "sched: fix",
+        "author": "n <e@example.org>",
+        "committer": "n <e@example.org>",
+        "describe": f"c3-1-g{commit[:7]}",
+        "links": ["https://lore.kernel.org/r/1@example.org", "https://example.org/2"],
+    }
+    assert "ref" not in repository.describe(commit, "HEAD~0")
+
+
+def test_a_hostile_commit_gives_a_source_that_the_recorder_takes(
+    git: Git, repository: Repository
+) -> None:
+    subject = "\x1b[31mred \u202e" + "x" * 1000
+    git("-c", "user.name=a\u200bb", "commit", "--quiet", "--allow-empty", "-m", subject)
+    found = repository.describe(git("rev-parse", "HEAD"))
+    assert read_source(format_source(found)) == {
+        key: value for key, value in found.items() if value != []
+    }
+    assert len(found["subject"]) == 500
