@@ -123,7 +123,7 @@ def make_plan(request: Request) -> Plan:
     folder = None if request.append else _folder(request.output, names, are_apart=any(steps))
     sides = [
         _Candidate(
-            recording=recording,
+            recording=_of_kernel(recording, side, here, step),
             side=side,
             target=name if folder is None else as_argument(str(folder / name)),
             steps=step,
@@ -148,6 +148,13 @@ def make_plan(request: Request) -> Plan:
         missing=tuple(_missing([side.recording for side in recorded])),
         afterwards=tuple(_afterwards(sides)),
     )
+
+
+def _of_kernel(recording: Recording, side: Side, here: Host, steps: Sequence[str]) -> Recording:
+    """Return a recording without its commit if another kernel than the recorded one will run."""
+    if steps or not has_other_kernel(side.bundle.host_fields, here):
+        return recording
+    return replace(recording, source="")
 
 
 def describe_this_machine() -> Host:

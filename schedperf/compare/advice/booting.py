@@ -1,15 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Read from untrusted options how ``ab --kernel`` booted the kernels of a recording."""
 
+import re
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 
 from msgspec import Struct
 
+from schedperf_collectors.machine.errors import RecordError
 from schedperf_collectors.recorder.boot_options import BOOT_LIMIT_S, BOOTS, SETTLE_S
 from schedperf_collectors.recorder.options import make_parser
 from schedperf_collectors.recorder.sides import read_settings
+from schedperf_collectors.recorder.source import format_source
 
+# JSON of one line, which may have the name of a kernel before it.
+_SOURCE = re.compile(r"(?:[A-Za-z0-9_.+-]{1,64}=)?\{")
 # Begins the name of a hook that is a program of the user.
 COMMAND = "command:"
 
@@ -38,8 +44,21 @@ def parse_booted(words: Sequence[str]) -> Namespace:
 
     :raises RecordError: the recorder does not take them
     """
+    check_sources(words)
     options: Namespace = make_parser("ab", "schedperf").parse_args(["-o", "again/", *words])
     return options
+
+
+def check_sources(words: Sequence[str]) -> None:
+    """Refuse options of a bundle whose ``--source`` is a file, which reading them would open.
+
+    :raises RecordError: it is a file
+    """
+    for word, following in zip_longest(words, words[1:], fillvalue=""):
+        option, _, value = word.partition("=")
+        given = value or following
+        if option == "--source" and not _SOURCE.match(given):
+            raise RecordError(f"--source {given[:40]!a}: a file (expected JSON)")
 
 
 def read_booting(options: Namespace) -> Booting:
@@ -83,6 +102,8 @@ def _words(options: Namespace) -> Iterator[str]:
         yield from option_words("--boot-limit", f"{options.boot_limit:g}")
     if options.settle not in (None, SETTLE_S):
         yield from option_words("--settle", str(options.settle))
+    for name, source in options.source:
+        yield from ("--source", f"{name}={format_source(source)}")
     yield from option_words("--power", options.power or "")
     yield from option_words("--console", options.console or "")
     yield from option_words("--feature", options.feature or "")

@@ -16,10 +16,17 @@ from pathlib import PurePath
 from typing import Literal
 
 from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from schedperf.bundle.manifest import Rerun
 from schedperf.bundle.open import Bundle, Run
-from schedperf.compare.advice.booting import Booting, option_words, parse_booted, read_booting
+from schedperf.compare.advice.booting import (
+    Booting,
+    check_sources,
+    option_words,
+    parse_booted,
+    read_booting,
+)
 from schedperf.model.comparison import BASE, FIRST_NEW
 from schedperf.model.errors import BundleError
 from schedperf.runs.output import omitted_bytes, prints_nothing
@@ -28,6 +35,7 @@ from schedperf_collectors.contract import BUNDLE_SUFFIXES, format_template
 from schedperf_collectors.machine.errors import RecordError
 from schedperf_collectors.recorder.options import Parser, is_side_name, make_parser
 from schedperf_collectors.recorder.plan import check_placeholders, cross_points
+from schedperf_collectors.recorder.source import format_source
 
 # "boots" is `ab --kernel`.
 Program = Literal["record", "ab", "vm", "boots"]
@@ -111,6 +119,8 @@ class Recording(Struct, frozen=True, kw_only=True):
     :param path: of the bundle, as the user gave it
     :param prints_nothing: whether all output is empty
     :param omitted_bytes: of the output of all runs
+    :param source: its commit for ``--source``, as JSON; "" if not known
+    :param machine: for ``--machine``; "" if not known
     """
 
     program: Program
@@ -125,6 +135,8 @@ class Recording(Struct, frozen=True, kw_only=True):
     path: str
     prints_nothing: bool
     omitted_bytes: int
+    source: str = ""
+    machine: str = ""
 
     @property
     def stem(self) -> str:
@@ -237,7 +249,16 @@ def _read(bundle: Bundle) -> Recording:
         path=as_argument(str(bundle.path)),
         prints_nothing=prints_nothing(bundle),
         omitted_bytes=sum(omitted_bytes(bundle, run) for run in bundle.runs),
+        source=_source(bundle),
+        machine=bundle.machine or "",
     )
+
+
+def _source(bundle: Bundle) -> str:
+    if bundle.source is None:
+        return ""
+    fields = asdict(bundle.source)
+    return format_source({key: value for key, value in fields.items() if value})
 
 
 def _as_recorded(recording: Recording) -> Iterator["Command"]:
@@ -330,6 +351,7 @@ def _read_options(program: Program, words: Sequence[str], setting: str | None) -
         given = parse_booted(words)
         teardown = dict(given.teardown).get(setting, "")
     else:
+        check_sources(words)
         given = _options_parser(program).parse_args(["-o", "again.tar", *words])
         teardown = given.teardown
     chosen = tuple(given.collectors)
@@ -492,6 +514,7 @@ def record_side(
         before=(
             *option_words("--append" if append else "-o", path),
             *label,
+            *_declared(side, append=append),
             "-n",
             str(changes.runs or work.runs),
             *_vary(side),
@@ -501,6 +524,11 @@ def record_side(
         workload=work.words,
         paths=(path,),
     )
+
+
+def _declared(side: Recording, *, append: bool) -> list[str]:
+    # Runs that are added have the commit of the bundle.
+    return [] if append else option_words("--source", side.source)
 
 
 def record_in_turns(
@@ -526,6 +554,7 @@ def record_in_turns(
         before=(
             *name(sides, paths, teardowns),
             *(("--append",) if append else ()),
+            *_declared(sides[0], append=append),
             *("-n", runs),
             *_given_options(sides[0], work, changes),
         ),
@@ -637,6 +666,7 @@ def _given_options(side: Recording, work: Workload, changes: Changes) -> Iterato
         yield from ("--warmup", str(options.warmup))
     for setting in options.settings:
         yield from option_words("--set", setting)
+    yield from option_words("--machine", side.machine)
     yield from option_words("--pelt-loader", options.pelt_loader or "")
     yield from option_words("--timeout", options.timeout or "")
     for point in work.points:

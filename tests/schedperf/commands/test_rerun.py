@@ -396,3 +396,14 @@ def test_a_directory_with_bundles_is_not_used_again(
     assert (status, err) == (
         2, "schedperf: error: rerun/base.tar already exists; give another directory with -o\n",
     )  # fmt: skip
+
+
+def test_the_commit_is_stated_again_for_the_same_kernel_only(
+    bundles: Callable[..., None], capsys: pytest.CaptureFixture[str], here: Mapping[str, Any]
+) -> None:
+    source = {"source": {"commit": "0123456789abcdef0123456789abcdef01234567"}}
+    bundles({"host": here, "manifest": source}, {"host": OTHER, "manifest": source})
+    _, same, _ = rerun(capsys, "base.tar", "--print")
+    assert '--source \'{"commit": "0123456789abcdef' in same
+    _, other, _ = rerun(capsys, "new.tar", "--print")
+    assert "--source" not in other

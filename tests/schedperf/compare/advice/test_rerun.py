@@ -105,6 +105,35 @@ def test_options_of_files_in_a_bundle_are_left_out(read: Read) -> None:
     assert again(recording) == "-o new/base.tar -n 3 --point groups=4"
 
 
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+def test_the_commit_and_the_machine_are_stated_again(
+    make_bundle: MakeBundle, tmp_path: Path
+) -> None:
+    declared = {"source": {"commit": COMMIT, "author": "J\u00fcrgen"}, "machine": "epyc-2s"}
+    path = make_bundle(tmp_path / "base.tar", manifest=declared)
+    recording = read_recording(open_bundle(path))
+    command = record_side(recording, recording.workloads[0], "new/base.tar", Changes())
+    text = f'{{"commit": "{COMMIT}", "author": "J\\u00fcrgen"}}'
+    assert command.before[:4] == ("-o", "new/base.tar", "--source", text)
+    assert "--machine epyc-2s" in " ".join(command.before)
+    options = make_parser("record", "schedperf").parse_args(list(command.before))
+    assert options.source == declared["source"]
+    # Runs that are added have the commit of the bundle.
+    added = record_side(recording, recording.workloads[0], "base.tar", Changes(), append=True)
+    assert "--source" not in added.before
+
+
+@pytest.mark.parametrize("words", [("--source", "/etc/passwd"), ("--source=x=/etc/passwd",)])
+@pytest.mark.parametrize("program", ["record", "boots"])
+def test_files_that_a_bundle_names_as_sources_are_not_read(
+    read: Read, words: tuple[str, ...], program: str
+) -> None:
+    with pytest.raises(BundleError, match=r"--source '.*/etc/passwd': a file \(expected JSON\)"):
+        read(rerun={"program": program, "options": list(words)})
+
+
 @pytest.mark.parametrize(
     ("facts", "problem"),
     [
