@@ -8,6 +8,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from schedperf.bundle.manifest import SourceEntry
 from schedperf.commands._summary import BundleSummary, Machine, PointSummary, RunSummary
 from schedperf.model.text import clean_line, make_console
 
@@ -98,7 +99,9 @@ def _facts(summary: BundleSummary) -> Table:
         ("recorded", f"{recorded}{' UTC' if summary.created else ''}{version}"),
         *([("imported", f"from {summary.imported}")] if summary.imported else []),
         ("machine", _machine_line(summary.machine)),
+        *([("machine kind", summary.machine_name)] if summary.machine_name else []),
         ("kernel", _kernel_line(summary.machine)),
+        *([("commit", _commit_line(summary.source))] if summary.source else []),
         *(("workload", workload) for workload in summary.workload),
         *([("factors", _levels(summary))] if summary.factors else []),
         *([("setup", summary.setup)] if summary.setup else []),
@@ -110,6 +113,18 @@ def _facts(summary: BundleSummary) -> Table:
         *([("sha256", verified.digest)] if verified and verified.digest else []),
     ]
     return _pairs(rows)
+
+
+def _commit_line(source: SourceEntry) -> str:
+    parts = (
+        source.commit,
+        f'"{source.subject}"' if source.subject else "",
+        source.tree,
+        source.ref,
+        f"{len(source.patches)} patches applied" if source.patches else "",
+        "uncommitted changes" if source.dirty else "",
+    )
+    return ", ".join(filter(None, parts))
 
 
 def _levels(summary: BundleSummary) -> str:

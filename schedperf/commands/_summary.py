@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
+from schedperf.bundle.manifest import SourceEntry
 from schedperf.bundle.open import Boot, Bundle, CaptureEntry, MetricRule, Run
 from schedperf.model.host import Host
 
@@ -111,6 +112,8 @@ class BundleSummary(Struct, frozen=True, kw_only=True):
     :param bytes: total size, uncompressed
     :param finished_runs: warm-up excluded, failed ones included
     :param imported: format that the bundle was imported from; None if it was recorded
+    :param source: commit that the kernel was built from; None if not given
+    :param machine_name: that the site gives to machines of this kind; None if not given
     :param is_side_of_ab: whether the runs were interleaved with those of another setup
     :param factors: levels of the side: {"kernel": "new", "setting": "on"}; {} without a design
     :param verification: None unless requested
@@ -135,6 +138,8 @@ class BundleSummary(Struct, frozen=True, kw_only=True):
     setup: str | None
     metric: tuple[MetricRule, ...]
     imported: str | None
+    source: SourceEntry | None
+    machine_name: str | None
     points: tuple[PointSummary, ...]
     boots: tuple[BootSummary, ...]
     captures: tuple[CollectorSummary, ...]
@@ -169,6 +174,8 @@ def summarise(bundle: Bundle, *, verify: bool) -> BundleSummary:
         setup=bundle.setup,
         metric=bundle.metric_rules,
         imported=bundle.imported.format if bundle.imported else None,
+        source=bundle.source,
+        machine_name=bundle.machine,
         points=_points(bundle),
         boots=tuple(_boot(boot) for boot in bundle.boots),
         captures=_collectors(bundle.captures),

@@ -52,6 +52,7 @@ from schedperf_reports.verdict.findings import (
     absent_sections,
     in_short,
 )
+from schedperf_reports.verdict.source import say_source
 from schedperf_reports.words.rows import (
     count_values,
     describe_directions,
@@ -354,6 +355,7 @@ def _recording(side: SideSummary) -> Item:
     kernel = name_kernel(side)
     parts = (
         "" if kernel is None else f"kernel {kernel}",
+        "" if side.source is None else say_source(side.source),
         side.path,
         side.recorded_by or "unknown recorder",
         f"sha256 of the data {side.digest[:DIGEST_DIGITS]}...",

@@ -10,6 +10,7 @@ from schedperf_reports.results.two_by_two import summarise
 from schedperf_reports.sections import report_section
 from schedperf_reports.verdict.comparable import comparability_panel, describe_treatments
 from schedperf_reports.verdict.rests_on import count_values_of
+from schedperf_reports.verdict.source import say_commits
 from schedperf_reports.words.rows import (
     VERDICT_TONES,
     has_changed,
@@ -48,6 +49,7 @@ def verdict(comparison: Comparison) -> Iterator[Block]:
     if interaction:
         yield Text(text=interaction, brief=True)
     yield from _what_differs(comparison)
+    yield from (Text(text=text, brief=True) for text in say_commits(comparison))
     informational = describe_informational(comparison)
     if informational is not None:
         yield Text(text=informational, brief=True)

@@ -41,6 +41,7 @@ from schedperf_reports.sections import (
 )
 from schedperf_reports.verdict.comparable import has_machines, shared_machine
 from schedperf_reports.verdict.findings import absent_sections
+from schedperf_reports.verdict.source import say_commits
 from schedperf_reports.words.rows import (
     VERDICT_TONES,
     count_of,
@@ -353,6 +354,7 @@ def _facts(comparison: Comparison, rows: Sequence[Row]) -> Iterator[tuple[str, .
         ran = f"{ran[:LONGEST_WORKLOAD]}…"
     more = f", {len(names) - 1} more" if len(names) > 1 else ""
     yield tuple(filter(None, (f"{ran}{more}", describe_difference(comparison))))
+    yield from ((text,) for text in say_commits(comparison))
     yield tuple(filter(None, (*_machine(comparison.sides), _date(comparison.sides))))
 
 
