@@ -98,8 +98,8 @@ class Repository:
         first, last = self.resolve(base), self.resolve(head)
         if first == last:
             raise InputError(f"{base}..{head}: empty, both are {first[:12]}; name two commits")
-        if self._run("merge-base", "--is-ancestor", first, last).returncode:
-            if not self._run("merge-base", "--is-ancestor", last, first).returncode:
+        if not self.is_ancestor(first, last):
+            if self.is_ancestor(last, first):
                 raise InputError(
                     f"{base}..{head}: reversed (expected older..newer); use {head}..{base}"
                 )
@@ -138,7 +138,7 @@ class Repository:
         :param commit: its hash
         :param ref: how the user names it; kept if it is a branch or tag
         """
-        printed = self._ask("log", "-1", f"--format={_FORMAT}", "--encoding=UTF-8", commit, "--")
+        printed = self.show(commit, _FORMAT)
         subject, author, committer, committed, links = (
             *printed.split("\0"), *[""] * _FIELDS,
         )[:_FIELDS]  # fmt: skip
@@ -165,8 +165,16 @@ class Repository:
         whole = self._run("rev-parse", "--symbolic-full-name", "--end-of-options", ref).stdout
         return any(line.startswith("refs/") for line in whole.splitlines())
 
+    def show(self, commit: str, form: str) -> str:
+        """Return what ``git log --format`` prints of one commit."""
+        return self._ask("log", "-1", f"--format={form}", "--encoding=UTF-8", commit, "--")
+
+    def is_ancestor(self, older: str, newer: str) -> bool:
+        """Return whether a commit is the other one, or in its history."""
+        return not self._run("merge-base", "--is-ancestor", older, newer).returncode
+
     def _subject(self, commit: str) -> str:
-        return clean_line(self._ask("log", "-1", "--format=%s", "--encoding=UTF-8", commit, "--"))
+        return clean_line(self.show(commit, "%s"))
 
     def borrow(self, folder: Path) -> "Checkouts":
         """Return a repository in this directory that has all objects of this one."""

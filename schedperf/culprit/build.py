@@ -1,0 +1,425 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Build the record about a first bad commit from comparisons, each checked against its role.
+
+Whether a role shows what it should is judged by the comparison's verdict, never by hand: the main
+comparison and the retest must show a regression, and comparisons of other machines are sorted into
+regressed and no change. Comparisons that do not belong together are refused.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePosixPath
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from schedperf.culprit.commits import Ends
+from schedperf.culprit.figures import (
+    check_sides,
+    has_change,
+    is_emulated,
+    is_worse,
+    name_machine,
+    rows_of,
+    show_both,
+    side_of,
+    worst_first,
+)
+from schedperf.culprit.record import (
+    COMMIT_DIGITS,
+    Bisection,
+    Commit,
+    Culprit,
+    Elsewhere,
+    FeatureSwitch,
+    Links,
+    Measured,
+    Retest,
+    Revert,
+    Tree,
+)
+from schedperf.model.comparison import FIRST_NEW, Comparison, Row, SideSummary
+from schedperf.model.errors import InputError
+from schedperf.model.host import has_other_kernel, read_host
+from schedperf.model.text import clean_line
+
+# Words of a workload that name the benchmark: perf bench sched pipe.
+_MOST_WORDS = 4
+
+
+class Part(Struct, frozen=True, kw_only=True):
+    """A comparison in a role.
+
+    :param name: option and file, for messages
+    """
+
+    name: str
+    comparison: Comparison
+    measured: Measured
+
+    @property
+    def base(self) -> SideSummary:
+        """Return the side that is measured against."""
+        return side_of(self.comparison, self.measured.before)
+
+    @property
+    def new(self) -> SideSummary:
+        """Return the measured side."""
+        return side_of(self.comparison, self.measured.side)
+
+    @property
+    def rows(self) -> list[Row]:
+        """Return the results that have a change, the largest change for the worse first."""
+        rows = [
+            row
+            for row in rows_of(self.comparison, self.measured)
+            if has_change(row) and (row.family != "informational" or is_emulated(row))
+        ]
+        return worst_first(rows)
+
+    def row_like(self, row: Row) -> Row | None:
+        """Return the result of the same metric; None without one."""
+        return next((each for each in self.rows if each.key == row.key), None)
+
+
+class Roles(Struct, frozen=True, kw_only=True):
+    """Comparisons by their role, and what no comparison holds; None where it was not given."""
+
+    retest: Part | None = None
+    tip: Part | None = None
+    fix: Part | None = None
+    fixed_by: Commit | None = None
+    revert: Part | None = None
+    revert_impossible: str | None = None
+    feature: str | None = None
+    feature_switch: Part | None = None
+    forced_alignment: Part | None = None
+    a_a: Part | None = None
+    bisection: Bisection | None = None
+    elsewhere: tuple[Part, ...] = ()
+    tree: Tree | None = None
+    merged: bool | None = None
+    links: Links = Links()
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Return all comparisons that were given."""
+        alone = (
+            self.retest,
+            self.tip,
+            self.fix,
+            self.revert,
+            self.feature_switch,
+            self.forced_alignment,
+            self.a_a,
+        )
+        return (*(part for part in alone if part is not None), *self.elsewhere)
+
+
+def part_of(name: str, comparison: Comparison, side: str | None = None) -> Part:
+    """Return a comparison in a role: this side against base.
+
+    :param side: None for the first new one
+    :raises InputError: it has no such side
+    """
+    measured = Measured(comparison=comparison.id, side=side or FIRST_NEW)
+    check_sides(comparison, measured, name)
+    return Part(name=name, comparison=comparison, measured=measured)
+
+
+def step_of(name: str, comparison: Comparison, side: str | None = None) -> Part:
+    """Return a comparison in a role: good and bad, as the comparison of a series shows them.
+
+    Of several sides, that of the largest significant step for the worse is bad and the one before
+    it is good, unless a side is named.
+
+    :raises InputError: it has no such side
+    """
+    measured = None if side else _worst_step(comparison)
+    if measured is None:
+        return part_of(name, comparison, side)
+    return Part(name=name, comparison=comparison, measured=measured)
+
+
+def _worst_step(comparison: Comparison) -> Measured | None:
+    names = [side.name for side in comparison.sides]
+    worse = [
+        mover
+        for mover in comparison.movers
+        if mover.side in names and (mover.ratio > 1.0) != (mover.better == "higher")
+    ]
+    if not worse:
+        return None
+    # Movers are sorted by importance: primary results first, then the largest step.
+    return Measured(comparison=comparison.id, side=worse[0].side, before=worse[0].before)
+
+
+def new_culprit(ends: Ends, found: Part, roles: Roles) -> Culprit:
+    """Return the record of the commits that comparisons show a regression between.
+
+    :param found: the comparison that showed it first; without a retest, texts report it
+    :raises InputError: a comparison does not show what its role says, or does not belong to it
+    """
+    headline = _headline(found)
+    main = roles.retest or found
+    culprit = Culprit(
+        good=ends.good,
+        bad=ends.bad,
+        is_range=ends.is_range is not False,
+        benchmark=name_benchmark(headline.workload),
+        tree=None,
+        main=main.measured,
+        comparisons=tuple(dict.fromkeys((main.comparison.id, found.comparison.id))),
+    )
+    _check_ends(found, culprit)
+    return add_roles(culprit, found, roles)
+
+
+def add_roles(culprit: Culprit, main: Part, roles: Roles) -> Culprit:
+    """Return the record with further comparisons; a role that it has already is replaced.
+
+    :param main: what the record reports so far
+    :raises InputError: as in :func:`new_culprit`
+    """
+    _check_roles(culprit, main, roles)
+    retested = roles.retest
+    shown = retested or main
+    regressed, unchanged = _sort_elsewhere(roles.elsewhere, _headline(shown))
+    links = culprit.links
+    changed = replace(
+        culprit,
+        main=shown.measured,
+        retest=culprit.retest
+        if retested is None
+        else Retest(result=retested.measured, found=_found(culprit, main)),
+        tip=_measured(roles.tip, culprit.tip),
+        fix=_measured(roles.fix, culprit.fix),
+        fixed_by=roles.fixed_by or culprit.fixed_by,
+        revert=_revert(roles) or culprit.revert,
+        feature_switch=culprit.feature_switch
+        if roles.feature_switch is None or roles.feature is None
+        else FeatureSwitch(feature=roles.feature, result=roles.feature_switch.measured),
+        forced_alignment=_measured(roles.forced_alignment, culprit.forced_alignment),
+        a_a=_measured(roles.a_a, culprit.a_a),
+        bisection=roles.bisection or culprit.bisection,
+        regressed_on=_merge(culprit.regressed_on, regressed, replaced=unchanged),
+        no_change_on=_merge(culprit.no_change_on, unchanged, replaced=regressed),
+        tree=roles.tree or culprit.tree,
+        merged=culprit.merged if roles.merged is None else roles.merged,
+        links=replace(
+            links,
+            posted=roles.links.posted or links.posted,
+            report=roles.links.report or links.report,
+        ),
+        comparisons=(),
+    )
+    return replace(changed, comparisons=_list_comparisons(changed))
+
+
+def name_benchmark(workload: str) -> str:
+    """Return the name of a benchmark: ``perf bench sched pipe`` of a command with options."""
+    words = clean_line(workload).split()
+    first = PurePosixPath(words[0]).name if words else "unknown"
+    named = [first]
+    # Only the tests of perf bench are words of their own.
+    for word in words[1:_MOST_WORDS] if first == "perf" else ():
+        if not word.isalpha():
+            break
+        named.append(word)
+    return " ".join(named)
+
+
+def _headline(part: Part) -> Row:
+    worse = [row for row in part.rows if is_worse(row)]
+    if not worse:
+        overall = part.comparison.overall
+        raise InputError(
+            f"{part.name}: no significant regression of {part.measured.side} against "
+            f"{part.measured.before} ({overall.verdict}: {overall.reason_short}); record more "
+            "boots, or choose another side by FILE:SIDE"
+        )
+    return worse[0]
+
+
+def _check_ends(part: Part, culprit: Culprit) -> None:
+    """Refuse a comparison that records other commits than those of the record."""
+    for side, commit in ((part.base, culprit.good), (part.new, culprit.bad)):
+        _check_commit(part, side, commit)
+
+
+def _check_commit(part: Part, side: SideSummary, commit: Commit) -> None:
+    recorded = side.source.commit if side.source else None
+    if recorded is not None and recorded != commit.commit:
+        raise InputError(
+            f"{part.name}: {side.name} is commit {clean_line(recorded)[:COMMIT_DIGITS]} (expected "
+            f"{commit.commit[:COMMIT_DIGITS]}); give the comparison of that commit"
+        )
+
+
+def _check_roles(culprit: Culprit, main: Part, roles: Roles) -> None:
+    headline = _headline(main)
+    repeated = (roles.tip, roles.fix, roles.revert)
+    for part in filter(None, repeated):
+        _check_commit(part, part.base, culprit.good)
+    one_kernel = ((roles.feature_switch, culprit.bad), (roles.a_a, culprit.good))
+    for same, commit in one_kernel:
+        if same is not None:
+            _check_one_kernel(same, commit)
+    for part in filter(None, (roles.retest, roles.forced_alignment, *roles.elsewhere)):
+        _check_ends(part, culprit)
+    for part in filter(
+        None, (*repeated, roles.forced_alignment, *(each for each, _ in one_kernel))
+    ):
+        _check_same_setup(part, main, headline)
+    if roles.retest is not None:
+        _check_machine(roles.retest, main)
+        _check_other_boots(roles.retest, main)
+        _check_reproduced(roles.retest, main)
+    if roles.fix is not None and roles.fixed_by is not None:
+        _check_commit(roles.fix, roles.fix.new, roles.fixed_by)
+    if roles.forced_alignment is not None:
+        _check_rebuilt(roles.forced_alignment, main)
+    if roles.bisection is not None:
+        _check_bisection(roles.bisection, culprit)
+
+
+def _check_same_setup(part: Part, main: Part, headline: Row) -> None:
+    """Refuse a comparison of another machine, or without the result that the record is about."""
+    _check_machine(part, main)
+    if part.row_like(headline) is None:
+        what = clean_line(", ".join(filter(None, (headline.workload, headline.point))))
+        raise InputError(
+            f"{part.name}: no result of {headline.metric} of {what[:80]} (expected the same "
+            "workload and parameters); record that workload"
+        )
+
+
+def _check_machine(part: Part, main: Part) -> None:
+    for side in (part.base, part.new):
+        if _machine_of(side, main.base) != _machine_of(main.base, side):
+            raise InputError(
+                f"{part.name}: {side.name} is a {clean_line(name_machine(side))} (expected the "
+                f"machine of {main.name}, a {clean_line(name_machine(main.base))}); record on "
+                "that machine, or give it by --also"
+            )
+
+
+def _machine_of(side: SideSummary, other: SideSummary) -> object:
+    """Return what two sides of one kind of machine have in common: the class if both have one."""
+    if side.machine_class is not None and other.machine_class is not None:
+        return side.machine_class
+    host = read_host(side.host)
+    return host.cpu.model, host.cpu.count_online, host.virtualisation.kind
+
+
+def _check_other_boots(part: Part, found: Part) -> None:
+    """Refuse a retest with recordings or boots of the comparison that it repeats."""
+    old = (found.base, found.new)
+    for side in (part.base, part.new):
+        if side.digest in {each.digest for each in old}:
+            raise InputError(
+                f"{part.name}: {side.name} has the recordings of {found.name} (expected other "
+                "boots); record both kernels again"
+            )
+        if (boot := _boot_of(side)) is not None and boot in map(_boot_of, old):
+            raise InputError(
+                f"{part.name}: {side.name} was recorded in a boot of {found.name} (expected other "
+                "boots); boot both kernels again"
+            )
+
+
+def _boot_of(side: SideSummary) -> object:
+    """Return the id of the first boot of a side; None if it is not recorded."""
+    system = side.host.get("system")
+    return system.get("boot_id") if isinstance(system, Mapping) else None
+
+
+def _check_reproduced(part: Part, found: Part) -> None:
+    worse = [row for row in found.rows if is_worse(row)]
+    again = [(row, part.row_like(row)) for row in worse]
+    if any(row is not None and is_worse(row) for _, row in again):
+        return
+    first, row = again[0]
+    figures = f"{show_both(row)}, {row.verdict}" if row else "not measured"
+    raise InputError(
+        f"{part.name}: regression not reproduced: {first.metric} {figures} (first measured: "
+        f"{show_both(first)}); nothing to record"
+    )
+
+
+def _check_rebuilt(part: Part, main: Part) -> None:
+    for side, before in ((part.base, main.base), (part.new, main.new)):
+        if not has_other_kernel(before.host, side.host):
+            raise InputError(
+                f"{part.name}: {side.name} has the kernel of {main.name} (expected a rebuild with "
+                "CONFIG_DEBUG_FORCE_FUNCTION_ALIGN_64B=y); build both kernels again"
+            )
+
+
+def _check_one_kernel(part: Part, commit: Commit) -> None:
+    for side in (part.base, part.new):
+        _check_commit(part, side, commit)
+    if has_other_kernel(part.base.host, part.new.host):
+        raise InputError(
+            f"{part.name}: {part.measured.before} and {part.measured.side} have different kernels "
+            "(expected one kernel); record both sides on one kernel"
+        )
+
+
+def _check_bisection(bisection: Bisection, culprit: Culprit) -> None:
+    tested = {bisection.good, bisection.bad, *(step.commit for step in bisection.steps)}
+    for name, commit in (("good", culprit.good), ("bad", culprit.bad)):
+        if commit.commit not in tested:
+            raise InputError(
+                f"--bisection: commit {commit.commit[:COMMIT_DIGITS]} was not tested (expected "
+                f"{name} of the record among its steps); give the bisection of these commits"
+            )
+
+
+def _sort_elsewhere(
+    parts: Sequence[Part], headline: Row
+) -> tuple[list[Elsewhere], list[Elsewhere]]:
+    """Return where the commit regresses, and where nothing changes."""
+    regressed, unchanged = [], []
+    for part in parts:
+        row = part.row_like(headline) or next(iter(part.rows), None)
+        place = Elsewhere(result=part.measured, machine=clean_line(name_machine(part.new)))
+        if row is not None and is_worse(row):
+            regressed.append(place)
+        elif row is not None and row.verdict in ("no-change", "improvement"):
+            unchanged.append(place)
+        else:
+            why = f"{row.metric}: {row.verdict}" if row else "no result"
+            raise InputError(
+                f"{part.name}: neither a regression nor no change ({why}); record more boots"
+            )
+    return regressed, unchanged
+
+
+def _merge(
+    known: Iterable[Elsewhere], new: Iterable[Elsewhere], *, replaced: Iterable[Elsewhere]
+) -> tuple[Elsewhere, ...]:
+    gone = {each.result for each in replaced}
+    places = {each.result: each for each in (*known, *new)}
+    return tuple(place for result, place in places.items() if result not in gone)
+
+
+def _measured(part: Part | None, known: Measured | None) -> Measured | None:
+    return known if part is None else part.measured
+
+
+def _revert(roles: Roles) -> Revert | None:
+    if roles.revert is None and roles.revert_impossible is None:
+        return None
+    return Revert(result=_measured(roles.revert, None), impossible=roles.revert_impossible)
+
+
+def _found(culprit: Culprit, main: Part) -> str:
+    """Return the comparison that first showed the regression."""
+    return culprit.retest.found if culprit.retest else main.comparison.id
+
+
+def _list_comparisons(culprit: Culprit) -> tuple[str, ...]:
+    used = [each.comparison for each in culprit.measurements]
+    if culprit.retest is not None:
+        used.append(culprit.retest.found)
+    return tuple(dict.fromkeys(used))

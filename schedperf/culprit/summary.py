@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Print a record about a first bad commit: everything that it holds, and what it lacks."""
+
+from collections.abc import Iterator
+
+from schedperf.culprit.figures import (
+    ID_DIGITS,
+    Evidence,
+    describe_effect,
+    name_machine,
+    show_both,
+)
+from schedperf.culprit.record import COMMIT_DIGITS, Commit, Culprit, Elsewhere, Measured
+from schedperf.model.comparison import Row
+from schedperf.model.text import clean_line
+
+_DATE_DIGITS = len("2026-11-21")
+_LABEL_COLUMNS = 18
+# Fields that are null until something is measured, as the summary calls them.
+_MEASURABLE = {
+    "retest": "retest",
+    "tip": "tip",
+    "revert": "revert",
+    "feature_switch": "feature switch",
+    "forced_alignment": "forced alignment",
+    "a_a": "A/A",
+    "bisection": "bisection",
+}
+_MISSING = "not measured"
+
+
+def summarise(evidence: Evidence) -> str:
+    """Return the record as text; figures of a comparison that is not there are left out."""
+    lines = (
+        f"{clean_line(label):<{_LABEL_COLUMNS}}{clean_line(text)}".rstrip()
+        for label, text in _lines(evidence)
+    )
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _lines(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    culprit = evidence.culprit
+    name = "bad end of range" if culprit.is_range else "first bad commit"
+    yield name, _describe_commit(culprit.bad)
+    yield "good", _describe_commit(culprit.good)
+    yield from _result_lines(evidence)
+    yield from _tree_lines(culprit)
+    yield from _role_lines(evidence)
+    for label, places in (
+        ("regressed on", culprit.regressed_on),
+        ("no change on", culprit.no_change_on),
+    ):
+        for place in places:
+            yield label, _describe_place(evidence, place)
+    for check in culprit.checks:
+        yield "check", f"{check.name}: {'passed' if check.passed else check.reason}"
+    for name in ("posted", "report", "page", "config"):
+        if (link := getattr(culprit.links, name)) is not None:
+            yield name, link
+    yield "key", culprit.key
+    for comparison in culprit.comparisons:
+        is_there = comparison in evidence.comparisons
+        yield "comparison", f"{comparison[:ID_DIGITS]}{'' if is_there else ' (file not found)'}"
+    missing = [name for field, name in _MEASURABLE.items() if getattr(culprit, field) is None]
+    if missing:
+        yield _MISSING, ", ".join(missing)
+
+
+def _describe_commit(commit: Commit) -> str:
+    facts = [
+        f'{commit.commit[:COMMIT_DIGITS]} ("{commit.subject}")',
+        commit.author,
+        commit.committed and commit.committed[:_DATE_DIGITS],
+    ]
+    return ", ".join(filter(None, facts))
+
+
+def _result_lines(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    culprit = evidence.culprit
+    if culprit.main.comparison not in evidence.comparisons:
+        yield "result", f"unknown (comparison {culprit.main.comparison[:ID_DIGITS]} not found)"
+        return
+    regressions = evidence.regressions()
+    if not regressions:
+        yield "result", "no significant regression"
+    for row in regressions[:1]:
+        yield "result", f"{describe_effect(row)}, {_describe_n(row)}"
+        yield "workload", ", ".join(filter(None, (row.workload, row.point)))
+    if len(regressions) > 1:
+        yield "", f"{len(regressions) - 1} more results regressed"
+    yield "machine", name_machine(evidence.side(culprit.main))
+
+
+def _describe_n(row: Row) -> str:
+    if row.n_base is None or row.n_new is None:
+        return "n unknown"
+    return f"n = {row.n_base}+{row.n_new} {row.replication}"
+
+
+def _tree_lines(culprit: Culprit) -> Iterator[tuple[str, str]]:
+    tree = culprit.tree
+    if tree is not None:
+        date = tree.date and tree.date[:_DATE_DIGITS]
+        facts = (tree.name, tree.commit and tree.commit[:COMMIT_DIGITS], date, tree.url)
+        yield "tree", ", ".join(filter(None, (*facts, "private" if tree.private else None)))
+    merged = {True: "yes", False: "no", None: "unknown"}[culprit.merged]
+    yield "merged", merged
+
+
+def _role_lines(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    culprit = evidence.culprit
+    if culprit.retest is not None:
+        yield "retest", _figures(evidence, culprit.retest.result)
+    if culprit.bisection is not None:
+        found = culprit.bisection
+        probability = "unknown" if found.probability is None else f"{found.probability:.3g}"
+        yield (
+            "bisection",
+            f"{found.builds} builds, {found.boots} boots, probability {probability}",
+        )
+    alone = (
+        ("tip", culprit.tip),
+        ("fix", culprit.fix),
+        ("forced alignment", culprit.forced_alignment),
+        ("A/A", culprit.a_a),
+    )
+    for label, measured in alone:
+        if measured is not None:
+            yield label, _figures(evidence, measured)
+    if culprit.fixed_by is not None:
+        yield "fixed by", _describe_commit(culprit.fixed_by)
+    if culprit.revert is not None:
+        if culprit.revert.result is not None:
+            yield "revert", _figures(evidence, culprit.revert.result)
+        if culprit.revert.impossible is not None:
+            yield "revert", f"impossible: {culprit.revert.impossible}"
+    if culprit.feature_switch is not None:
+        switch = culprit.feature_switch
+        yield "feature switch", f"{switch.feature}: {_figures(evidence, switch.result)}"
+
+
+def _describe_place(evidence: Evidence, place: Elsewhere) -> str:
+    facts = (place.machine, place.tree, _figures(evidence, place.result))
+    return ", ".join(filter(None, facts))
+
+
+def _figures(evidence: Evidence, measured: Measured) -> str:
+    """Return the change of the record's main result in another measurement, and its verdict."""
+    if measured.comparison not in evidence.comparisons:
+        return f"comparison {measured.comparison[:ID_DIGITS]} not found"
+    rows = evidence.rows(measured)
+    if evidence.culprit.main.comparison in evidence.comparisons:
+        same = [evidence.row_like(measured, row) for row in evidence.regressions()[:1]]
+        rows = [row for row in same if row is not None] or rows
+    if not rows or None in (rows[0].ratio, rows[0].ci_low, rows[0].ci_high):
+        return _MISSING
+    return f"{rows[0].metric} {show_both(rows[0])}, {rows[0].verdict}"
