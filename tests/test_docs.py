@@ -266,6 +266,23 @@ def bring_results(folder: Path) -> None:
     (folder / "old.txt").write_text("BenchmarkEncode-8 50 34201.5 ns/op 3 hits/op\n")
 
 
+def bring_commits(folder: Path) -> None:
+    """Bring a repository of two commits, each with the tag of a release."""
+    git = (
+        "git",
+        "-c",
+        "user.name=n",
+        "-c",
+        "user.email=n@example.org",
+        "-C",
+        str(folder / "linux"),
+    )
+    subprocess.run(["git", "init", "--quiet", str(folder / "linux")], check=True)
+    for tag in ("v6.18", "v6.19"):
+        subprocess.run([*git, "commit", "--quiet", "--allow-empty", "-m", tag], check=True)
+        subprocess.run([*git, "tag", tag], check=True)
+
+
 def bring_memory_samples(folder: Path) -> None:
     """Bring base.data and new.data with memory samples, and the units of their CPUs."""
     numa = Numa(cpus=16, nodes=2)
@@ -305,6 +322,8 @@ def test_examples_of_help_run(
     if name == "mail":
         make_site(folder / "outbox")
         make_outbox(folder / "outbox", make_message())
+    if name == "culprit":
+        bring_commits(folder)
     left_out = [f"$ {one}: {missing}" for one in examples if (missing := missing_for(one))]
     for example in examples:
         if missing_for(example):

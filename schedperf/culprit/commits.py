@@ -97,7 +97,9 @@ def commit_of(source: GitSource | None, name: str, where: str) -> Commit:
         commit=source.commit,
         subject=_line(source.subject),
         author=source.author and _line(source.author),
+        committer=source.committer and _line(source.committer),
         committed=source.committed and _line(source.committed),
+        links=tuple(map(_line, source.links)),
     )
 
 

@@ -6,6 +6,7 @@ under any name that ends in ``.json``.
 """
 
 import os
+import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from schedperf.model.errors import InputError
 
 # The id stands at the begin of a comparison's file.
 _HEAD_BYTES = 4096
+_ID = re.compile(rb'"id":\s*"([0-9a-f]{64})"')
 MOST_FILES = 10_000
 
 
@@ -43,11 +45,10 @@ def find_comparisons(folder: Path, ids: Collection[str]) -> dict[str, Comparison
     """
     found: dict[str, Comparison] = {}
     for path in _json_files(folder):
-        head = _head(path)
-        if any(each.encode() in head for each in ids if each not in found):
+        match = _ID.search(_head(path))
+        if match and (name := match[1].decode()) in ids and name not in found:
             comparison = load_comparison(path)
-            if comparison.id in ids:
-                found[comparison.id] = comparison
+            found[comparison.id] = comparison
     return found
 
 

@@ -1,0 +1,353 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""``schedperf culprit``: keep the record about the first bad commit of a regression."""
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from schedperf.commands._outputs import dump_json, json_option, open_outputs, write_output
+from schedperf.model.errors import InputError
+from schedperf.model.text import clean_line
+
+if TYPE_CHECKING:
+    from schedperf.culprit.build import Part, Roles
+    from schedperf.culprit.commits import Ends
+    from schedperf.culprit.record import Bisection, Commit, Culprit, Links, Tree
+    from schedperf.model.comparison import Comparison
+    from schedperf.series.git import Repository
+
+_HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
+_SIDE = re.compile(r"(.+):(new\d*)\Z", re.DOTALL)
+_LONGEST_TEXT = 300
+_MESSAGE_ID = re.compile(r"<?([!-;=?-~]+@[!-;=?-~]+)>?\Z")
+_MOST_BYTES = 8 << 20
+
+EPILOG = """\b
+Examples:
+  schedperf compare base.tar new.tar --json compare.json
+  schedperf culprit new culprit.json --repo linux --good v6.18 --bad v6.19 compare.json
+  schedperf culprit add culprit.json --posted 20261121.1@lab.example
+  schedperf culprit show culprit.json
+\b
+The comparisons stay beside the record: keep their files in its directory.
+FILE:SIDE names a side of a comparison of several, e.g. compare.json:new2.
+"""
+
+
+class _Subcommands(click.Group):
+    """The subcommands, each with -h."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        command = super().get_command(ctx, cmd_name)
+        if command is not None:
+            command.context_settings.update(_HELP_OPTIONS)
+        return command
+
+
+@click.group(name="culprit", cls=_Subcommands, epilog=EPILOG)
+def command() -> None:
+    """Keep the record about the first bad commit of a regression.
+
+    Mails and pages about the commit are drawn from the record and from the comparisons that it
+    refers to.
+    """
+
+
+RECORD = click.argument("path", metavar="CULPRIT.json", type=click.Path(path_type=Path))
+# Each measures something else about the commit.
+ROLES = (
+    click.option("--retest", metavar="FILE",
+                 help="Add the retest: good and bad on other boots. Texts report it."),
+    click.option("--tip", metavar="FILE",
+                 help="Add the newest kernel of the tree, against good."),
+    click.option("--revert", metavar="FILE",
+                 help="Add the newest kernel with the commit reverted, against good."),
+    click.option("--revert-impossible", metavar="WHY",
+                 help="State why the commit cannot be reverted."),
+    click.option("--feature", metavar="NAME=FILE",
+                 help="Add a comparison of this scheduler feature on bad, e.g. PLACE_LAG=FILE."),
+    click.option("--forced-alignment", metavar="FILE",
+                 help="Add good and bad rebuilt with all functions aligned to 64 bytes."),
+    click.option("--a-a", metavar="FILE", help="Add a comparison of good with itself."),
+    click.option("--fix", metavar="FILE", help="Add the kernel with the fix, against good."),
+    click.option("--fixed-by", metavar="COMMIT", help="Name the fix; needs --repo."),
+    click.option("--bisection", metavar="FILE", type=click.Path(path_type=Path),
+                 help="Add a bisection (docs/culprit.md describes the file)."),
+    click.option("--also", metavar="FILE", multiple=True,
+                 help="Add good and bad on another machine or with another workload."),
+    click.option("--tree", metavar="NAME",
+                 help="Name the tree and branch, e.g. tip/sched/core; with --repo, a ref of it."),
+    click.option("--private", is_flag=True, help="Never publish anything about the tree."),
+    click.option("--posted", metavar="MSGID",
+                 help="Name the mail of the posted patch.  [default: Link: of an unmerged commit]"),
+    click.option("--report", metavar="MSGID", help="Name the first mail about the commit."),
+    click.option("--repo", metavar="DIR", type=click.Path(path_type=Path),
+                 help="Read the commits from this git repository.  [default: from the bundles]"),
+)  # fmt: skip
+
+
+def _takes_roles(function: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed(ROLES):
+        function = option(function)
+    return function
+
+
+@command.command(name="new")
+@RECORD
+@click.argument("found", metavar="COMPARISON.json")
+@click.option("--good", metavar="COMMIT", required=True, help="Name the last good commit.")
+@click.option("--bad", metavar="COMMIT", required=True, help="Name the first bad commit.")
+@click.option(
+    "--parent", is_flag=True, help="State that good is the parent of bad, without --repo."
+)
+@_takes_roles
+def new(path: Path, found: str, good: str, bad: str, *, parent: bool, **options: Any) -> None:
+    """Write a new record: a comparison shows a regression between two commits.
+
+    Of a comparison of a series, the largest significant step is used: its side is bad and the one
+    before it good. If commits between good and bad were not tested, the record is about the range.
+    """
+    from schedperf.culprit.build import new_culprit, step_of  # noqa: PLC0415 # --help stays fast
+    from schedperf.culprit.files import save_culprit  # noqa: PLC0415
+
+    if path.exists():
+        raise InputError(f"{path}: exists; add to it by `schedperf culprit add`, or remove it")
+    loaded = _Files({})
+    first = loaded.part(found, found, step_of)
+    repository = _repository(options)
+    ends = _read_ends(repository, good, bad, first, is_parent=parent)
+    roles = _read_roles(options, loaded, repository, ends.bad)
+    culprit = new_culprit(ends, first, roles)
+    save_culprit(path, culprit, replace=False)
+    _print(culprit, loaded.comparisons)
+
+
+@command.command()
+@RECORD
+@_takes_roles
+def add(path: Path, **options: Any) -> None:
+    """Add comparisons and links to a record.
+
+    A comparison in a role that the record has already replaces the earlier one; those of --also
+    are added.
+    """
+    from schedperf.culprit.build import Part, add_roles  # noqa: PLC0415 # as above
+    from schedperf.culprit.figures import Evidence  # noqa: PLC0415
+    from schedperf.culprit.files import (  # noqa: PLC0415
+        find_comparisons,
+        load_culprit,
+        save_culprit,
+    )
+
+    known = load_culprit(path)
+    loaded = _Files(find_comparisons(path.parent, known.comparisons))
+    roles = _read_roles(options, loaded, _repository(options), known.bad)
+    evidence = Evidence(culprit=known, comparisons=loaded.comparisons)
+    main = Part(
+        name=f"{path}: main", comparison=evidence.comparison(known.main), measured=known.main
+    )
+    culprit = add_roles(known, main, roles)
+    save_culprit(path, culprit, replace=True)
+    _print(culprit, loaded.comparisons)
+
+
+@command.command()
+@RECORD
+@json_option("the record")
+def show(path: Path, *, json: str | None) -> None:
+    """Print a record, and what it lacks.
+
+    Figures are those of the comparisons in the directory of the record.
+    """
+    from schedperf.culprit.files import find_comparisons, load_culprit  # noqa: PLC0415 # as above
+
+    with open_outputs({"json": json}, [path]) as files:
+        culprit = load_culprit(path)
+        for file in files.values():
+            write_output(file, [dump_json(culprit)])
+    if json == "-":
+        click.echo(dump_json(culprit), nl=False)
+    else:
+        _print(culprit, find_comparisons(path.parent, culprit.comparisons))
+
+
+def _print(culprit: "Culprit", comparisons: "Mapping[str, Comparison]") -> None:
+    from schedperf.culprit.figures import Evidence  # noqa: PLC0415 # as above
+    from schedperf.culprit.summary import summarise  # noqa: PLC0415
+
+    click.echo(summarise(Evidence(culprit=culprit, comparisons=comparisons)), nl=False)
+
+
+class _Files:
+    """The comparisons that were read, by their ids."""
+
+    def __init__(self, comparisons: "Mapping[str, Comparison]") -> None:
+        self.comparisons = dict(comparisons)
+
+    def part(
+        self, name: str, file: str, make: "Callable[[str, Comparison, str | None], Part]"
+    ) -> "Part":
+        """Return the comparison of a file, or of ``FILE:SIDE``.
+
+        :param name: option and file, for messages
+        """
+        from schedperf.culprit.files import load_comparison  # noqa: PLC0415 # as above
+
+        match = None if Path(file).exists() else _SIDE.match(file)
+        comparison = load_comparison(Path(match[1] if match else file))
+        self.comparisons[comparison.id] = comparison
+        return make(clean_line(name), comparison, match[2] if match else None)
+
+
+def _read_roles(
+    options: Mapping[str, Any],
+    loaded: _Files,
+    repository: "Repository | None",
+    bad: "Commit",
+) -> "Roles":
+    from schedperf.culprit.build import Roles, part_of, step_of  # noqa: PLC0415 # as above
+
+    def part(name: str, file: str | None, make: Any = part_of) -> "Part | None":
+        option = f"--{name.replace('_', '-')}"
+        return None if file is None else loaded.part(f"{option} {file}", file, make)
+
+    feature, feature_file = _split_feature(options["feature"])
+    alone = ("tip", "fix", "revert", "forced_alignment", "a_a")
+    parts = {name: part(name, options[name]) for name in alone}
+    elsewhere = (part("also", file, step_of) for file in options["also"])
+    tree, merged = _read_tree(options, repository, parts["tip"], bad)
+    why = options["revert_impossible"]
+    return Roles(
+        **parts,
+        retest=part("retest", options["retest"], step_of),
+        fixed_by=_read_fix(options["fixed_by"], repository),
+        revert_impossible=None if why is None else _one_line("--revert-impossible", why),
+        feature=feature,
+        feature_switch=part("feature", feature_file),
+        bisection=_read_bisection(options["bisection"]),
+        elsewhere=tuple(each for each in elsewhere if each is not None),
+        tree=tree,
+        merged=merged,
+        links=_read_links(options, bad, is_merged=merged),
+    )
+
+
+def _repository(options: Mapping[str, Any]) -> "Repository | None":
+    from schedperf.series.git import Repository  # noqa: PLC0415 # as above
+
+    return None if options["repo"] is None else Repository(options["repo"])
+
+
+def _read_ends(
+    repository: "Repository | None", good: str, bad: str, found: "Part", *, is_parent: bool
+) -> "Ends":
+    from schedperf.culprit.commits import Ends, commit_of, read_ends  # noqa: PLC0415 # as above
+
+    if repository is None:
+        return Ends(
+            good=commit_of(found.base.source, good, "--good"),
+            bad=commit_of(found.new.source, bad, "--bad"),
+            is_range=not is_parent,
+        )
+    ends = read_ends(repository, good, bad)
+    if is_parent and ends.is_range:
+        raise InputError(
+            f"--parent: {clean_line(good)} is not a parent of {clean_line(bad)}; leave this "
+            "option out, or name the parent"
+        )
+    return ends
+
+
+def _read_tree(
+    options: Mapping[str, Any],
+    repository: "Repository | None",
+    tip: "Part | None",
+    bad: "Commit",
+) -> "tuple[Tree | None, bool | None]":
+    """Return the tree, and whether the commit is in it; both None if no tree was named."""
+    from schedperf.culprit.record import Tree  # noqa: PLC0415 # as above
+
+    name, private = options["tree"], options["private"]
+    if name is None:
+        if private:
+            raise click.UsageError("--private: given without --tree; add --tree NAME")
+        return None, None
+    source = tip.new.source if tip else None
+    tree = Tree(
+        name=_one_line("--tree", name),
+        commit=source.commit if source else None,
+        date=source.committed if source else None,
+        url=source.tree if source else None,
+        private=private,
+    )
+    if repository is None:
+        return tree, None
+    return tree, repository.is_ancestor(bad.commit, repository.resolve(name))
+
+
+def _read_fix(name: str | None, repository: "Repository | None") -> "Commit | None":
+    from schedperf.culprit.commits import read_commit  # noqa: PLC0415 # as above
+
+    if name is None:
+        return None
+    if repository is None:
+        raise click.UsageError("--fixed-by: given without --repo; add --repo DIR")
+    return read_commit(repository, repository.resolve(name))
+
+
+def _split_feature(text: str | None) -> tuple[str | None, str | None]:
+    if text is None:
+        return None, None
+    name, equals, file = text.partition("=")
+    if not equals or not re.fullmatch(r"[A-Z][A-Z0-9_]{0,63}", name):
+        raise InputError(
+            f"--feature: invalid {clean_line(text)[:60]!r} (expected NAME=FILE, e.g. "
+            "PLACE_LAG=feature.json)"
+        )
+    return name, file
+
+
+def _read_bisection(path: Path | None) -> "Bisection | None":
+    from schedperf.bundle.json import parse_json  # noqa: PLC0415 # as above
+    from schedperf.bundle.records import from_plain  # noqa: PLC0415
+    from schedperf.culprit.files import read_bounded  # noqa: PLC0415
+    from schedperf.culprit.record import Bisection  # noqa: PLC0415
+
+    if path is None:
+        return None
+    where = f"--bisection {path}"
+    return from_plain(parse_json(read_bounded(path, _MOST_BYTES), where), Bisection, where)
+
+
+def _read_links(options: Mapping[str, Any], bad: "Commit", *, is_merged: bool | None) -> "Links":
+    from schedperf.culprit.commits import posted_in  # noqa: PLC0415 # as above
+    from schedperf.culprit.record import Links  # noqa: PLC0415
+
+    posted = _message_id("--posted", options["posted"])
+    if posted is None and is_merged is False:
+        posted = posted_in(bad.links)
+    return Links(posted=posted, report=_message_id("--report", options["report"]))
+
+
+def _message_id(option: str, text: str | None) -> str | None:
+    if text is None:
+        return None
+    match = _MESSAGE_ID.match(text)
+    if match is None or len(text) > _LONGEST_TEXT:
+        raise InputError(
+            f"{option}: invalid Message-ID {clean_line(text)[:60]!r} (expected e.g. "
+            "20261121.1@lab.example); copy it from the archive"
+        )
+    return f"<{match[1]}>"
+
+
+def _one_line(option: str, text: str) -> str:
+    if not text.strip() or not text.isprintable() or len(text) > _LONGEST_TEXT:
+        raise InputError(
+            f"{option}: invalid {clean_line(text)[:60]!r} (expected one line of at most "
+            f"{_LONGEST_TEXT} characters)"
+        )
+    return text.strip()
