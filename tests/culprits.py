@@ -72,6 +72,7 @@ def variant(
                 digest=digest_of([name, side.name]),
                 host=host,
                 source=None if commit is None else source(commit),
+                machine_class=None,
             )
         )
     return replace(comparison, id=digest_of([name]), sides=tuple(sides))

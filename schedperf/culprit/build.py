@@ -295,7 +295,7 @@ def _check_same_setup(part: Part, main: Part, headline: Row) -> None:
 
 def _check_machine(part: Part, main: Part) -> None:
     for side in (part.base, part.new):
-        if _machine_of(side, main.base) != _machine_of(main.base, side):
+        if not _is_same_machine(side, main.base):
             raise InputError(
                 f"{part.name}: {side.name} is a {clean_line(name_machine(side))} (expected the "
                 f"machine of {main.name}, a {clean_line(name_machine(main.base))}); record on "
@@ -303,12 +303,20 @@ def _check_machine(part: Part, main: Part) -> None:
             )
 
 
-def _machine_of(side: SideSummary, other: SideSummary) -> object:
-    """Return what two sides of one kind of machine have in common: the class if both have one."""
-    if side.machine_class is not None and other.machine_class is not None:
-        return side.machine_class
+def _is_same_machine(one: SideSummary, other: SideSummary) -> bool:
+    """Return whether two sides have one class, or one hardware.
+
+    A comparison's class leaves out what differs between its sides on purpose, so that a feature
+    switch has another class than the kernels that the record is about.
+    """
+    has_class = one.machine_class is not None and one.machine_class == other.machine_class
+    return has_class or _hardware_of(one) == _hardware_of(other)
+
+
+def _hardware_of(side: SideSummary) -> object:
     host = read_host(side.host)
-    return host.cpu.model, host.cpu.count_online, host.virtualisation.kind
+    sockets = {cpu.socket for cpu in host.topology.cpus}
+    return host.cpu.model, host.cpu.count_online, len(sockets), host.virtualisation.kind
 
 
 def _check_other_boots(part: Part, found: Part) -> None:

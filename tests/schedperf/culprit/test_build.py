@@ -214,6 +214,20 @@ def same_boots() -> Comparison:
     return replace(again, sides=tuple(replace(side, host=old.host) for side, old in sides))
 
 
+def test_one_class_of_machines_is_one_machine() -> None:
+    def of_class(comparison: Comparison, name: str) -> Comparison:
+        sides = tuple(replace(side, machine_class=name) for side in comparison.sides)
+        return replace(comparison, sides=sides)
+
+    found = part(of_class(regression(), "epyc-1"))
+    # Another CPU model in the text of the firmware is no other class.
+    again = regression("retest", hosts={"cpu": {"model": "Example 9000 ES"}})
+    with pytest.raises(InputError, match="expected the machine of"):
+        new_culprit(ENDS, found, Roles(retest=part(of_class(again, "epyc-2"))))
+    culprit = new_culprit(ENDS, found, Roles(retest=part(of_class(again, "epyc-1"))))
+    assert culprit.retest is not None
+
+
 def uncertain() -> Comparison:
     compared = no_change("uncertain", hosts=OTHER_MACHINE)
     rows = tuple(replace(row, verdict="inconclusive") for row in compared.rows)
