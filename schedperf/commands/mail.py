@@ -120,7 +120,7 @@ def why(mail_id: str, folder: Path) -> None:
     click.echo(f"{mail.id}: {mail.state}")
     site = _site(folder)
     reasons = [
-        *failed_checks(mail),
+        *failed_checks(mail.metadata),
         *prohibitions(mail.metadata, site, outbox.decisions()),
         *over_quota(mail.metadata, site, outbox.mails(), _now()),
     ]
@@ -236,7 +236,7 @@ def _held_by(mail: "Mail") -> str:
     from schedperf.mail.approval import failed_checks  # noqa: PLC0415 # --help stays fast
 
     if mail.state == "held":
-        names = [line.partition(":")[0] for line in failed_checks(mail)]
+        names = [line.partition(":")[0] for line in failed_checks(mail.metadata)]
         return f"checks that failed: {', '.join(names)}" if names else "all checks passed"
     return clean_line(mail.last.reason) if mail.state in {"sending", "refused"} else ""
 

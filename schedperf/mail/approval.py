@@ -5,6 +5,7 @@ from datetime import datetime
 
 from schedperf.mail.envelope import envelope_of
 from schedperf.mail.limits import prohibitions
+from schedperf.mail.message import Metadata
 from schedperf.mail.outbox import Act, Decision, Mail, Outbox, State, digest, timestamp
 from schedperf.mail.regzbot import add_regzbot
 from schedperf.mail.site import MailSite
@@ -19,31 +20,29 @@ def approve(
     :param regzbot: ask regzbot to track the regression
     :raises InputError: the mail is in another state, or something forbids it
     """
-    _expect(mail, {"held", "refused"}, "approve")
+    _expect(mail, {"held"} if regzbot else {"held", "refused"}, "approve")
     with outbox.locked():
-        if mail.state == "held":
-            mail = _finish(outbox, mail, who, regzbot=regzbot)
-        failed = failed_checks(mail)
-        if failed and mail.metadata.public:
-            raise InputError(
-                f"{mail.id}: {len(failed)} check{'s' * (len(failed) != 1)} failed, which a mail to "
-                f"a public list must pass ({failed[0]}); schedperf mail why {mail.id}"
-            )
-        if reasons := prohibitions(mail.metadata, site, outbox.decisions()):
-            raise InputError(f"{mail.id}: {reasons[0]}")
-        envelope_of(mail.metadata, outbox.content(mail), site)
+        stored = outbox.held_content(mail) if mail.state == "held" else outbox.content(mail)
+        metadata, content = mail.metadata, stored
+        # An approval that was interrupted between the two files is completed.
+        if mail.state == "held" and (regzbot or digest(stored) != mail.last.sha256):
+            metadata, content = add_regzbot(metadata, stored)
+        _check(metadata, content, site, outbox)
+        if content != stored:
+            mail = outbox.replace(mail, metadata, content, who, "regzbot's paragraph was added")
         return _decide(outbox, mail, "approve", "approved", who=who, now=now)
 
 
-def _finish(outbox: Outbox, mail: Mail, who: str, *, regzbot: bool) -> Mail:
-    """Give a held mail its final bytes, also if an earlier approval was interrupted at that."""
-    content = outbox.held_content(mail)
-    if not regzbot and digest(content) == mail.last.sha256:
-        return mail
-    metadata, final = add_regzbot(mail.metadata, content)
-    if digest(final) == digest(content):
-        return mail
-    return outbox.replace(mail, metadata, final, who, "regzbot's paragraph was added")
+def _check(metadata: Metadata, content: bytes, site: MailSite, outbox: Outbox) -> None:
+    failed = failed_checks(metadata)
+    if failed and metadata.public:
+        raise InputError(
+            f"{metadata.id}: {len(failed)} check{'s' * (len(failed) != 1)} failed, which a mail "
+            f"to a public list must pass ({failed[0]}); schedperf mail why {metadata.id}"
+        )
+    if reasons := prohibitions(metadata, site, outbox.decisions()):
+        raise InputError(f"{metadata.id}: {reasons[0]}")
+    envelope_of(metadata, content, site)
 
 
 def withdraw(outbox: Outbox, mail: Mail, who: str, now: datetime, reason: str = "") -> Mail:
@@ -70,11 +69,9 @@ def resolve(outbox: Outbox, mail: Mail, who: str, now: datetime, *, arrived: boo
         return _decide(outbox, mail, "not-arrived", "approved", who=who, now=now)
 
 
-def failed_checks(mail: Mail) -> tuple[str, ...]:
+def failed_checks(metadata: Metadata) -> tuple[str, ...]:
     """Return one line per check that did not pass: its name and what would satisfy it."""
-    return tuple(
-        f"{check.name}: {check.reason}" for check in mail.metadata.checks if not check.passed
-    )
+    return tuple(f"{check.name}: {check.reason}" for check in metadata.checks if not check.passed)
 
 
 def _expect(mail: Mail, states: set[State], verb: str) -> None:

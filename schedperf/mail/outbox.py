@@ -329,8 +329,10 @@ class Outbox:
                 return moved
             source = self._path(mail.state, mail.id, "eml")
             target = self._path(state, mail.id, "eml")
-            if target.exists():
-                raise InputError(f"{target}: the file exists; remove it if it is not a mail")
+            if target.exists() or not source.exists():
+                raise InputError(
+                    f"{source}: another command moved this mail meanwhile; schedperf mail list"
+                )
             self._write_record(state, mail.metadata, moved.history)
             with _reported(self.path, "written"):
                 source.rename(target)

@@ -218,6 +218,16 @@ def test_a_read_only_outbox_is_listed_but_not_changed(tmp_path: Path) -> None:
     assert files(outbox) == [f"held/{ID}.eml", f"held/{ID}.json"]
 
 
+def test_a_mail_that_moved_meanwhile_is_not_moved(tmp_path: Path) -> None:
+    outbox = make_outbox(tmp_path / "out", MESSAGE)
+    mail = outbox.find(ID)
+    outbox.move(mail, "withdrawn", "person")
+    before = files(outbox)
+    with pytest.raises(InputError, match="another command moved this mail meanwhile"):
+        outbox.move(mail, "approved", "person")
+    assert files(outbox) == before
+
+
 def test_two_senders_exclude_each_other(tmp_path: Path) -> None:
     outbox = make_outbox(tmp_path / "out", MESSAGE)
     with (
