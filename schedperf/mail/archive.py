@@ -80,6 +80,7 @@ class _PublicInbox:
             with urllib.request.urlopen(url, timeout=_LIMIT_S) as answer:  # noqa: S310 # checked above
                 content: bytes = answer.read(_LARGEST_FEED)
         except urllib.error.HTTPError as error:
+            error.close()
             if error.code == http.HTTPStatus.NOT_FOUND:
                 return None
             raise InputError(f"{url}: HTTP status {error.code}; ask the archive later") from None
