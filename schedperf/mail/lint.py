@@ -22,7 +22,7 @@ _MASK = "\N{SYMBOL FOR SUBSTITUTE}"
 # Of a quoted text that is searched for.
 _FIRST_WORDS = 3
 _MOST_WORDS = 40
-_NO_NUMBER = re.compile(r"(?<![\w-])(?:nan|inf|infinity|none|null)(?![\w-])", re.IGNORECASE)
+_NO_NUMBER = re.compile(r"(?<![\w-])(?:nan|NaN|inf|Infinity|None|null)(?![\w-])")
 _PERCENT = re.compile(r"\d+(?:\.\d+)?(?:e[+-]\d+)?%")
 _BLANK_PERCENT = re.compile(r"\d %(?!\w)")
 # "[+16.1%, +27.9%]", the only form of an interval.

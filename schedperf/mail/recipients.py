@@ -6,18 +6,14 @@ always. A trailer that could inject a header refuses the mail.
 """
 
 import re
-import subprocess
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from email.headerregistry import Address
-from pathlib import Path
 
 from msgspec import Struct
 
 from schedperf.culprit.record import Commit
 from schedperf.mail.address import parse_mailbox
 from schedperf.mail.site import MailSite
-from schedperf.model.errors import InputError
 from schedperf.model.text import clean_line
 
 MOST_PEOPLE = 10
@@ -31,9 +27,6 @@ _COMMENT = re.compile(r"(?<=>)\s+[#\[(][^\r\n]*\Z")
 _ROLE = re.compile(r"(?P<mailbox>.+?)\s+\((?P<role>[^()]*(?:\([^()]*\))?[^()]*)\)\s*\Z")
 _MAINTAINS = ("maintainer", "supporter")
 _LIST = "open list"
-_LIMIT_S = 60.0
-_SCRIPT = "scripts/get_maintainer.pl"
-_NEEDED = (_SCRIPT, "MAINTAINERS")
 
 
 class Maintainers(Struct, frozen=True, kw_only=True):
@@ -79,27 +72,6 @@ def choose_recipients(commit: Commit, site: MailSite, maintainers: Maintainers) 
     if not to:
         to, cc = [own], [each for each in cc if not _same(each, own)]
     return Recipients(to=tuple(to), cc=tuple(cc), left_out=(*left_out, *lists_left_out))
-
-
-def ask_get_maintainer(repository: Path, commit: str) -> Maintainers:
-    """Run the get_maintainer.pl of a commit's own tree, without git history.
-
-    :raises InputError: the tree has none, or it fails
-    """
-    where = f"--repo {repository}"
-    with tempfile.TemporaryDirectory() as folder:
-        for name in _NEEDED:
-            path = Path(folder) / name
-            path.parent.mkdir(exist_ok=True)
-            path.write_bytes(
-                _git(repository, where, "show", "--end-of-options", f"{commit}:{name}")
-            )
-        patch = _git(
-            repository, where, "show", "--format=", "--no-ext-diff", "--no-textconv", commit
-        )
-        words = ["perl", _SCRIPT, "--no-tree", "--no-git", "--no-git-fallback", "--roles", "-"]
-        printed = _run(words, where, folder=Path(folder), given=patch)
-    return parse_maintainers(printed.decode("utf-8", "replace").splitlines())
 
 
 def parse_maintainers(lines: Iterable[str]) -> Maintainers:
@@ -166,25 +138,3 @@ def _same(first: Address, second: Address) -> bool:
 
 def _domain(address: Address) -> str:
     return address.domain.lower()
-
-
-def _git(repository: Path, where: str, *words: str) -> bytes:
-    return _run(["git", "-C", str(repository), "-c", "core.fsmonitor=false", *words], where)
-
-
-def _run(
-    words: Sequence[str], where: str, *, folder: Path | None = None, given: bytes = b""
-) -> bytes:
-    try:
-        ran = subprocess.run(
-            words, cwd=folder, input=given, capture_output=True, timeout=_LIMIT_S, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise InputError(f"{where}: {words[0]} failed ({clean_line(str(error))[:80]})") from None
-    if ran.returncode:
-        said = clean_line(ran.stderr.decode("utf-8", "replace"))[:120]
-        raise InputError(
-            f"{where}: {words[0]} failed ({said or f'exit status {ran.returncode}'}; expected a "
-            f"kernel tree with {_SCRIPT}); name another, or leave out --repo"
-        )
-    return ran.stdout

@@ -7,6 +7,7 @@ from schedperf.culprit.record import Check
 from schedperf.mail.checks.context import Context, judge
 from schedperf.mail.draft import quoted_texts
 from schedperf.mail.lint import lint
+from schedperf.mail.message import Message
 
 _ADDRESS = re.compile(r"https?://[^\s<>\"]+")
 
@@ -30,3 +31,8 @@ def _links(context: Context) -> str | None:
         if context.is_reachable(each) != "yes":
             return f"{each} does not answer: run schedperf publish, and upload"
     return None
+
+
+def check_digest(message: Message) -> Check:
+    """Fail with the first fault of a digest, which goes to the site's own list only."""
+    return judge("form", *lint(message.content))

@@ -11,6 +11,7 @@ from schedperf.mail.site import MailSite
 from schedperf.model.comparison import Comparison, Finding, Row
 from schedperf.model.host import fields_of
 from schedperf.model.units import format_measure
+from schedperf_reports.words.rows import merge_caveats
 
 MOST_FINDINGS = 4
 MOST_CAVEATS = 4
@@ -19,6 +20,7 @@ MOST_ELSEWHERE = 2
 _LONGEST_SUBJECT = 72
 _LONGEST_ITEM = 220
 _LONGEST_NAME = 60
+_LONGEST_MACHINE = 90
 _LONGEST_COMMAND = 200
 _DATE_DIGITS = len("2026-11-21")
 _SWITCHES = ("sched.numa_balancing", "sched.autogroup")
@@ -118,7 +120,7 @@ def _opening(evidence: Evidence) -> list[str]:
     side = evidence.side(culprit.main)
     names = names_of(evidence)
     quoted = quote_subject(culprit.bad.subject, names)
-    where = cut(spell(name_machine(side), where="CPU model"), _LONGEST_NAME)
+    where = cut(spell(name_machine(side), where="CPU model"), _LONGEST_MACHINE)
     change = f"{show_size(row.ratio or 0.0)} [95% CI {show_both(row).partition('[')[2]}"
     metric = cut(spell(row.metric, where="metric"), _LONGEST_NAME)
     if culprit.is_range:
@@ -276,7 +278,8 @@ def _configuration(comparison: Comparison, main: Measured) -> str:
 def _caveats(evidence: Evidence) -> list[str]:
     comparison = evidence.comparison(evidence.culprit.main)
     row = evidence.headline()
-    texts = list(dict.fromkeys(each.short for each in (*row.caveats, *comparison.caveats)))
+    caveats = merge_caveats([*row.caveats, *comparison.caveats])
+    texts = list(dict.fromkeys(each.short for each in caveats))
     if not texts:
         return []
     left = len(texts) - MOST_CAVEATS
@@ -285,32 +288,36 @@ def _caveats(evidence: Evidence) -> list[str]:
 
 
 def _grounds(evidence: Evidence) -> list[str]:
+    """Return what was done to be sure, and what was not."""
     texts = [*_retest(evidence), *_bisection(evidence), *_switched(evidence)]
-    return ["Why we believe it:", *items(texts)] if texts else []
+    culprit = evidence.culprit
+    steps = {"retest": culprit.retest, "bisection": culprit.bisection}
+    missing = [name for name, step in steps.items() if step is None]
+    lines = ["Why we believe it:", *items(texts)] if texts else []
+    return [*lines, *([f"Not done: {', '.join(missing)}."] if missing else [])]
 
 
 def _retest(evidence: Evidence) -> Iterator[str]:
     retest = evidence.culprit.retest
-    row = evidence.row_like(retest.result if retest else None, evidence.headline())
-    if row is None:
-        yield "not retested"
+    if retest is None:
         return
-    p = f", p = {row.q:.2g}" if row.q is not None else f": {row.verdict}"
+    row = evidence.row_like(retest.result, evidence.headline())
+    if row is None:
+        yield "retested on fresh boots, but not this result"
+        return
     # The figures of the main measurement are in the table.
-    is_main = retest is not None and retest.result == evidence.culprit.main
-    figures = "" if is_main else _figures_of(row)
+    figures = "" if retest.result == evidence.culprit.main else _figures_of(row)
+    p = f", p = {row.q:.2g}" if row.q is not None else f": {row.verdict}"
     yield f"retested on fresh boots after the first detection{figures}{p}"
 
 
 def _bisection(evidence: Evidence) -> Iterator[str]:
     bisection = evidence.culprit.bisection
-    if bisection is None:
-        yield "not bisected"
-        return
-    probability = (
-        f", probability {bisection.probability:.3f}" if bisection.probability is not None else ""
-    )
-    yield f"bisected in {bisection.builds} builds and {bisection.boots} boots{probability}"
+    if bisection is not None:
+        known = bisection.probability is not None
+        probability = f", probability {bisection.probability:.3f}" if known else ""
+        boots = f"{bisection.builds} builds and {bisection.boots} boots"
+        yield f"bisected in {boots}{probability}"
 
 
 def _switched(evidence: Evidence) -> Iterator[str]:
@@ -347,7 +354,7 @@ def _machine(evidence: Evidence) -> list[str]:
         name_machine(side_of(comparison, evidence.culprit.main.before)),
         _fact(host, "cpu.family_model_stepping", "{}"),
         _fact(host, "cpu.microcode", "ucode {}"),
-        _fact(host, "cpu.smt", "SMT {}"),
+        _smt(host),
         _fact(host, "cpufreq.governor", "governor {}"),
         _fact(host, "cpufreq.boost", "boost {}"),
         _fact(host, "sched.hz", "HZ={}"),
@@ -356,10 +363,15 @@ def _machine(evidence: Evidence) -> list[str]:
         _fact(host, "sched.autogroup", "autogroup {}"),
         _fact(host, "sched.base_slice_ns", "base_slice {} ns"),
         _fact(host, "cgroup.depth", "cgroup depth {}"),
-        _fact(host, "kernel.compiler", "{}"),
+        _fact(host, "kernel.compiler", "{}").partition(", ")[0],
     ]
     text = spell(", ".join(filter(None, facts)), where="machine")
     return wrap(cut(f"Machine: {text}", 2 * _LONGEST_ITEM), rest=INDENT)
+
+
+def _smt(host: Mapping[str, object]) -> str:
+    is_absent = str(host.get("cpu.smt")) in ("notsupported", "notimplemented")
+    return "no SMT" if is_absent else _fact(host, "cpu.smt", "SMT {}")
 
 
 def _fact(host: Mapping[str, object], path: str, text: str) -> str:

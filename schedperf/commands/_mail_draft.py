@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""``schedperf mail draft``: render a mail, check it, and hold it in the outbox."""
+
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, get_args
+
+import click
+
+from schedperf.mail.message import Kind
+from schedperf.model.errors import InputError
+
+if TYPE_CHECKING:
+    from schedperf.culprit.figures import Evidence
+    from schedperf.culprit.record import Check
+    from schedperf.mail.message import Message
+    from schedperf.mail.outbox import Mail, Outbox
+    from schedperf.mail.site import MailSite
+
+REPLIES_AND_REPORT = tuple(kind for kind in get_args(Kind) if kind != "digest")
+
+EPILOG = """\b
+Examples:
+  schedperf mail draft culprit/culprit.json --repo linux
+  schedperf mail draft culprit/culprit.json --kind fixed -o -
+  schedperf mail draft --digest --night nights/2026-11-27/state.json new.json
+"""
+
+
+@click.command(name="draft", epilog=EPILOG)
+@click.argument(
+    "files", metavar="[CULPRIT] [COMPARISON]...", nargs=-1, type=click.Path(path_type=Path)
+)
+@click.option(
+    "--kind",
+    type=click.Choice(REPLIES_AND_REPORT),
+    default="report",
+    show_default=True,
+    help="Draft the report, or a reply to it.",
+)
+@click.option("--digest", is_flag=True, help="Draft the weekly digest of the given comparisons.")
+@click.option(
+    "--night",
+    "nights",
+    metavar="FILE",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Include the state of this night in the digest. Repeatable.",
+)
+@click.option(
+    "--repo",
+    metavar="DIRECTORY",
+    type=click.Path(path_type=Path),
+    help="Ask this kernel repository for maintainers, reverts and fixes.",
+)
+@click.option("--check-links", is_flag=True, help="Check that the published pages answer.")
+@click.option(
+    "--outbox",
+    "folder",
+    metavar="FOLDER",
+    default="outbox",
+    show_default=True,
+    type=click.Path(path_type=Path),
+    help="Use this outbox.",
+)
+@click.option("-o", "--output", metavar="FILE", help="Write the mail to this file (- for stdout).")
+def command(
+    files: tuple[Path, ...],
+    *,
+    kind: Kind,
+    digest: bool,
+    nights: tuple[Path, ...],
+    repo: Path | None,
+    check_links: bool,
+    folder: Path,
+    output: str | None,
+) -> None:
+    """Render a mail about a first bad commit, check it, and hold it in the outbox.
+
+    CULPRIT is the record that `schedperf culprit` writes; its comparisons are found beside it, or
+    are given. Nothing is sent: a person approves the mail. Each failed check says what would
+    satisfy it.
+    """
+    # Imported here so that --help of all commands stays fast.
+    from schedperf.mail.outbox import Outbox  # noqa: PLC0415
+    from schedperf.mail.site import read_site  # noqa: PLC0415
+
+    site = read_site(folder)
+    outbox = Outbox(folder)
+    now = datetime.now(UTC).replace(microsecond=0)
+    if digest:
+        message = _draft_digest(files, nights, outbox, site, now)
+    else:
+        _refuse_nights(nights)
+        message = _draft(files, kind, outbox, site, now, repo=repo, check_links=check_links)
+    if output is not None:
+        _write(output, message.content)
+        _print_checks(message.metadata.checks)
+    else:
+        _hold(outbox, message)
+
+
+def _draft_digest(
+    files: Sequence[Path],
+    nights: Sequence[Path],
+    outbox: "Outbox",
+    site: "MailSite",
+    now: datetime,
+) -> "Message":
+    from schedperf.culprit.files import load_comparison  # noqa: PLC0415
+    from schedperf.mail.checks.form import check_digest  # noqa: PLC0415
+    from schedperf.mail.draft import with_checks  # noqa: PLC0415
+    from schedperf.mail.render.digest import draft_digest, read_night  # noqa: PLC0415
+
+    comparisons = [load_comparison(path) for path in files]
+    states = [read_night(_read(path), str(path)) for path in nights]
+    message = draft_digest(comparisons, states, outbox.mails(), site, now)
+    return with_checks(message, [check_digest(message)])
+
+
+def _draft(
+    files: Sequence[Path],
+    kind: Kind,
+    outbox: "Outbox",
+    site: "MailSite",
+    now: datetime,
+    *,
+    repo: Path | None,
+    check_links: bool,
+) -> "Message":
+    from schedperf.mail.checks import run_checks  # noqa: PLC0415
+    from schedperf.mail.checks.context import Context  # noqa: PLC0415
+    from schedperf.mail.draft import Request, draft, find_report, with_checks  # noqa: PLC0415
+    from schedperf.mail.recipients import Maintainers, choose_recipients  # noqa: PLC0415
+    from schedperf.mail.repository import ask_get_maintainer, find_undoing  # noqa: PLC0415
+    from schedperf.mail.web import asks_archive, is_reachable  # noqa: PLC0415
+
+    evidence = _load(files)
+    bad = evidence.culprit.bad
+    mails = outbox.mails()
+    maintainers = ask_get_maintainer(repo, bad.commit) if repo else Maintainers()
+    recipients = choose_recipients(bad, site, maintainers)
+    for line in recipients.left_out:
+        click.echo(f"left out: {line}", err=True)
+    report = find_report(evidence.culprit, mails)
+    request = Request(
+        evidence=evidence,
+        kind=kind,
+        site=site,
+        recipients=recipients,
+        now=now,
+        earlier=mails,
+        report=outbox.content(report) if report and kind != "report" else None,
+    )
+    message = draft(request)
+    url = site.archive.url if site.archive else None
+    context = Context(
+        message=message,
+        evidence=evidence,
+        site=site,
+        now=now,
+        earlier=mails,
+        decisions=outbox.decisions(),
+        has_newer_version=asks_archive(url) if url else None,
+        is_reachable=is_reachable if check_links else None,
+        undone_by=find_undoing(repo, bad.commit) if repo else None,
+    )
+    return with_checks(message, run_checks(context))
+
+
+def _load(files: Sequence[Path]) -> "Evidence":
+    """Read the record, and its comparisons: those given, and those beside it."""
+    from schedperf.culprit.figures import Evidence  # noqa: PLC0415
+    from schedperf.culprit.files import (  # noqa: PLC0415
+        find_comparisons,
+        load_comparison,
+        load_culprit,
+    )
+
+    if not files:
+        raise InputError("mail draft: no CULPRIT (expected the record of schedperf culprit new)")
+    culprit = load_culprit(files[0])
+    given = {each.id: each for each in map(load_comparison, files[1:])}
+    left = {each for each in culprit.comparisons if each not in given}
+    found = find_comparisons(files[0].parent, left) if left else {}
+    return Evidence(culprit=culprit, comparisons={**given, **found})
+
+
+def _hold(outbox: "Outbox", message: "Message") -> None:
+    metadata = message.metadata
+    earlier: Mail | None = next((each for each in outbox.mails() if each.id == metadata.id), None)
+    if earlier is not None:
+        click.echo(
+            f"{metadata.id}: already {earlier.state}; to draft it again: schedperf mail withdraw "
+            f"{metadata.id}",
+            err=True,
+        )
+        return
+    outbox.hold(message)
+    click.echo(f"{outbox.path / 'held' / metadata.id}.eml: held; {metadata.subject}")
+    _print_checks(metadata.checks)
+
+
+def _print_checks(checks: Sequence["Check"]) -> None:
+    for check in checks:
+        if not check.passed:
+            click.echo(f"  {check.name}: {check.reason}", err=True)
+
+
+def _refuse_nights(nights: Sequence[Path]) -> None:
+    if nights:
+        raise InputError("--night: only the digest lists nights; add --digest")
+
+
+def _write(output: str, content: bytes) -> None:
+    if output == "-":
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+        return
+    try:
+        Path(output).write_bytes(content)
+    except OSError as error:
+        raise InputError(f"{output}: {(error.strerror or str(error)).lower()}") from None
+
+
+def _read(path: Path) -> bytes:
+    from schedperf.bundle.files import read_regular  # noqa: PLC0415
+
+    return read_regular(path, 1 << 20, "the state of a night")
