@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from schedperf.culprit.figures import Evidence, name_machine, show_both, show_size, side_of
 from schedperf.culprit.record import COMMIT_DIGITS, Elsewhere, Measured, Trailer
+from schedperf.evidence.perf_stat.record import Counters
 from schedperf.mail.plain import COLUMNS, INDENT, cut, items, join_paragraphs, spell, wrap
 from schedperf.mail.render.table import draw_table
 from schedperf.mail.site import MailSite
@@ -34,11 +35,8 @@ _WELL_KNOWN = (
     "kernbench",
     "cyclictest",
 )
-# Counters that say how tasks were switched and moved, with their names in a mail.
-_PER_MESSAGE = {
-    "context switches": "context switches",
-    "migrations": "migrations",
-}
+# Events that say how tasks were switched and moved, with their names in a mail.
+_EVENTS = {"context-switches": "context switches", "cpu-migrations": "migrations"}
 
 
 def report_body(evidence: Evidence, site: MailSite) -> str:
@@ -231,28 +229,21 @@ def _switches(evidence: Evidence) -> list[str]:
 
 def _rates(evidence: Evidence, comparison: Comparison) -> list[str]:
     """Return switches and migrations per operation of the workload that regressed most."""
-    # Only reports of this section use its record.
-    from schedperf.evidence.system.record import SystemCounters  # noqa: PLC0415
-
-    data = comparison.section(SystemCounters)
+    data = comparison.section(Counters)
     row = evidence.headline()
-    rows = data.rows if data else ()
-    texts, per = [], ""
-    for each in rows:
+    texts: dict[str, list[str]] = {}
+    for each in data.rows if data else ():
         is_same = (each.side, each.workload, each.point) == (row.side, row.workload, row.point)
-        _, _, operation = each.unit.partition("/")
-        if (
-            is_same
-            and each.field in _PER_MESSAGE
-            and operation not in ("", "s")
-            and each.node is None
-        ):
-            texts.append(
-                f"{_PER_MESSAGE[each.field]} {format_measure(each.base, each.unit)} -> "
-                f"{format_measure(each.new, each.unit)}"
-            )
-            per = operation
-    return wrap(f"Per {per}: {', '.join(texts)}.") if texts else []
+        operation = each.unit.partition("/")[2]
+        is_rate = operation not in ("", "s") and each.node is None
+        if is_same and is_rate and each.event in _EVENTS:
+            sides = [format_measure(value, each.unit) for value in (each.base, each.new)]
+            texts.setdefault(operation, []).append(f"{_EVENTS[each.event]} {' -> '.join(sides)}")
+    return [
+        line
+        for operation, rates in texts.items()
+        for line in wrap(spell(f"Per {operation}: {', '.join(rates)}.", where="counters"))
+    ]
 
 
 def _configuration(comparison: Comparison, main: Measured) -> str:

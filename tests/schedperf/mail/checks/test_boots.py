@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Check ``boots``: a result of one boot, or of sides recorded one after the other, is held."""
+
+import pytest
+
+from schedperf.mail.checks.boots import check
+from schedperf.model.caveats import Caveat, caveat
+from tests.schedperf.mail.checks.cases import failure, make_context
+from tests.schedperf.mail.records import make_evidence, make_row, make_side
+
+
+@pytest.mark.parametrize(
+    ("boots", "said"), [(1, "1 boot "), (3, "3 boots "), (None, "not recorded")]
+)
+def test_few_boots_are_held(boots: int | None, said: str) -> None:
+    sides = (make_side("base", boots=8), make_side("new", boots=boots))
+    assert said in failure(check(make_context(make_evidence(sides=sides))))
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        caveat("one-boot", side="base"),
+        caveat("blocks"),
+        caveat("unbalanced", sides=2, rounds=3, cycle=2),
+    ],
+)
+def test_caveats_of_the_design_are_held(found: Caveat) -> None:
+    assert failure(check(make_context(make_evidence(make_row(caveats=(found,))))))
+
+
+def test_four_boots_pass() -> None:
+    sides = (make_side("base", boots=4), make_side("new", boots=4))
+    assert check(make_context(make_evidence(sides=sides))).passed

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Check ``culprit``: a range, an uncertain bisection (syzkaller#1051), or no revert is held."""
+
+import pytest
+from msgspec.structs import replace
+
+from schedperf.culprit.record import Bisection, Culprit, Revert
+from schedperf.mail.checks.culprit import check
+from tests.schedperf.mail.checks.cases import failure, make_context
+from tests.schedperf.mail.records import (
+    BAD,
+    GOOD,
+    make_comparison,
+    make_culprit,
+    make_evidence,
+    make_row,
+    measured,
+)
+
+
+def bisected(**fields: object) -> Bisection:
+    default = make_culprit().bisection
+    assert default is not None
+    return replace(default, **fields)
+
+
+@pytest.mark.parametrize(
+    ("culprit", "said"),
+    [
+        (make_culprit(is_range=True), "the first bad commit is unknown: bisect the range"),
+        (make_culprit(bisection=None), "not bisected"),
+        (
+            make_culprit(bisection=bisected(probability=0.9)),
+            "probability of the first bad commit 0.90",
+        ),
+        (make_culprit(bisection=bisected(probability=None)), "unknown"),
+        (make_culprit(bisection=bisected(neighbours_tested=False)), "before and after it"),
+        (make_culprit(revert=None), "no revert"),
+        (make_culprit(revert=Revert()), "no revert"),
+    ],
+)
+def test_what_is_held(culprit: Culprit, said: str) -> None:
+    assert said in failure(check(make_context(make_evidence(culprit=culprit))))
+
+
+def test_a_revert_that_does_not_restore_is_held() -> None:
+    evidence = make_evidence()
+    revert = make_comparison(make_row(), name="revert")
+    evidence = replace(evidence, comparisons={**evidence.comparisons, revert.id: revert})
+    assert "does not restore" in failure(check(make_context(evidence)))
+
+
+def test_a_revert_may_be_impossible() -> None:
+    culprit = make_culprit(revert=Revert(impossible="conflicts with fedcba987654"))
+    assert check(make_context(make_evidence(culprit=culprit))).passed
+    assert (culprit.good.commit, culprit.bad.commit) == (GOOD, BAD)
+    assert measured("main") == culprit.main

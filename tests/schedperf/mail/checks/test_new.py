@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Check ``new``: a duplicate for another tree (LKP, .NET) becomes a reply, at most one a week."""
+
+from msgspec.structs import replace
+
+from schedperf.culprit.record import Links, Tree
+from schedperf.mail.checks.new import check
+from tests.schedperf.mail.checks.cases import failure, make_context, make_mail
+from tests.schedperf.mail.records import make_culprit, make_evidence
+
+SENT = make_mail(make_context())
+OTHER = replace(SENT.metadata, id="schedperf.1.0123456789ab.ffffffff.report.1", culprit="ffffffff")
+
+
+def test_the_same_commit_in_another_tree_is_held() -> None:
+    evidence = make_evidence(culprit=make_culprit(tree=Tree(name="linux-next/master")))
+    context = make_context(evidence, earlier=[SENT._replace(metadata=OTHER)])
+    assert "draft --kind again as a reply" in failure(check(context))
+
+
+def test_a_commit_that_was_reported_elsewhere_is_held() -> None:
+    evidence = make_evidence(culprit=make_culprit(links=Links(report="<1@lab.example>")))
+    assert "was reported" in failure(check(make_context(evidence)))
+
+
+def test_the_same_evidence_is_held() -> None:
+    other = replace(OTHER, commit="9" * 12)
+    context = make_context(earlier=[SENT._replace(metadata=other)])
+    assert "the same evidence" in failure(check(context))
+
+
+def test_a_withdrawn_report_does_not_count() -> None:
+    assert check(make_context(earlier=[make_mail(make_context(), "withdrawn")])).passed
+
+
+def test_one_reply_a_week() -> None:
+    evidence = make_evidence(culprit=make_culprit(links=Links(report="<1@lab.example>")))
+    again = make_context(evidence, kind="again")
+    other = replace(again.message.metadata, id="other", fingerprint="other")
+    recent = make_mail(again)._replace(metadata=other)
+    assert "last 7 days" in failure(check(make_context(evidence, kind="again", earlier=[recent])))
+    old = make_mail(again, when="2026-11-01T12:00:00+00:00")._replace(metadata=other)
+    assert check(make_context(evidence, kind="again", earlier=[old])).passed

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Check ``private``: host names, paths, kernel parameters and private trees are held."""
+
+import pytest
+
+from schedperf.culprit.record import Tree
+from schedperf.mail.checks.private import check
+from tests.schedperf.mail.checks.cases import failure, make_context
+from tests.schedperf.mail.records import HOST, make_culprit, make_evidence, make_row, make_side
+
+CMDLINE = {"cmdline": "quiet netconsole=@10.0.0.7/eth0"}
+
+
+@pytest.mark.parametrize(
+    ("workload", "said"),
+    [
+        ("hackbench --on epyc-7.lab.internal", "hostname of base"),
+        ("hackbench --on EPYC-7.lab.internal", "hostname of base"),
+        ("hackbench bdcf3983-3bba-42e4-a3b5-636ab0bccadf", "boot_id of base"),
+        ("hackbench netconsole=@10.0.0.7/eth0", "kernel command line of base"),
+        ("/home/ada/bin/hackbench", "path /home/ada"),
+    ],
+)
+def test_private_strings_are_held(workload: str, said: str) -> None:
+    host = {**HOST, "kernel": CMDLINE}
+    sides = (make_side("base", host=host), make_side("new", host=host))
+    assert said in failure(
+        check(make_context(make_evidence(make_row(workload=workload), sides=sides)))
+    )
+
+
+def test_a_private_tree_is_held() -> None:
+    evidence = make_evidence(culprit=make_culprit(tree=Tree(name="secret", private=True)))
+    assert failure(check(make_context(evidence))) == "the tree secret is private"

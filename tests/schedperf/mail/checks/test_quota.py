@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Check ``quota``: 53 issues in two days (react_on_rails#3755), or a mail after a stop, is held."""
+
+from msgspec.structs import replace
+
+from schedperf.mail.checks.quota import check
+from schedperf.mail.outbox import Decision
+from schedperf.mail.site import Quota
+from tests.schedperf.mail.checks.cases import failure, make_context, make_mail
+from tests.schedperf.mail.records import make_site
+
+SENT = make_mail(make_context(), when="2026-11-27T06:00:00+00:00")
+
+
+def test_two_a_day() -> None:
+    assert "per_day" in failure(check(make_context(earlier=[SENT, SENT])))
+    assert check(make_context(earlier=[SENT])).passed
+
+
+def test_two_per_recipient_and_week() -> None:
+    old = make_mail(make_context(), when="2026-11-23T06:00:00+00:00")
+    assert "ada@kernel.example got 2 mails" in failure(check(make_context(earlier=[old, old])))
+    site = make_site(quota=Quota(per_recipient_and_week=3))
+    assert check(make_context(site=site, earlier=[old, old])).passed
+    ancient = make_mail(make_context(), when="2026-10-01T06:00:00+00:00")
+    assert check(make_context(earlier=[ancient, ancient])).passed
+
+
+def test_held_mails_do_not_count() -> None:
+    held = make_mail(make_context(), "held", "2026-11-27T06:00:00+00:00")
+    assert check(make_context(earlier=[held, held, held])).passed
+
+
+def test_stop_silences_the_thread() -> None:
+    stop = Decision(
+        act="silence", when="2026-11-26T06:00:00+00:00", who="ada", thread="0123456789ab"
+    )
+    assert "a reply stopped mails" in failure(check(make_context(decisions=[stop])))
+    assert check(make_context(decisions=[replace(stop, thread="999999999999")])).passed
+
+
+def test_a_suspended_address() -> None:
+    bounce = Decision(
+        act="suspend", when="2026-11-26T06:00:00+00:00", who="bounce", address="Ada@kernel.example"
+    )
+    assert "is suspended" in failure(check(make_context(decisions=[bounce])))

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Check ``size``: the kernel's rule of 5% for micro-benchmarks."""
+
+from schedperf.culprit.record import Elsewhere
+from schedperf.mail.checks.size import check
+from tests.schedperf.mail.checks.cases import failure, make_context
+from tests.schedperf.mail.records import make_culprit, make_evidence, make_row, measured
+
+SMALL = make_row(ratio=1.031, ci_low=1.02, ci_high=1.042)
+
+
+def test_a_small_change_is_held() -> None:
+    assert failure(check(make_context(make_evidence(SMALL)))).startswith("3.1% (expected 5%")
+
+
+def test_another_machine_agrees() -> None:
+    elsewhere = (Elsewhere(result=measured("small"), machine="1-socket EPYC"),)
+    evidence = make_evidence(SMALL, culprit=make_culprit(regressed_on=elsewhere))
+    assert check(make_context(evidence)).passed
+
+
+def test_a_large_change_passes() -> None:
+    assert check(make_context(make_evidence(SMALL, make_row()))).passed
