@@ -6,6 +6,7 @@ are written here, and :func:`parse` reads them back with the strict policy of th
 """
 
 import re
+import textwrap
 from collections.abc import Sequence
 from datetime import datetime
 from email import policy
@@ -23,6 +24,8 @@ from schedperf_collectors import __version__
 
 # Characters of the text of a subject: the line "Subject: …" has 78.
 SUBJECT_COLUMNS = 69
+# A reply has this before the subject of the report, and may need a second line.
+REPLY = "Re: "
 # Longest Message-ID that public-inbox takes.
 _LONGEST_ID = 244
 # Of a line of addresses, behind "From: " and before the comma.
@@ -85,7 +88,7 @@ def write_header(
 ) -> str:
     """Return the header lines, without the empty line behind them.
 
-    :param subject: at most 69 characters of ASCII
+    :param subject: at most 69 characters of ASCII, without ``Re:``
     :param parents: Message-IDs of the thread, the one that is answered last; () for a new thread
     :param key: of the record, or of the digest
     """
@@ -93,7 +96,7 @@ def write_header(
         _addresses("From", [sender]),
         _addresses("To", to),
         *([_addresses("Cc", cc)] if cc else []),
-        f"Subject: {subject}",
+        *textwrap.wrap(f"Subject: {subject}", COLUMNS, subsequent_indent=" "),
         f"Date: {format_datetime(date)}",
         f"Message-ID: {id}",
         *_thread(parents),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 
-from schedperf.mail.headers import SUBJECT_COLUMNS, parse
+from schedperf.mail.headers import REPLY, SUBJECT_COLUMNS, parse
 from schedperf.mail.plain import COLUMNS
 from schedperf.model.errors import InputError
 from schedperf.model.text import clean_line
@@ -100,7 +100,7 @@ def _size(text: str, body: str, subject: str) -> Iterator[str]:
         if len(line) > COLUMNS:
             shown = line[:_SHOWN]
             yield f"line {number}: {len(line)} columns (expected at most {COLUMNS}): {shown}"
-    if len(subject) > SUBJECT_COLUMNS:
+    if len(subject.removeprefix(REPLY)) > SUBJECT_COLUMNS:
         yield f"subject of {len(subject)} characters (expected at most {SUBJECT_COLUMNS})"
     lines = len(body.splitlines())
     if lines > MOST_LINES:
@@ -125,14 +125,14 @@ def _percentages(body: str) -> Iterator[str]:
 
 def _subject(subject: str, body: str) -> Iterator[str]:
     """Compare the subject with the text: commits, and percentages, which a table has with a CI."""
-    if subject.startswith("Re: "):
+    if subject.startswith(REPLY):
         return
     rows = [line for line in body.splitlines() if _GOOD_INTERVAL.search(line)]
     for figure in _PERCENT.findall(subject):
         signed = re.compile(rf"(?<![\w.])[-+]{re.escape(figure)}")
         if not any(signed.search(line) for line in rows):
             yield f"figure {figure} of the subject is not in the table"
-    first = "\n".join(body.splitlines()[:FIRST_LINES])
+    first = " ".join(" ".join(body.splitlines()[:FIRST_LINES]).split())
     for commit in _COMMIT.findall(subject):
         if commit not in first:
             yield f"commit {commit} of the subject is not in the first {FIRST_LINES} lines"

@@ -10,11 +10,10 @@ import re
 
 from schedperf.culprit.figures import Evidence, show_size
 from schedperf.culprit.record import COMMIT_DIGITS
-from schedperf.mail.headers import SUBJECT_COLUMNS
+from schedperf.mail.headers import REPLY, SUBJECT_COLUMNS
 from schedperf.mail.plain import cut, spell
 from schedperf.model.comparison import Row
 
-REPLY = "Re: "
 _LONGEST_NAME = 40
 _LONGEST_TREE = 24
 _SHORTEST_NAME = 8
@@ -22,7 +21,7 @@ _SHORTEST_NAME = 8
 _PREFIX = re.compile(r"([A-Za-z0-9_/,. -]{1,24}?): ")
 
 
-def subject_of(evidence: Evidence, columns: int = SUBJECT_COLUMNS) -> str:
+def subject_of(evidence: Evidence) -> str:
     """Return the subject; what does not fit is left out: the improvement, subsystem, tree."""
     commit = _commits(evidence)
     tree, system = _tree(evidence), _subsystem(evidence)
@@ -36,16 +35,16 @@ def subject_of(evidence: Evidence, columns: int = SUBJECT_COLUMNS) -> str:
         ("", worse),
     ):
         subject = f"{front}{commit}: {what}"
-        if len(subject) <= columns:
+        if len(subject) <= SUBJECT_COLUMNS:
             return subject
     size = f" {_size(evidence.headline())} regression"
-    room = columns - len(commit) - len(": ") - len(size)
+    room = SUBJECT_COLUMNS - len(commit) - len(": ") - len(size)
     return f"{commit}: {cut(_name(evidence, evidence.headline()), max(room, _SHORTEST_NAME))}{size}"
 
 
 def reply_subject(evidence: Evidence) -> str:
-    """Return the subject of a reply to the report."""
-    return f"{REPLY}{subject_of(evidence, SUBJECT_COLUMNS - len(REPLY))}"
+    """Return the subject of a reply to the report, which is as long as that of the report."""
+    return f"{REPLY}{subject_of(evidence)}"
 
 
 def _commits(evidence: Evidence) -> str:

@@ -1,0 +1,341 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Mails that are drafted: what they say, their threads, and what is refused."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from schedperf.culprit.figures import Evidence
+from schedperf.culprit.record import Commit, Elsewhere, FeatureSwitch, Links, Tree
+from schedperf.mail.draft import Request, draft, quoted_texts
+from schedperf.mail.headers import parse
+from schedperf.mail.lint import lint
+from schedperf.mail.message import Kind, Message
+from schedperf.mail.recipients import Maintainers, choose_recipients
+from schedperf.model.caveats import caveat
+from schedperf.model.comparison import OptionDifference
+from schedperf.model.errors import InputError
+from tests.schedperf.mail.checks.cases import make_context, make_mail
+from tests.schedperf.mail.records import (
+    GOOD,
+    NOW,
+    SWEEP,
+    make_comparison,
+    make_culprit,
+    make_evidence,
+    make_finding,
+    make_row,
+    make_site,
+    measured,
+    no_change,
+)
+
+M1 = """\
+Commit 0123456789ab ("sched/fair: Wake the previous CPU first") increases
+hackbench time by 21.8% [95% CI +16.1%, +27.9%] on a 2-socket, 96-CPU AMD
+EPYC. It is still present in tip/sched/core (fedcba987654, 2026-11-21).
+Reverting it there restores the previous result. A 1-socket, 64-CPU EPYC
+shows no change.
+
+hackbench -p -l 4000 -g ..., hackbench time, seconds, lower is better.
+8 boots per kernel, interleaved; change is relative to the parent.
+
+  -g  parent  commit  change            95% CI     tip  tip+revert
+   1   0.412   0.415   +0.7%    [-0.9%, +2.3%]  0.4133       0.412
+   4   0.873   0.951   +8.9%   [+6.0%, +11.9%]  0.9472       0.873
+  16   1.737   2.117  +21.8%  [+16.1%, +27.9%]   2.109       1.737
+
+.config: identical.
+
+Why we believe it:
+  retested on fresh boots after the first detection, p = 0.0008
+  bisected in 10 builds and 40 boots, probability 0.996
+
+Correlated with the change; causation not shown:
+  system time per message 0.9524 us -> 1.183 us, +24.2% (95% CI [+19%,
+    +30%])
+
+Machine: 2-socket, 96-CPU AMD EPYC, 25-17-1, ucode 0x1000065, SMT on,
+  governor performance, boost off, HZ=250, preempt lazy, NUMA balancing
+  on, autogroup off, cgroup depth 0, gcc 15.3.0
+
+To reproduce, boot 0a2b65c03e9b and 0123456789ab alternately, 8 times
+each, and run on each boot:
+  hackbench -p -l 4000 -g 16
+or:
+  schedperf ab --kernel base=0a2b65c03e9b --kernel new=0123456789ab \\
+      --boots 8 -- hackbench -p -l 4000 -g 16
+All runs, profiles and configurations:
+  https://lab.example/schedperf/r/1f4466b8/
+
+If a separate commit fixes this, please add
+  Reported-by: schedperf <schedperf@lab.example>
+  Closes: https://lore.kernel.org/r/<Message-ID of this mail>
+
+A person reads replies. Reply "stop" to end mails about this commit.
+{separator}
+schedperf, run by Example lab, perf-team@lab.example
+"""
+
+
+def drafted(evidence: Evidence, kind: Kind = "report", **fields: Any) -> Message:
+    """Draft a mail, which must pass the lint."""
+    site = make_site()
+    recipients = choose_recipients(evidence.culprit.bad, site, Maintainers())
+    request = Request(
+        evidence=evidence, kind=kind, site=site, recipients=recipients, now=NOW, **fields
+    )
+    message = draft(request)
+    assert lint(message.content, quoted_texts(evidence)) == []
+    return message
+
+
+def body_of(message: Message) -> str:
+    return message.content.decode().partition("\n\n")[2]
+
+
+def words_of(message: Message) -> str:
+    return " ".join(body_of(message).split())
+
+
+def test_a_report() -> None:
+    message = drafted(make_evidence(findings=(make_finding(),)))
+    assert body_of(message) == M1.replace("{separator}", "-- ")
+    assert message.metadata.subject == (
+        "[tip:sched/core] sched/fair: 0123456789ab: hackbench 21.8% regression"
+    )
+    mail = parse(message.content)
+    assert mail["Message-ID"] == "<schedperf.1.0123456789ab.1f4466b8.report.1@lab.example>"
+    assert mail["Date"] == "Fri, 27 Nov 2026 12:00:00 +0000"
+    assert mail["Auto-Submitted"] == "auto-generated"
+    assert "In-Reply-To" not in mail
+
+
+def test_the_same_request_has_the_same_bytes() -> None:
+    assert drafted(make_evidence()).content == drafted(make_evidence()).content
+
+
+def test_better_and_worse() -> None:
+    better = make_row(ratio=0.94, ci_low=0.92, ci_high=0.96, new=1.63, verdict="improvement")
+    worse = make_row(metric="schbench p99", workload="schbench", ratio=1.091, ci_low=1.03)
+    message = drafted(make_evidence(better, worse))
+    assert (
+        message.metadata.subject
+        == ("0123456789ab: schbench p99 9.1% regression, hackbench time 6.0% better")[:69]
+        or "schbench p99 9.1% regression" in message.metadata.subject
+    )
+    assert "schbench p99 (schbench), s, lower is better" in body_of(message)
+    assert 'If this trade-off is intended, reply "expected".' in words_of(message)
+
+
+def test_nothing_regressed() -> None:
+    with pytest.raises(InputError, match="no significant regression"):
+        drafted(make_evidence(no_change()))
+
+
+def test_a_range_names_its_bad_end() -> None:
+    culprit = make_culprit(
+        is_range=True, bisection=None, retest=None, tip=None, revert=None, tree=None
+    )
+    message = drafted(make_evidence(culprit=culprit))
+    assert message.metadata.id.startswith("schedperf.1.0123456789ab.")
+    assert "0a2b65c03e9b..0123456789ab: hackbench 21.8% regression" in message.metadata.subject
+    text = words_of(message)
+    assert text.startswith("A commit after 0a2b65c03e9b and up to 0123456789ab")
+    assert "The commits between them were not tested." in text
+    assert "The newest kernel of the tree was not measured. A revert was not measured." in text
+    assert "Not done: retest, bisection." in text
+    assert "Reported-by" not in text
+
+
+def test_no_tags_for_an_unmerged_patch() -> None:
+    culprit = make_culprit(merged=False)
+    assert "Reported-by" not in words_of(drafted(make_evidence(culprit=culprit)))
+
+
+@pytest.mark.parametrize(
+    ("rebuilt", "said"),
+    [
+        (None, "functions aligned to 64 bytes was not measured."),
+        (no_change(), "functions aligned to 64 bytes removes it (+0.2% [-1.5%, +2.0%])."),
+        (make_row(), "does not remove it (regression, +21.8% [+16.1%, +27.9%])."),
+    ],
+)
+def test_only_the_layout_changed(rebuilt: Any, said: str) -> None:
+    finding = make_finding(evidence=("layout#sd_llc_id",))
+    aligned = None if rebuilt is None else measured("aligned")
+    evidence = make_evidence(culprit=make_culprit(forced_alignment=aligned), findings=(finding,))
+    if rebuilt is not None:
+        comparison = make_comparison(rebuilt, name="aligned")
+        evidence = replace(
+            evidence, comparisons={**evidence.comparisons, comparison.id: comparison}
+        )
+    second = body_of(drafted(evidence)).split("\n\n")[1]
+    assert second.startswith("The only change found is in the cache-line layout.")
+    assert said in " ".join(second.split())
+
+
+def test_other_parts() -> None:
+    options = (OptionDifference(side="new", name="CONFIG_HZ", base="250", new=None),)
+    comparability = replace(make_comparison().comparability, options=options, equal=())
+    switch = FeatureSwitch(feature="PLACE_LAG", result=measured("small"))
+    row = make_row(metric="my score", definition="Number of things per second.")
+    evidence = make_evidence(
+        row,
+        culprit=make_culprit(feature_switch=switch, a_a=measured("small")),
+        comparability=comparability,
+        caveats=(caveat("one-boot", side="base"), caveat("one-boot", side="new")),
+    )
+    text = words_of(drafted(evidence))
+    assert "my score: Number of things per second." in text
+    assert ".config differs: CONFIG_HZ=250 -> n." in text
+    assert "scheduler feature PLACE_LAG switched on one boot: no-change" in text
+    assert "A/A (parent against parent): +0.0% [-1.0%, +1.0%]" in text
+    assert "Caveats: one boot of base and new," in text
+
+
+def test_fixed() -> None:
+    fix = make_comparison(no_change(), name="fix")
+    culprit = make_culprit(
+        fix=measured("fix"),
+        fixed_by=Commit(
+            commit="fedcba987654" + "4" * 28, subject="sched/fair: Fix it", committed="2026-12-03"
+        ),
+        links=Links(report="<report@lab.example>"),
+    )
+    evidence = make_evidence(culprit=culprit)
+    evidence = replace(evidence, comparisons={**evidence.comparisons, fix.id: fix})
+    message = drafted(evidence, "fixed")
+    assert message.metadata.subject == f"Re: {drafted(make_evidence()).metadata.subject}"
+    assert body_of(message).startswith(
+        'fedcba987654 ("sched/fair: Fix it"), in tip/sched/core since 2026-12-03,\nfixes this:\n'
+        "  hackbench -p -l 4000 -g 16, hackbench time, s (lower is better), 8 boots\n"
+        "  per kernel\n"
+        "  parent 0a2b65c03e9b 1.737   fix 1.741   +0.2% [-1.5%, +2.0%], within +-3%\n"
+    )
+    assert "Tested-by" not in body_of(message)
+    regressed = make_comparison(make_row(), name="fix")
+    evidence = replace(evidence, comparisons={**evidence.comparisons, fix.id: regressed})
+    with pytest.raises(InputError, match="the fix is regression"):
+        drafted(evidence, "fixed")
+    with pytest.raises(InputError, match="no measured fix"):
+        drafted(make_evidence(), "fixed")
+
+
+def test_again() -> None:
+    elsewhere = tuple(
+        Elsewhere(
+            result=measured("small"), machine=f"{number}-CPU machine", tree="linux-next/master"
+        )
+        for number in range(20)
+    )
+    culprit = make_culprit(links=Links(report="<report@lab.example>"), regressed_on=elsewhere)
+    text = words_of(drafted(make_evidence(culprit=culprit), "again"))
+    assert "0-CPU machine, linux-next/master: hackbench time +0.0% [-1.0%, +1.0%], n = 8" in text
+    assert "8 more" in text
+    with pytest.raises(InputError, match="no further machine"):
+        drafted(make_evidence(culprit=make_culprit(no_change_on=())), "again")
+
+
+def test_bisected() -> None:
+    culprit = make_culprit(links=Links(report="<report@lab.example>"))
+    text = body_of(drafted(make_evidence(culprit=culprit), "bisected"))
+    assert text.startswith("The first bad commit of the reported range is now known.\n\nCommit")
+    with pytest.raises(InputError, match="the first bad commit is unknown"):
+        drafted(make_evidence(culprit=make_culprit(is_range=True)), "bisected")
+
+
+def test_a_posted_series_is_answered() -> None:
+    culprit = make_culprit(merged=False, links=Links(posted="20261101.1@kernel.example"))
+    mail = parse(drafted(make_evidence(culprit=culprit)).content)
+    assert mail["In-Reply-To"] == mail["References"] == "<20261101.1@kernel.example>"
+    merged = make_culprit(merged=True, links=Links(posted="20261101.1@kernel.example"))
+    assert "In-Reply-To" not in parse(drafted(make_evidence(culprit=merged)).content)
+
+
+def test_a_reply_follows_the_own_report() -> None:
+    culprit = make_culprit(merged=False, links=Links(posted="20261101.1@kernel.example"))
+    report = make_context(make_evidence(culprit=culprit))
+    earlier = [make_mail(report)]
+    message = drafted(
+        make_evidence(culprit=culprit), "again", earlier=earlier, report=report.message.content
+    )
+    mail = parse(message.content)
+    own = report.message.metadata.message_id
+    assert mail["In-Reply-To"] == own
+    assert mail["References"].split() == ["<20261101.1@kernel.example>", own]
+
+
+def test_a_reply_needs_a_report() -> None:
+    with pytest.raises(InputError, match="draft the report first"):
+        drafted(make_evidence(), "again")
+
+
+@pytest.mark.parametrize("posted", ["<a b@c>", "a@b\nBcc: x@y", "none", "<a@b>, <c@d>", "ä@b"])
+def test_invalid_message_ids_are_refused(posted: str) -> None:
+    culprit = make_culprit(merged=False, links=Links(posted=posted))
+    with pytest.raises(InputError, match="invalid Message-ID"):
+        drafted(make_evidence(culprit=culprit))
+
+
+def test_numbers_count_what_was_sent() -> None:
+    culprit = make_culprit(links=Links(report="<report@lab.example>"))
+    evidence = make_evidence(culprit=culprit)
+    again = make_context(evidence, kind="again")
+    assert again.message.metadata.id.endswith(".again.1")
+    sent, held = make_mail(again, "sent"), make_mail(again, "held")
+    assert drafted(evidence, "again", earlier=[sent]).metadata.id.endswith(".again.2")
+    assert drafted(evidence, "again", earlier=[held]).metadata.id.endswith(".again.1")
+    report = make_context()
+    sent, withdrawn = make_mail(report, "sent"), make_mail(report, "withdrawn")
+    assert drafted(make_evidence(), earlier=[sent]).metadata.id.endswith(".report.1")
+    assert drafted(make_evidence(), earlier=[withdrawn]).metadata.id.endswith(".report.2")
+
+
+def test_names_of_people_may_have_other_letters() -> None:
+    bad = replace(
+        make_culprit().bad,
+        author="Jörg Müller <joerg@kernel.example>",
+        subject="sched: Add the rule of Müller",
+    )
+    message = drafted(make_evidence(culprit=make_culprit(bad=bad)))
+    mail = parse(message.content)
+    assert mail.get_content_charset() == "utf-8"
+    assert mail["Content-Transfer-Encoding"] == "8bit"
+    assert mail["To"] == "Jörg Müller <joerg@kernel.example>"
+    assert message.content.partition(b"\n\n")[0].isascii()
+
+
+@pytest.mark.parametrize("subject", ["sched: 你好", "sched: naïve", "sched: \N{ZERO WIDTH SPACE}é"])
+def test_other_letters_are_refused(subject: str) -> None:
+    bad = replace(make_culprit().bad, subject=subject)
+    with pytest.raises(InputError, match="expected ASCII"):
+        drafted(make_evidence(culprit=make_culprit(bad=bad)))
+
+
+def test_long_texts_are_cut() -> None:
+    bad = replace(make_culprit().bad, subject=f"sched/{'x' * 9_000}: {'y ' * 500}")
+    culprit = make_culprit(bad=bad, benchmark="b" * 500, tree=Tree(name="t" * 500))
+    rows = [make_row(workload=f"{'w' * 3000} {number}", metric="m" * 1000) for number in range(60)]
+    message = drafted(make_evidence(*rows, culprit=culprit))
+    assert len(message.content) < 12_000
+    assert "36 more results" in body_of(message)
+
+
+def test_24_of_many_results_worst_first() -> None:
+    rows = [
+        make_row(workload=f"hackbench -g {number}", ratio=1.0 + number / 100, ci_high=9.0)
+        for number in range(10, 50)
+    ]
+    message = drafted(make_evidence(*rows))
+    text = body_of(message)
+    assert "16 more results, see https://lab.example/schedperf/r/" in text
+    assert text.index("+49.0%  ") < text.index("+26.0%  ")
+    assert "+25.0%  " not in text
+
+
+def test_a_sweep_keeps_its_order() -> None:
+    text = body_of(drafted(make_evidence(*SWEEP)))
+    assert text.index("+0.7%") < text.index("+8.9%") < text.index("+21.8%  [")
+    assert GOOD[:12] in text
