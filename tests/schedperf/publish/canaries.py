@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Make records whose texts all contain private strings, each with the word ``canary``."""
+
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from random import Random
+from types import UnionType
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+from msgspec import Struct
+
+from schedperf.culprit.record import Culprit
+from schedperf.evidence import all_sections
+from schedperf.model.caveats import TEXTS, Caveat
+from schedperf.model.comparison import (
+    Comparison,
+    Difference,
+    Section,
+    SectionData,
+    SideSummary,
+)
+from schedperf.publish.allowed import read_allowed
+
+HOST_NAME = "canary-lab17"
+PARAMETER = "console=canary-tty9,115200"
+ADDRESSES = (
+    "10.99.88.77",
+    "02:42:ac:99:88:77",
+    "fd00::99:88:77",
+    "c0ffee00-99aa-4bbb-8ccc-998877665544",
+)
+# What stands for one private string each.
+FORMS = (
+    "/home/canary{n}/bench/run",
+    "~canary{n}/run",
+    "./canary{n}/run",
+    "../canary{n}/run",
+    "/data/canary{n}/run",
+    "-I/home/canary{n}/include/run.h",
+    "--log=/srv/canary{n}/run.log",
+    "canary{n}@corp.example.com",
+    "root@canary{n}:/tmp",
+    "ssh:root@canary{n}.example.com",
+    "https://canary{n}.example.com/run",
+    "ssh://canary{n}@git.kernel.org/run",
+    "https://canary{n}@git.kernel.org/run",
+    "file:///srv/canary{n}/run",
+    HOST_NAME,
+    f"{HOST_NAME}.example.com",
+    HOST_NAME.upper(),
+    PARAMETER,
+    "/home/canary{n}/",
+    *ADDRESSES,
+)
+MOST_ITEMS = 2
+# Records hold other records; deeper ones are of the same types.
+DEEPEST = 9
+
+
+def has_canary(text: str) -> bool:
+    """Return whether a text has one of the private strings."""
+    return "canary" in text.lower() or any(address in text for address in ADDRESSES)
+
+
+class Seeder:
+    """Makes records with a private string in each of their texts."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = Random(seed)  # noqa: S311 # not for secrets
+        self._names = [f"canary{self._random.getrandbits(40):010x}" for _ in range(4)]
+
+    def comparison(self) -> Comparison:
+        """Return a comparison with all sections."""
+        comparison = self._record(Comparison)
+        sections = {
+            name: Section.of(self._record(plugin.record)) for name, plugin in all_sections().items()
+        }
+        sides = (self._record(SideSummary), self._record(SideSummary))
+        return typing.cast(Comparison, replace_fields(comparison, sides=sides, sections=sections))
+
+    def culprit(self) -> Culprit:
+        """Return a culprit of a tree that may be published."""
+        culprit = self._record(Culprit)
+        tree = culprit.tree and replace_fields(culprit.tree, private=False)
+        # The addresses in public commits and Message-IDs are public.
+        return typing.cast(
+            Culprit,
+            replace_fields(
+                culprit,
+                tree=tree,
+                merged=None,
+                links=replace_fields(culprit.links, posted=None, report=None),
+            ),
+        )
+
+    def host(self) -> dict[str, object]:
+        """Return a host.json with a private string in every field, and unknown fields."""
+        host: dict[str, Any] = {"system": {"hostname": HOST_NAME, "boot_id": ADDRESSES[-1]}}
+        for path in read_allowed().host:
+            group, *keys = path.replace("*", "some").split(".")
+            inner = host.setdefault(group, {})
+            for key in keys[:-1]:
+                inner = inner.setdefault(key, {})
+            if isinstance(inner, dict):
+                inner.setdefault(keys[-1], self.text())
+        for group in (*host, "new_group"):
+            host.setdefault(group, {})["new_field"] = self._name()
+        host["kernel"]["cmdline"] = (
+            f"nohz=off secret={self._name()} {PARAMETER} -- --token {self._name()}"
+        )
+        host["missing"] = {f"system.{self._name()}": self._name(), "cpu.model": self.text()}
+        return {**host, self._name(): self._name()}
+
+    def text(self) -> str:
+        """Return an ordinary text with a private string in it."""
+        form = self._random.choice(FORMS).format(n=self._random.getrandbits(32))
+        return self._random.choice(("{}", "run {} here", "({})", '"{}"', "x={}", "{}, and")).format(
+            form
+        )
+
+    def _name(self) -> str:
+        return self._random.choice(self._names)
+
+    def _record(self, kind: type[Any], depth: int = 0) -> Any:
+        if kind is Caveat:
+            return self._caveat()
+        hints = get_type_hints(kind)
+        allowed = read_allowed()
+        listed = {
+            name
+            for lists in (
+                allowed.texts,
+                allowed.commands,
+                allowed.commit_texts,
+                allowed.public_texts,
+            )
+            for name in lists.get(kind.__name__, ())
+        }
+        fields = {
+            name: self._value(hints[name], depth, is_listed=name in listed)
+            for name in kind.__struct_fields__
+        }
+        if kind is SideSummary:
+            fields["host"] = self.host()
+        if kind is Difference:
+            path = self._random.choice(("kernel.cmdline", "cpu.model", "setup", "system.hostname"))
+            fields |= {"path": path, "base": self.text(), "new": self.text()}
+        return kind(**fields)
+
+    def _caveat(self) -> Caveat:
+        code = self._random.choice(("bad-lines", "no-line-end", "import-note", "failed-finding"))
+        names = ("label", "problem", "line", "path", "text", "note", "rule")
+        listed = read_allowed().caveat_values
+        numbers: dict[str, object] = {
+            name: self.text() if name in listed else self._name() for name in names
+        }
+        assert code in TEXTS
+        return Caveat(code=code, numbers={**numbers, "count": 3})
+
+    def _value(self, hint: Any, depth: int, *, is_listed: bool) -> Any:  # noqa: PLR0911 # kinds
+        origin, arguments = get_origin(hint), get_args(hint)
+        if hint in (str, object):
+            return self.text() if is_listed else self._name()
+        if isinstance(hint, type) and issubclass(hint, SectionData):
+            return None
+        if isinstance(hint, type) and issubclass(hint, Struct):
+            return self._record(hint, depth + 1)
+        if origin is Literal:
+            return self._random.choice(arguments)
+        if origin in (typing.Union, UnionType):
+            can_end = depth >= DEEPEST and type(None) in arguments
+            return None if can_end else self._value(arguments[0], depth, is_listed=is_listed)
+        if origin in (tuple, Sequence) or origin is Mapping or hint in (int, float, bool):
+            return self._collection(hint, depth, is_listed=is_listed)
+        if origin is not None:
+            # A record of two sides, or another generic one.
+            values = dict(zip(origin.__parameters__, arguments, strict=True))
+            hints = get_type_hints(origin)
+            return origin(
+                **{
+                    name: self._value(
+                        values.get(hints[name], hints[name]), depth + 1, is_listed=is_listed
+                    )
+                    for name in origin.__struct_fields__
+                }
+            )
+        assert not isinstance(hint, TypeVar)
+        return None
+
+    def _collection(self, hint: Any, depth: int, *, is_listed: bool) -> Any:
+        origin, arguments = get_origin(hint), get_args(hint)
+        if origin is None:
+            return hint(self._random.randint(0, 1))
+        if origin is Mapping:
+            return {
+                self._value(arguments[0], depth, is_listed=is_listed): self._value(
+                    arguments[1], depth, is_listed=is_listed
+                )
+            }
+        kinds = [arguments[0]] * self._random.randint(0, MOST_ITEMS)
+        if arguments[-1] is not Ellipsis and origin is tuple:
+            kinds = list(arguments)
+        return tuple(self._value(kind, depth, is_listed=is_listed) for kind in kinds)
+
+
+def replace_fields(record: Any, **fields: Any) -> Any:
+    """Return a record of the same type with other fields."""
+    old = {name: getattr(record, name) for name in record.__struct_fields__}
+    return type(record)(**{**old, **fields})
+
+
+def free_texts() -> Iterator[tuple[str, str]]:
+    """Yield record and field of each text of comparisons and culprits that can be any text."""
+    seen: set[type] = set()
+    waiting: list[type] = [Comparison, Culprit]
+    waiting += [plugin.record for plugin in all_sections().values()]
+    while waiting:
+        kind = waiting.pop()
+        if kind in seen:
+            continue
+        seen.add(kind)
+        hints = get_type_hints(kind)
+        for name in getattr(kind, "__struct_fields__", ()):
+            waiting += records_in(hints[name])
+            if is_text(hints[name]):
+                yield kind.__name__, name
+
+
+def records_in(hint: Any) -> Iterator[type]:
+    """Yield the records in a type."""
+    for kind in (hint, get_origin(hint)):
+        if isinstance(kind, type) and issubclass(kind, Struct):
+            yield kind
+    for argument in get_args(hint):
+        yield from records_in(argument)
+
+
+def is_text(hint: Any) -> bool:
+    """Return whether values of a type contain any text, not only words that the type lists."""
+    return hint is str or (get_origin(hint) is not Literal and any(map(is_text, get_args(hint))))
