@@ -28,6 +28,7 @@ class Allowed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     public_texts: Fields
     commit_texts: Fields
     commands: Fields
+    private_texts: Mapping[str, str]
     texts: Fields
 
     def has_host_field(self, path: str) -> bool:

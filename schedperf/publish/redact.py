@@ -156,7 +156,8 @@ class _Redactor:
         if name in allowed.commit_texts.get(kind, ()):
             use = self._remove_names if self._has_public_commits else self._remove
             return self._map(value, use)
-        self.left_out[f"{kind}.{name}"] += sum(1 for _ in _texts_of(value))
+        what = allowed.private_texts.get(f"{kind}.{name}", "texts of unlisted records")
+        self.left_out[what] += sum(1 for _ in _texts_of(value))
         return _emptied(value)
 
     def _without_text(self, value: object) -> object:

@@ -3,6 +3,7 @@
 
 import typing
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from random import Random
 from types import UnionType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
@@ -124,7 +125,7 @@ class Seeder:
     def _record(self, kind: type[Any], depth: int = 0) -> Any:
         if kind is Caveat:
             return self._caveat()
-        hints = get_type_hints(kind)
+        hints = hints_of(kind)
         allowed = read_allowed()
         listed = {
             name
@@ -175,7 +176,7 @@ class Seeder:
         if origin is not None:
             # A record of two sides, or another generic one.
             values = dict(zip(origin.__parameters__, arguments, strict=True))
-            hints = get_type_hints(origin)
+            hints = hints_of(origin)
             return origin(
                 **{
                     name: self._value(
@@ -203,6 +204,12 @@ class Seeder:
         return tuple(self._value(kind, depth, is_listed=is_listed) for kind in kinds)
 
 
+@cache
+def hints_of(kind: type) -> dict[str, Any]:
+    """Return the types of a record's fields."""
+    return get_type_hints(kind)
+
+
 def replace_fields(record: Any, **fields: Any) -> Any:
     """Return a record of the same type with other fields."""
     old = {name: getattr(record, name) for name in record.__struct_fields__}
@@ -219,7 +226,7 @@ def free_texts() -> Iterator[tuple[str, str]]:
         if kind in seen:
             continue
         seen.add(kind)
-        hints = get_type_hints(kind)
+        hints = hints_of(kind)
         for name in getattr(kind, "__struct_fields__", ()):
             waiting += records_in(hints[name])
             if is_text(hints[name]):

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Write the Atom feed of a site: confirmed regressions and their fixes."""
+
+from collections.abc import Iterable
+from uuid import UUID, uuid5
+from xml.etree import ElementTree
+
+from schedperf.model.text import clean_line
+from schedperf.publish.site import Entry
+
+ATOM = "http://www.w3.org/2005/Atom"
+# Of readers, few keep more.
+MOST_ENTRIES = 100
+# Names of the feed and of its entries never change.
+_NAMES = UUID("5a1c6b0e-2f4d-5b7a-9c3e-7d8f60417c11")
+_EPOCH = "1970-01-01T00:00:00Z"
+# Not in XML, and not removed by cleaning.
+_NOT_IN_XML = {0xFFFE: None, 0xFFFF: None}
+
+
+def write_feed(entries: Iterable[Entry]) -> bytes:
+    """Return the feed of confirmed and fixed culprits, the last published one first."""
+    shown = sorted(
+        (entry for entry in entries if entry.state in ("confirmed", "fixed")),
+        key=lambda entry: (entry.published, entry.address),
+        reverse=True,
+    )
+    feed = ElementTree.Element(_tag("feed"))
+    _add(feed, "title", "Scheduler regressions")
+    _add(feed, "id", _identify("feed"))
+    _add(feed, "updated", shown[0].published if shown else _EPOCH)
+    _add(_add(feed, "author"), "name", "schedperf")
+    _add(feed, "link", rel="self", href="atom.xml")
+    _add(feed, "link", rel="alternate", href="index.html")
+    for entry in shown[:MOST_ENTRIES]:
+        _add_entry(feed, entry)
+    ElementTree.register_namespace("", ATOM)
+    ElementTree.indent(feed, " ")
+    return ElementTree.tostring(feed, encoding="utf-8", xml_declaration=True) + b"\n"
+
+
+def _add_entry(feed: ElementTree.Element, entry: Entry) -> None:
+    item = _add(feed, "entry")
+    _add(item, "title", entry.title)
+    _add(item, "id", _identify(entry.address))
+    _add(item, "published", entry.published)
+    _add(item, "updated", entry.published)
+    _add(item, "link", rel="alternate", href=entry.address)
+    _add(item, "category", term=entry.state or "")
+    _add(item, "summary", entry.summary)
+
+
+def _add(
+    parent: ElementTree.Element, name: str, text: str | None = None, **attributes: str
+) -> ElementTree.Element:
+    element = ElementTree.SubElement(parent, _tag(name), attributes)
+    if text is not None:
+        element.text = clean_line(text).translate(_NOT_IN_XML)
+    return element
+
+
+def _tag(name: str) -> str:
+    return f"{{{ATOM}}}{name}"
+
+
+def _identify(name: str) -> str:
+    return f"urn:uuid:{uuid5(_NAMES, name)}"

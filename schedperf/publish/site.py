@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Write folders of a static site: complete or not at all, and never changed afterwards.
+
+::
+
+    with open_site(Path("site")) as site:
+        site.add(Folder(entry=entry, files={"index.html": page}))
+        site.write({"index.html": index, "atom.xml": feed})
+"""
+
+import fcntl
+import os
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from schedperf.bundle.files import read_regular
+from schedperf.bundle.json import convert, parse_json
+from schedperf.model.errors import InputError
+from schedperf.model.json_text import to_json
+
+ENTRY = "entry.json"
+# The first part of an address: "r" is for culprits, "c" for comparisons.
+GROUPS = ("r", "c")
+# What is being written; removed by the next run if this one is killed.
+TEMPORARY = ".publish-"
+LARGEST_ENTRY = 1 << 20
+
+Address = Annotated[str, Meta(pattern=r"\A(?:r/[0-9a-f]{8}(?:/[0-9]{1,4})?|c/[0-9a-f]{16})/\Z")]
+State = Literal["confirmed", "fixed", "unconfirmed"]
+
+
+class Entry(Struct, frozen=True, kw_only=True):
+    """What lists of the site show of one published record.
+
+    :param date: of the data, ISO 8601; None if not recorded
+    :param published: when it was published first, ISO 8601
+    :param state: of a culprit; None for a comparison
+    """
+
+    schema: Literal["schedperf/published/1"] = "schedperf/published/1"
+    address: Address
+    title: str
+    summary: str
+    machine: str
+    date: str | None
+    published: str
+    state: State | None = None
+
+
+class Folder(Struct, frozen=True, kw_only=True):
+    """One record to publish: its files by name, without the one of the entry."""
+
+    entry: Entry
+    files: Mapping[str, bytes]
+
+
+class Site:
+    """A locked site; :func:`open_site` opens it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._new: list[Folder] = []
+        self._entries = {entry.address: entry for entry in self._read_entries()}
+
+    @property
+    def entries(self) -> list[Entry]:
+        """Return all published records and those that will be, by address."""
+        return [self._entries[address] for address in sorted(self._entries)]
+
+    def read(self, address: str, name: str, limit: int) -> bytes | None:
+        """Return a published file; None if the address is not published."""
+        if address not in self._entries:
+            return None
+        return read_regular(self.path / address / name, limit, "a published file")
+
+    def add(self, folder: Folder) -> bool:
+        """Plan to publish a record; return False if it is published already.
+
+        :raises InputError: other content is published at its address
+        """
+        address = folder.entry.address
+        if address not in self._entries:
+            self._new.append(folder)
+            self._entries[address] = folder.entry
+            return True
+        for name, content in folder.files.items():
+            path = self.path / address / name
+            published = read_regular(path, len(content) + 1, "a published file")
+            if published != content:
+                raise InputError(
+                    f"{path}: published with other content (addresses are permanent); publish to "
+                    "another directory"
+                )
+        return False
+
+    def write(self, files: Mapping[str, bytes]) -> None:
+        """Publish the planned records, then replace the files at the top of the site.
+
+        Everything is written before the first new name appears.
+        """
+        folders = [(self._write_folder(folder), folder.entry.address) for folder in self._new]
+        written = [(self._write_file(content), name) for name, content in files.items()]
+        for temporary, name in (*folders, *written):
+            target = self.path / name
+            target.parent.mkdir(exist_ok=True)
+            temporary.rename(target)
+            _sync(target.parent)
+
+    def clean(self) -> None:
+        """Remove what a killed run left."""
+        for path in sorted(self.path.glob(f"{TEMPORARY}*")):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+
+    def _write_folder(self, folder: Folder) -> Path:
+        temporary = self._name_temporary()
+        temporary.mkdir()
+        entry = to_json(folder.entry).encode()
+        for name, content in (*folder.files.items(), (ENTRY, entry)):
+            _write(temporary / name, content)
+        _sync(temporary)
+        return temporary
+
+    def _write_file(self, content: bytes) -> Path:
+        temporary = self._name_temporary()
+        _write(temporary, content)
+        return temporary
+
+    def _name_temporary(self) -> Path:
+        return self.path / f"{TEMPORARY}{secrets.token_hex(8)}"
+
+    def _read_entries(self) -> Iterator[Entry]:
+        for group in GROUPS:
+            folder = self.path / group
+            if folder.is_symlink():
+                raise InputError(f"{folder}: a symbolic link (expected a directory); remove it")
+            for path in sorted([*folder.glob(f"*/{ENTRY}"), *folder.glob(f"*/*/{ENTRY}")]):
+                content = read_regular(path, LARGEST_ENTRY, "an entry of a published record")
+                entry = convert(parse_json(content, str(path)), Entry, str(path))
+                if self.path / entry.address != path.parent:
+                    raise InputError(
+                        f"{path}: address is {entry.address} (expected that of its directory); "
+                        "move it back"
+                    )
+                yield entry
+
+
+@contextmanager
+def open_site(path: Path) -> Iterator[Site]:
+    """Create or open a site and lock it; another publisher waits.
+
+    What is published stays as it is if the block raises an error.
+
+    :raises InputError: it cannot be written
+    """
+    try:
+        with _locked(path):
+            site = Site(path)
+            site.clean()
+            try:
+                yield site
+            finally:
+                site.clean()
+    except OSError as error:
+        problem = (error.strerror or str(error)).lower()
+        raise InputError(f"{path}: cannot be written ({problem}); choose another directory") from None
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    if path.is_symlink():
+        raise InputError(f"{path}: a symbolic link (expected a directory); pass its target")
+    is_new = not path.exists()
+    if not is_new and not path.is_dir():
+        raise InputError(f"{path}: not a directory; pass the directory of the site")
+    path.mkdir(exist_ok=True)
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        if is_new and not any(path.iterdir()):
+            path.rmdir()
+        os.close(folder)
+
+
+def _write(path: Path, content: bytes) -> None:
+    with path.open("xb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
