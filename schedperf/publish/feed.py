@@ -3,7 +3,7 @@
 
 from collections.abc import Iterable
 from uuid import UUID, uuid5
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 from schedperf.model.text import clean_line
 from schedperf.publish.site import Entry
@@ -25,7 +25,7 @@ def write_feed(entries: Iterable[Entry]) -> bytes:
         key=lambda entry: (entry.published, entry.address),
         reverse=True,
     )
-    feed = ElementTree.Element(_tag("feed"))
+    feed = ET.Element(_tag("feed"))
     _add(feed, "title", "Scheduler regressions")
     _add(feed, "id", _identify("feed"))
     _add(feed, "updated", shown[0].published if shown else _EPOCH)
@@ -34,12 +34,12 @@ def write_feed(entries: Iterable[Entry]) -> bytes:
     _add(feed, "link", rel="alternate", href="index.html")
     for entry in shown[:MOST_ENTRIES]:
         _add_entry(feed, entry)
-    ElementTree.register_namespace("", ATOM)
-    ElementTree.indent(feed, " ")
-    return ElementTree.tostring(feed, encoding="utf-8", xml_declaration=True) + b"\n"
+    ET.register_namespace("", ATOM)
+    ET.indent(feed, " ")
+    return ET.tostring(feed, encoding="utf-8", xml_declaration=True) + b"\n"
 
 
-def _add_entry(feed: ElementTree.Element, entry: Entry) -> None:
+def _add_entry(feed: ET.Element, entry: Entry) -> None:
     item = _add(feed, "entry")
     _add(item, "title", entry.title)
     _add(item, "id", _identify(entry.address))
@@ -50,10 +50,8 @@ def _add_entry(feed: ElementTree.Element, entry: Entry) -> None:
     _add(item, "summary", entry.summary)
 
 
-def _add(
-    parent: ElementTree.Element, name: str, text: str | None = None, **attributes: str
-) -> ElementTree.Element:
-    element = ElementTree.SubElement(parent, _tag(name), attributes)
+def _add(parent: ET.Element, name: str, text: str | None = None, **attributes: str) -> ET.Element:
+    element = ET.SubElement(parent, _tag(name), attributes)
     if text is not None:
         element.text = clean_line(text).translate(_NOT_IN_XML)
     return element

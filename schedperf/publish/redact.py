@@ -7,7 +7,7 @@ left out; from a listed one, private names, addresses and folders are removed.
 
 import typing
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache
 from typing import Generic, TypeVar, cast, get_type_hints
 
@@ -43,9 +43,12 @@ class Redacted(Struct, Generic[Record], frozen=True, kw_only=True):
     private: PrivateStrings
 
 
-def redact_comparison(comparison: Comparison) -> Redacted[Comparison]:
-    """Return a comparison without private strings."""
-    private = private_strings(comparison)
+def redact_comparison(comparison: Comparison, public: Collection[str] = ()) -> Redacted[Comparison]:
+    """Return a comparison without private strings.
+
+    :param public: names that are not private
+    """
+    private = private_strings(comparison, public)
     return _redact(comparison, _Redactor(private))
 
 
@@ -66,15 +69,18 @@ def redact_culprit(culprit: Culprit, private: PrivateStrings) -> Redacted[Culpri
     )
 
 
-def private_strings(comparison: Comparison) -> PrivateStrings:
-    """Return the names of machines and accounts, and the private values, in a comparison."""
+def private_strings(comparison: Comparison, public: Collection[str] = ()) -> PrivateStrings:
+    """Return the names of machines and accounts, and the private values, in a comparison.
+
+    :param public: names that are not private
+    """
     paths = {
         side.path: side.path.rpartition("/")[2]
         for side in comparison.sides
         if "/" in side.path.rstrip("/")
     }
     names = {value for side in comparison.sides for value in private_values(side.host)}
-    return PrivateStrings(names | _users_in(comparison), paths)
+    return PrivateStrings((names | _users_in(comparison)) - {*public}, paths)
 
 
 def _users_in(record: Struct) -> set[str]:

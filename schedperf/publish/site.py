@@ -171,7 +171,9 @@ def open_site(path: Path) -> Iterator[Site]:
                 site.clean()
     except OSError as error:
         problem = (error.strerror or str(error)).lower()
-        raise InputError(f"{path}: cannot be written ({problem}); choose another directory") from None
+        raise InputError(
+            f"{path}: cannot be written ({problem}); choose another directory"
+        ) from None
 
 
 @contextmanager

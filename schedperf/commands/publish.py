@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""``schedperf publish``: write static pages of results, without private strings."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from schedperf.publish.publish import Published
+
+EPILOG = """\b
+Examples:
+  schedperf compare base.tar new.tar --json compare.json
+  schedperf publish compare.json site
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.argument(
+    "paths",
+    metavar="CULPRIT|COMPARISON...",
+    nargs=-1,
+    required=True,
+    type=click.Path(path_type=Path),
+)
+@click.argument("out", metavar="OUT", type=click.Path(path_type=Path))
+@click.option(
+    "--public",
+    "public",
+    metavar="NAME",
+    multiple=True,
+    help="Publish this name although a private field contains it, e.g. a host name that is a "
+    "common word.",
+)
+def command(paths: tuple[Path, ...], *, out: Path, public: tuple[str, ...]) -> None:
+    """Write static pages of results, without private strings.
+
+    CULPRIT and COMPARISON are JSON files, of `culprit new` and `compare --json`. OUT is the
+    directory of the site: index.html, atom.xml, c/ID/ per comparison and r/KEY/ per culprit. What
+    is published never changes: publishing the same again has no effect. Names of machines and
+    accounts, addresses, folders, private kernel parameters and printed lines are left out.
+    """
+    # Imported here so that --help of all commands stays fast.
+    from datetime import UTC, datetime  # noqa: PLC0415
+
+    from schedperf.publish.publish import publish  # noqa: PLC0415
+
+    _print(publish(paths, out, now=datetime.now(UTC), public=public), out)
+
+
+def _print(published: "Published", out: Path) -> None:
+    for address, is_new in published.new.items():
+        click.echo(f"{out / address / 'index.html'}{'' if is_new else ' (already published)'}")
+    if published.left_out:
+        click.echo("left out or replaced in what is published:", err=True)
+    for what, count in published.left_out.items():
+        click.echo(f"{count:7}  {what}", err=True)

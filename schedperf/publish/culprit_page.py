@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Draw the page of a culprit from its record and the comparisons that it refers to."""
+
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+
+from schedperf.culprit.figures import Evidence, describe_effect, name_machine, worst_first
+from schedperf.culprit.record import COMMIT_DIGITS, Commit, Culprit, Elsewhere, Measured
+from schedperf.model.comparison import BASE, Comparison, Row
+from schedperf.model.units import scale_for
+from schedperf.model.verdict import count_units
+from schedperf.publish.site import State
+from schedperf_reports.page.views import environment, read_template, shorten
+from schedperf_reports.words.rows import describe_directions, name_rows
+from schedperf_reports.words.units import format_change, format_interval
+
+# From the folder of the page to the top of the site.
+ROOT = "../../"
+# Of an id, in the address of a comparison.
+ID_DIGITS = 16
+
+
+class ShownRow(Struct, frozen=True, kw_only=True):
+    """One result as the page shows it."""
+
+    name: str
+    n: str
+    base: str
+    new: str
+    unit: str
+    change: str
+    interval: str
+    verdict: str
+
+
+class Belief(Struct, frozen=True, kw_only=True):
+    """One measurement, or its absence, in words.
+
+    :param address: of its comparison; "" without one
+    """
+
+    name: str
+    text: str
+    address: str = ""
+
+
+def address_of(comparison_id: str) -> str:
+    """Return the address of a comparison on the site: ``c/0123456789abcdef/``."""
+    return f"c/{comparison_id[:ID_DIGITS]}/"
+
+
+def title_of(evidence: Evidence) -> str:
+    """Return the title of a culprit: ``0123456789ab: hackbench +21.8% regression``."""
+    culprit, row = evidence.culprit, evidence.headline()
+    return f"{culprit.id}: {culprit.benchmark} {format_change(row.ratio)} regression"
+
+
+def summary_of(evidence: Evidence) -> str:
+    """Return what the commit does to the largest regression, in one sentence."""
+    row = evidence.headline()
+    point = f" at {row.point}" if row.point else ""
+    n = count_units(row.n_base, row.n_new, row.replication)
+    return f"{_name(evidence.culprit)} {describe_effect(row)}{point} (n = {n})."
+
+
+def state_of(evidence: Evidence) -> State:
+    """Return whether the regression is confirmed by a retest, or fixed."""
+    culprit = evidence.culprit
+    if culprit.fix is not None and not _regressed(evidence, culprit.fix):
+        return "fixed"
+    is_retested = culprit.retest is not None and _regressed(evidence, culprit.retest.result)
+    return "confirmed" if is_retested else "unconfirmed"
+
+
+def machine_of(evidence: Evidence) -> str:
+    """Return the machine of the main measurement in a few words."""
+    return name_machine(evidence.side(evidence.culprit.main))
+
+
+def draw_culprit(evidence: Evidence, root: str = ROOT) -> bytes:
+    """Return the page of a culprit as HTML.
+
+    :param root: from the page's folder to the top of the site
+    """
+    culprit = evidence.culprit
+    rows = worst_first(evidence.rows(culprit.main))
+    page = (
+        environment()
+        .get_template("site/culprit.html.j2")
+        .render(
+            root=root,
+            style=style(),
+            title=title_of(evidence),
+            summary=summary_of(evidence),
+            culprit=culprit,
+            facts=[*_facts(evidence)],
+            rows=_shown_rows(rows),
+            units=f"n counts {_units(rows)}. {describe_directions(rows) or ''}".strip(),
+            before=_label(evidence, culprit.main.before),
+            after=_label(evidence, culprit.main.side),
+            beliefs=[*_beliefs(evidence)],
+            elsewhere=(
+                ("Regressed on", _places(evidence, culprit.regressed_on)),
+                ("No change on", _places(evidence, culprit.no_change_on)),
+            ),
+            comparisons=[*_comparisons(evidence)],
+        )
+    )
+    return page.encode()
+
+
+def style() -> object:
+    """Return the style sheet of the site's own pages."""
+    from markupsafe import Markup  # noqa: PLC0415 # our own file
+
+    return Markup(shorten(read_template("site/site.css")))  # noqa: S704 # our own file
+
+
+def _name(culprit: Culprit) -> str:
+    if not culprit.is_range:
+        return f"Commit {culprit.id}"
+    good = culprit.good.commit[:COMMIT_DIGITS]
+    return f"A commit in {good}..{culprit.id}"
+
+
+def _label(evidence: Evidence, name: str) -> str:
+    sides = evidence.comparison(evidence.culprit.main).sides
+    return next(side.label or side.name for side in sides if side.name == name)
+
+
+def _facts(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    culprit = evidence.culprit
+    yield "machine", machine_of(evidence)
+    if culprit.tree is not None:
+        date = f", {culprit.tree.date[:10]}" if culprit.tree.date else ""
+        commit = f" ({culprit.tree.commit[:COMMIT_DIGITS]}{date})" if culprit.tree.commit else ""
+        yield "tree", f"{culprit.tree.name}{commit}"
+    yield "last good", _describe_commit(culprit.good)
+    yield "first bad", _describe_commit(culprit.bad)
+    if culprit.fixed_by is not None:
+        yield "fixed by", _describe_commit(culprit.fixed_by)
+
+
+def _describe_commit(commit: Commit) -> str:
+    author = f", {commit.author.partition(' <')[0]}" if commit.author else ""
+    date = f", {commit.committed[:10]}" if commit.committed else ""
+    return f"{commit.commit[:COMMIT_DIGITS]} “{commit.subject}”{author}{date}"
+
+
+def _units(rows: Sequence[Row]) -> str:
+    kinds = sorted({row.replication for row in rows})
+    return " or ".join(kinds) if kinds else "runs"
+
+
+def _shown_rows(rows: Sequence[Row]) -> list[ShownRow]:
+    names = name_rows(rows)
+    shown = []
+    for index, row in enumerate(rows):
+        scale = scale_for(row.unit, row.base, row.new)
+        n = [("?" if count is None else str(count)) for count in (row.n_base, row.n_new)]
+        shown.append(
+            ShownRow(
+                name=names[index],
+                n="+".join(n),
+                base=scale.format(row.base),
+                new=scale.format(row.new),
+                unit=scale.unit,
+                change=format_change(row.ratio),
+                interval=format_interval(row.ci_low, row.ci_high),
+                verdict=row.verdict,
+            )
+        )
+    return shown
+
+
+def _beliefs(evidence: Evidence) -> Iterator[Belief]:
+    culprit = evidence.culprit
+    yield _belief(evidence, "measured", culprit.main)
+    yield _belief(evidence, "retest on other boots", culprit.retest and culprit.retest.result)
+    yield Belief(name="bisection", text=_describe_bisection(culprit))
+    yield _revert(evidence)
+    yield _belief(evidence, "newest kernel of the tree", culprit.tip)
+    if culprit.feature_switch is not None:
+        name = f"feature {culprit.feature_switch.feature} switched"
+        yield _belief(evidence, name, culprit.feature_switch.result)
+    yield _belief(evidence, "rebuilt with all functions aligned", culprit.forced_alignment)
+    yield _belief(evidence, "last good against itself (A/A)", culprit.a_a)
+    if culprit.fix is not None:
+        yield _belief(evidence, "kernel with the fix", culprit.fix)
+
+
+def _revert(evidence: Evidence) -> Belief:
+    revert = evidence.culprit.revert
+    if revert is not None and revert.result is None and revert.impossible:
+        return Belief(name="revert", text=f"not possible: {revert.impossible}")
+    return _belief(evidence, "revert", None if revert is None else revert.result)
+
+
+def _belief(evidence: Evidence, name: str, measured: Measured | None) -> Belief:
+    if measured is None:
+        return Belief(name=name, text="not measured")
+    text = _describe_result(evidence, measured)
+    return Belief(name=name, text=text, address=address_of(measured.comparison))
+
+
+def _describe_result(evidence: Evidence, measured: Measured) -> str:
+    row = evidence.row_like(measured, evidence.headline())
+    if row is None:
+        return "the largest regression was not measured there"
+    n = count_units(row.n_base, row.n_new, row.replication)
+    change = format_change(row.ratio)
+    interval = format_interval(row.ci_low, row.ci_high)
+    against = _kernel(evidence, measured)
+    return f"{row.metric}: {change} {interval} against {against}, n = {n}: {row.verdict}"
+
+
+def _kernel(evidence: Evidence, measured: Measured) -> str:
+    sides = evidence.comparison(measured).sides
+    side = next(side for side in sides if side.name == measured.before)
+    return side.label or side.name
+
+
+def _regressed(evidence: Evidence, measured: Measured) -> bool:
+    row = evidence.row_like(measured, evidence.headline())
+    return row is not None and row.verdict == "regression"
+
+
+def _describe_bisection(culprit: Culprit) -> str:
+    bisection = culprit.bisection
+    if bisection is None:
+        return "not bisected" if culprit.is_range else "not recorded"
+    parts = [f"{bisection.builds} builds and {bisection.boots} boots"]
+    if bisection.probability is not None:
+        parts.append(f"probability {bisection.probability:.3g}")
+    if bisection.neighbours_tested:
+        parts.append("the commits before and after it were tested")
+    return ", ".join(parts)
+
+
+def _places(evidence: Evidence, places: Sequence[Elsewhere]) -> list[Belief]:
+    return [
+        Belief(
+            name=", ".join(filter(None, (place.machine, place.tree))),
+            text=_describe_result(evidence, place.result),
+            address=address_of(place.result.comparison),
+        )
+        for place in places
+    ]
+
+
+def _comparisons(evidence: Evidence) -> Iterator[Belief]:
+    for comparison_id in evidence.culprit.comparisons:
+        comparison = evidence.comparisons[comparison_id]
+        labels = _labels(comparison)
+        yield Belief(
+            name=comparison_id[:ID_DIGITS],
+            text=f"{labels}: {comparison.overall.verdict}",
+            address=address_of(comparison_id),
+        )
+
+
+def _labels(comparison: Comparison) -> str:
+    base, *others = ((side.label or side.name) for side in comparison.sides)
+    assert comparison.sides[0].name == BASE
+    return f"{', '.join(others)} against {base}"
