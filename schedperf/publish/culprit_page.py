@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from schedperf.culprit.figures import Evidence, describe_effect, name_machine, worst_first
 from schedperf.culprit.record import COMMIT_DIGITS, Commit, Culprit, Elsewhere, Measured
-from schedperf.model.comparison import BASE, Comparison, Row
+from schedperf.model.comparison import BASE, Comparison, Row, Verdict
 from schedperf.model.units import scale_for
 from schedperf.model.verdict import count_units
 from schedperf.publish.site import State
@@ -67,10 +67,10 @@ def summary_of(evidence: Evidence) -> str:
 def state_of(evidence: Evidence) -> State:
     """Return whether the regression is confirmed by a retest, or fixed."""
     culprit = evidence.culprit
-    if culprit.fix is not None and not _regressed(evidence, culprit.fix):
+    if _verdict(evidence, culprit.fix) in ("no-change", "improvement"):
         return "fixed"
-    is_retested = culprit.retest is not None and _regressed(evidence, culprit.retest.result)
-    return "confirmed" if is_retested else "unconfirmed"
+    retest = None if culprit.retest is None else culprit.retest.result
+    return "confirmed" if _verdict(evidence, retest) == "regression" else "unconfirmed"
 
 
 def machine_of(evidence: Evidence) -> str:
@@ -96,7 +96,7 @@ def draw_culprit(evidence: Evidence, root: str = ROOT) -> bytes:
             culprit=culprit,
             facts=[*_facts(evidence)],
             rows=_shown_rows(rows),
-            units=f"n counts {_units(rows)}. {describe_directions(rows) or ''}".strip(),
+            units="; ".join(filter(None, (f"n: {_units(rows)}", describe_directions(rows)))),
             before=_label(evidence, culprit.main.before),
             after=_label(evidence, culprit.main.side),
             beliefs=[*_beliefs(evidence)],
@@ -177,7 +177,8 @@ def _shown_rows(rows: Sequence[Row]) -> list[ShownRow]:
 def _beliefs(evidence: Evidence) -> Iterator[Belief]:
     culprit = evidence.culprit
     yield _belief(evidence, "measured", culprit.main)
-    yield _belief(evidence, "retest on other boots", culprit.retest and culprit.retest.result)
+    retest = None if culprit.retest is None else culprit.retest.result
+    yield _belief(evidence, "retest on other boots", retest)
     yield Belief(name="bisection", text=_describe_bisection(culprit))
     yield _revert(evidence)
     yield _belief(evidence, "newest kernel of the tree", culprit.tip)
@@ -221,9 +222,10 @@ def _kernel(evidence: Evidence, measured: Measured) -> str:
     return side.label or side.name
 
 
-def _regressed(evidence: Evidence, measured: Measured) -> bool:
+def _verdict(evidence: Evidence, measured: Measured | None) -> Verdict | None:
+    """Return the verdict of the largest regression in another measurement."""
     row = evidence.row_like(measured, evidence.headline())
-    return row is not None and row.verdict == "regression"
+    return None if row is None else row.verdict
 
 
 def _describe_bisection(culprit: Culprit) -> str:

@@ -36,7 +36,8 @@ def write_feed(entries: Iterable[Entry]) -> bytes:
         _add_entry(feed, entry)
     ET.register_namespace("", ATOM)
     ET.indent(feed, " ")
-    return ET.tostring(feed, encoding="utf-8", xml_declaration=True) + b"\n"
+    text: bytes = ET.tostring(feed, encoding="utf-8", xml_declaration=True)
+    return text + b"\n"
 
 
 def _add_entry(feed: ET.Element, entry: Entry) -> None:

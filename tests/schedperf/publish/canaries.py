@@ -53,6 +53,18 @@ FORMS = (
     "/home/canary{n}/",
     *ADDRESSES,
 )
+# Texts of real comparisons that can be longer: rows are not found by them.
+SEEDED = {
+    "Caveat": ("numbers",),
+    "Comparison": ("command",),
+    "Difference": ("base", "new", "reason"),
+    "Finding": ("clause", "change", "details", "support", "attribution", "replication"),
+    "NextStep": ("what", "why", "commands", "conditions"),
+    "Overall": ("reason", "reason_short"),
+    "Row": ("reason", "reason_plain", "reason_short", "definition"),
+    "SideSummary": ("label", "path", "recorded_by", "machine_class"),
+    "Source": ("member", "text"),
+}
 MOST_ITEMS = 2
 # Records hold other records; deeper ones are of the same types.
 DEEPEST = 9
@@ -93,6 +105,30 @@ class Seeder:
                 links=replace_fields(culprit.links, posted=None, report=None),
             ),
         )
+
+    def seed(self, comparison: Comparison) -> Comparison:
+        """Return a real comparison with a private string in each of its longer texts."""
+        return typing.cast(Comparison, self._seed(comparison))
+
+    def _seed(self, value: Any, *, is_seeded: bool = False) -> Any:
+        if isinstance(value, SideSummary):
+            host = {**value.host, **{group: self.host()[group] for group in ("kernel", "system")}}
+            value = replace_fields(value, host=host)
+        if isinstance(value, str) and is_seeded:
+            return f"{value} {self.text()}"
+        if isinstance(value, Struct):
+            seeded = SEEDED.get(type(value).__name__, ())
+            return type(value)(
+                **{
+                    name: self._seed(getattr(value, name), is_seeded=name in seeded)
+                    for name in value.__struct_fields__
+                }
+            )
+        if isinstance(value, Mapping):
+            return {key: self._seed(item, is_seeded=is_seeded) for key, item in value.items()}
+        if isinstance(value, tuple):
+            return tuple(self._seed(item, is_seeded=is_seeded) for item in value)
+        return value
 
     def host(self) -> dict[str, object]:
         """Return a host.json with a private string in every field, and unknown fields."""
@@ -205,7 +241,7 @@ class Seeder:
 
 
 @cache
-def hints_of(kind: type) -> dict[str, Any]:
+def hints_of(kind: Any) -> dict[str, Any]:
     """Return the types of a record's fields."""
     return get_type_hints(kind)
 
