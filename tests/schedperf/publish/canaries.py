@@ -158,7 +158,7 @@ class Seeder:
     def _name(self) -> str:
         return self._random.choice(self._names)
 
-    def _record(self, kind: type[Any], depth: int = 0) -> Any:
+    def _record(self, kind: Any, depth: int = 0) -> Any:
         if kind is Caveat:
             return self._caveat()
         hints = hints_of(kind)

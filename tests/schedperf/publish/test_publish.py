@@ -104,7 +104,7 @@ def check_pages(comparison: Comparison, folder: Path, seeds: range) -> None:
 
 
 def test_no_file_contains_a_string_of_seeded_comparisons(found: Comparison, tmp_path: Path) -> None:
-    assert to_json(Seeder(0).seed(found)).lower().count("canary") > 99  # many
+    assert to_json(Seeder(0).seed(found)).lower().count("canary") > 50  # many
     check_pages(found, tmp_path, range(10))
 
 
