@@ -24,6 +24,8 @@ SHORTEST_VALUE = 8
 _ADDRESS = (
     # URL
     r"[a-zA-Z][a-zA-Z0-9+.-]*://[^\s'\"<>]+"
+    # Target of --on
+    r"|\bssh:[^\s'\"<>]+"
     # E-mail or login; not a versioned symbol: memcpy@@GLIBC_2.14, read@plt
     r"|[\w.+-]+@(?!plt\b|@|[A-Z]+_\d)[\w.-]*\w"
     # UUID

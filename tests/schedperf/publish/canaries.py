@@ -41,6 +41,7 @@ FORMS = (
     "--log=/srv/canary{n}/run.log",
     "canary{n}@corp.example.com",
     "root@canary{n}:/tmp",
+    "ssh:canary{n}",
     "ssh:root@canary{n}.example.com",
     "https://canary{n}.example.com/run",
     "ssh://canary{n}@git.kernel.org/run",
