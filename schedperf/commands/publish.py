@@ -33,7 +33,12 @@ Examples:
     help="Publish this name although a private field contains it, e.g. a host name that is a "
     "common word.",
 )
-def command(paths: tuple[Path, ...], *, out: Path, public: tuple[str, ...]) -> None:
+@click.option(
+    "--update",
+    is_flag=True,
+    help="Publish a culprit that has changed since as r/KEY/2/, r/KEY/3/ and so on.",
+)
+def command(paths: tuple[Path, ...], *, out: Path, public: tuple[str, ...], update: bool) -> None:
     """Write static pages of results, without private strings.
 
     CULPRIT and COMPARISON are JSON files, of `culprit new` and `compare --json`. OUT is the
@@ -46,7 +51,7 @@ def command(paths: tuple[Path, ...], *, out: Path, public: tuple[str, ...]) -> N
 
     from schedperf.publish.publish import publish  # noqa: PLC0415
 
-    _print(publish(paths, out, now=datetime.now(UTC), public=public), out)
+    _print(publish(paths, out, now=datetime.now(UTC), public=public, update=update), out)
 
 
 def _print(published: "Published", out: Path) -> None:

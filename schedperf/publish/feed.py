@@ -6,7 +6,7 @@ from uuid import UUID, uuid5
 from xml.etree import ElementTree as ET
 
 from schedperf.model.text import clean_line
-from schedperf.publish.site import Entry
+from schedperf.publish.site import Entry, newest_versions
 
 ATOM = "http://www.w3.org/2005/Atom"
 # Of readers, few keep more.
@@ -20,8 +20,10 @@ _NOT_IN_XML = {0xFFFE: None, 0xFFFF: None}
 
 def write_feed(entries: Iterable[Entry]) -> bytes:
     """Return the feed of confirmed and fixed culprits, the last published one first."""
+    listed = [*entries]
+    first = {entry.record: entry.published for entry in listed if entry.version == 1}
     shown = sorted(
-        (entry for entry in entries if entry.state in ("confirmed", "fixed")),
+        (entry for entry in newest_versions(listed) if entry.state in ("confirmed", "fixed")),
         key=lambda entry: (entry.published, entry.address),
         reverse=True,
     )
@@ -33,18 +35,18 @@ def write_feed(entries: Iterable[Entry]) -> bytes:
     _add(feed, "link", rel="self", href="atom.xml")
     _add(feed, "link", rel="alternate", href="index.html")
     for entry in shown[:MOST_ENTRIES]:
-        _add_entry(feed, entry)
+        _add_entry(feed, entry, first.get(entry.record, entry.published))
     ET.register_namespace("", ATOM)
     ET.indent(feed, " ")
     text: bytes = ET.tostring(feed, encoding="utf-8", xml_declaration=True)
     return text + b"\n"
 
 
-def _add_entry(feed: ET.Element, entry: Entry) -> None:
+def _add_entry(feed: ET.Element, entry: Entry, published: str) -> None:
     item = _add(feed, "entry")
     _add(item, "title", entry.title)
-    _add(item, "id", _identify(entry.address))
-    _add(item, "published", entry.published)
+    _add(item, "id", _identify(entry.record))
+    _add(item, "published", published)
     _add(item, "updated", entry.published)
     _add(item, "link", rel="alternate", href=entry.address)
     _add(item, "category", term=entry.state or "")

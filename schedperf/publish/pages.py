@@ -17,7 +17,7 @@ from schedperf.publish.culprit_page import (
     summary_of,
     title_of,
 )
-from schedperf.publish.site import Entry, Folder
+from schedperf.publish.site import Entry, Folder, newest_versions
 from schedperf_reports.formats import Options, find_format
 from schedperf_reports.page.first_screen.screen import title_of as title_of_comparison
 from schedperf_reports.page.views import environment
@@ -73,7 +73,9 @@ def draw_culprit_folder(evidence: Evidence, address: str, published: str) -> Fol
 
 def draw_index(entries: Iterable[Entry]) -> bytes:
     """Return the list of all records, the newest data first."""
-    newest = sorted(entries, key=lambda entry: (entry.date or "", entry.address), reverse=True)
+    newest = sorted(
+        newest_versions(entries), key=lambda entry: (entry.date or "", entry.address), reverse=True
+    )
     lists: Mapping[str, list[Entry]] = {
         "culprits": [entry for entry in newest if entry.state is not None],
         "comparisons": [entry for entry in newest if entry.state is None],

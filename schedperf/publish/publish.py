@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from itertools import count
 from pathlib import Path
 
 from msgspec import Struct
@@ -50,13 +51,19 @@ class Published(Struct, frozen=True, kw_only=True):
 
 
 def publish(
-    paths: Sequence[Path], out: Path, *, now: datetime, public: Collection[str] = ()
+    paths: Sequence[Path],
+    out: Path,
+    *,
+    now: datetime,
+    public: Collection[str] = (),
+    update: bool = False,
 ) -> Published:
     """Publish records without private strings below a directory.
 
     :param paths: JSON files of culprits and comparisons
     :param now: date of publication, UTC
     :param public: names that are not private
+    :param update: publish a changed culprit as a further version
     :raises InputError: a record or the directory cannot be used, or a private string remains
     """
     comparisons, culprits = _read(paths)
@@ -76,9 +83,8 @@ def publish(
             evidence = _find_evidence(culprit, redacted, site, path)
             result_of_culprit = redact_culprit(culprit, private)
             left_out.update(result_of_culprit.left_out)
-            folders.append(
-                _draw_culprit(replace(evidence, culprit=result_of_culprit.record), published)
-            )
+            shown = replace(evidence, culprit=result_of_culprit.record)
+            folders.append(_draw_culprit(shown, site, published, update=update))
         for folder in folders:
             _refuse_private(folder, private)
         new = {folder.entry.address: site.add(folder) for folder in folders}
@@ -121,11 +127,19 @@ def _find_evidence(
     return Evidence(culprit=culprit, comparisons=found)
 
 
-def _draw_culprit(evidence: Evidence, published: str) -> Folder:
-    address = f"r/{evidence.culprit.key}/"
-    links = replace(evidence.culprit.links, page=address)
-    culprit = replace(evidence.culprit, links=links)
-    return draw_culprit_folder(replace(evidence, culprit=culprit), address, published)
+def _draw_culprit(evidence: Evidence, site: Site, published: str, *, update: bool) -> Folder:
+    """Return the files of a culprit at its address, or at that of a version.
+
+    :param update: choose the version that has this content already, or else a new one
+    """
+    for version in count(1):
+        address = f"r/{evidence.culprit.key}/" + (f"{version}/" if version > 1 else "")
+        links = replace(evidence.culprit.links, page=address)
+        culprit = replace(evidence.culprit, links=links)
+        folder = draw_culprit_folder(replace(evidence, culprit=culprit), address, published)
+        if not update or not site.has(address) or site.find_change(folder) is None:
+            return folder
+    raise AssertionError("count() does not end")
 
 
 def _refuse_private(folder: Folder, private: PrivateStrings) -> None:

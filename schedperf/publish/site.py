@@ -12,7 +12,7 @@ import fcntl
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Literal
@@ -30,6 +30,8 @@ GROUPS = ("r", "c")
 # What is being written; removed by the next run if this one is killed.
 TEMPORARY = ".publish-"
 LARGEST_ENTRY = 1 << 20
+# The largest report of the examples has 3 MB.
+MOST_BYTES = 256 << 20
 
 Address = Annotated[str, Meta(pattern=r"\A(?:r/[0-9a-f]{8}(?:/[0-9]{1,4})?|c/[0-9a-f]{16})/\Z")]
 State = Literal["confirmed", "fixed", "unconfirmed"]
@@ -51,6 +53,17 @@ class Entry(Struct, frozen=True, kw_only=True):
     date: str | None
     published: str
     state: State | None = None
+
+    @property
+    def record(self) -> str:
+        """Return the address of the first version of the record: ``r/01234567/``."""
+        group, name, *_ = self.address.split("/")
+        return f"{group}/{name}/"
+
+    @property
+    def version(self) -> int:
+        """Return the number of the version of the record, 1 for the first."""
+        return int(self.address.removeprefix(self.record).rstrip("/") or 1)
 
 
 class Folder(Struct, frozen=True, kw_only=True):
@@ -89,15 +102,24 @@ class Site:
             self._new.append(folder)
             self._entries[address] = folder.entry
             return True
-        for name, content in folder.files.items():
-            path = self.path / address / name
-            published = read_regular(path, len(content) + 1, "a published file")
-            if published != content:
-                raise InputError(
-                    f"{path}: published with other content (addresses are permanent); publish to "
-                    "another directory"
-                )
+        if (changed := self.find_change(folder)) is not None:
+            raise InputError(
+                f"{changed}: published with other content (addresses are permanent); publish to "
+                "another directory, or a changed culprit with --update"
+            )
         return False
+
+    def find_change(self, folder: Folder) -> Path | None:
+        """Return a published file that has other content than a record; None if there is none."""
+        for name, content in folder.files.items():
+            path = self.path / folder.entry.address / name
+            if read_regular(path, MOST_BYTES, "a published file") != content:
+                return path
+        return None
+
+    def has(self, address: str) -> bool:
+        """Return whether a record is published at an address, or will be."""
+        return address in self._entries
 
     def write(self, files: Mapping[str, bytes]) -> None:
         """Publish the planned records, then replace the files at the top of the site.
@@ -151,6 +173,12 @@ class Site:
                         "move it back"
                     )
                 yield entry
+
+
+def newest_versions(entries: Iterable[Entry]) -> list[Entry]:
+    """Return the newest version of each record."""
+    by_version = sorted(entries, key=lambda entry: entry.version)
+    return [*{entry.record: entry for entry in by_version}.values()]
 
 
 @contextmanager

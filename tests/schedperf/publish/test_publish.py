@@ -42,6 +42,12 @@ def contents(site: Path) -> dict[str, bytes]:
     }
 
 
+def feed(site: Path) -> list[ET.Element]:
+    """Return the entries of the site's feed."""
+    root = ET.parse(site / "atom.xml").getroot()  # noqa: S314 # our own file
+    return root.findall(f"{{{ATOM}}}entry")
+
+
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
     """Return where to publish."""
@@ -143,6 +149,26 @@ def test_other_content_at_a_published_address_is_refused(
     assert contents(site) == before
 
 
+def test_a_changed_culprit_is_published_as_a_further_version(
+    culprit: Culprit, found: Comparison, retested: Comparison, tmp_path: Path, site: Path
+) -> None:
+    publish(write(tmp_path, found, retested, unretested(culprit)), site, now=FIRST)
+    before = contents(site)
+    (path,) = write(tmp_path, culprit)
+    address = f"r/{culprit.key}/2/"
+    assert publish([path], site, now=LATER, update=True).new == {address: True}
+    assert publish([path], site, now=LATER, update=True).new == {address: False}
+    after = contents(site)
+    assert {name for name in before if before[name] != after[name]} == {"index.html", "atom.xml"}
+    assert f'href="../../../c/{found.id[:16]}/index.html"' in after[f"{address}index.html"].decode()
+    assert f'"{address}index.html"' in after["index.html"].decode()
+    assert f'"r/{culprit.key}/index.html"' not in after["index.html"].decode()
+    (entry,) = feed(site)
+    texts = {child.tag.partition("}")[2]: child.text for child in entry}
+    assert texts["published"] == "2026-11-27T12:00:00Z"
+    assert texts["updated"] == "2026-12-01T00:00:00Z"
+
+
 def test_comparisons_of_a_culprit_may_be_published_before_it(
     culprit: Culprit, found: Comparison, retested: Comparison, tmp_path: Path, site: Path
 ) -> None:
@@ -158,17 +184,13 @@ def test_comparisons_of_a_culprit_may_be_published_before_it(
 def test_the_feed_has_confirmed_regressions_only(
     culprit: Culprit, found: Comparison, retested: Comparison, tmp_path: Path, site: Path
 ) -> None:
-    def feed() -> list[ET.Element]:
-        # Our own file.
-        return ET.parse(site / "atom.xml").getroot().findall(f"{{{ATOM}}}entry")  # noqa: S314
-
     publish(write(tmp_path, found, retested), site, now=FIRST)
-    assert feed() == []
+    assert feed(site) == []
     other = replace(unretested(culprit), bad=replace(culprit.bad, commit="f" * 40))
     publish(write(tmp_path, other), site, now=FIRST)
-    assert feed() == []
+    assert feed(site) == []
     publish(write(tmp_path, culprit), site, now=LATER)
-    (entry,) = feed()
+    (entry,) = feed(site)
     texts = {child.tag.partition("}")[2]: child.text for child in entry}
     assert texts["published"] == texts["updated"] == "2026-12-01T00:00:00Z"
     assert texts["title"] == "0123456789ab: hackbench +25.0% regression"
