@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Read the job file of a night: one machine, one benchmark, two kernels.
+
+::
+
+    [site]
+    out = "nights"
+
+    [[machine]]
+    name = "2x48"
+    reach = "ssh:root@lab1"
+    hours = "22:00-06:00"
+
+    [[job]]
+    name = "hackbench"
+    run = ["hackbench", "-l", "500", "-g", "{groups}"]
+    points = {groups = [1, 4, 16]}
+
+    [plan]
+    boots = 4
+    retest = 8
+
+Unknown keys are refused, each with the key that is probably meant.
+"""
+
+import difflib
+import tomllib
+from collections.abc import Iterator, Mapping
+from datetime import time
+from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta, Struct, inspect
+from msgspec.structs import replace
+
+from schedperf.bundle.files import read_regular
+from schedperf.bundle.json import convert
+from schedperf.model.errors import BundleError, InputError
+from schedperf.model.text import clean_line
+
+_LARGEST_BYTES = 1 << 20
+_LONGEST_KEY = 40
+_COMMAND = "command:"
+
+Name = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}\Z")]
+Word = Annotated[str, Meta(pattern=r"\A[^\x00-\x1f\x7f]{1,4096}\Z")]
+# A release, or a pattern as of a shell.
+Pattern = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9*?\[][A-Za-z0-9._+~:@*?\[\]!-]{0,63}\Z")]
+Reach = Annotated[str, Meta(pattern=r"\Assh:[A-Za-z0-9._\[][A-Za-z0-9._@:%\[\]-]{0,254}\Z")]
+Hours = Annotated[
+    str, Meta(pattern=r"\A([01][0-9]|2[0-3]):[0-5][0-9]-([01][0-9]|2[0-3]):[0-5][0-9]\Z")
+]
+Boots = Annotated[int, Meta(ge=1, le=1000)]
+Runs = Annotated[int, Meta(ge=1, le=10_000)]
+Seconds = Annotated[int, Meta(ge=0, le=86_400)]
+
+
+class Site(Struct, frozen=True, kw_only=True):
+    """Where results go. Paths are relative to the job file.
+
+    :param out: gets one folder per night
+    :param pages: gets the published pages; None: ``pages`` in ``out``
+    :param outbox: gets the mail drafts; None: ``outbox`` in ``out``
+    :param base_url: address of ``pages`` on the web
+    """
+
+    out: Word = "nights"
+    pages: Word | None = None
+    outbox: Word | None = None
+    base_url: Word | None = None
+
+
+class Machine(Struct, frozen=True, kw_only=True):
+    """The machine that boots the kernels.
+
+    :param reach: ``ssh:HOST``, as ``ab --on`` takes it
+    :param boot: boot hook, as ``ab --boot`` takes it
+    :param hours: local time in which it may be used; None: always
+    """
+
+    name: Name
+    reach: Reach
+    boot: Word = "auto"
+    hours: Hours | None = None
+    boot_limit: Seconds | None = None
+    settle: Seconds | None = None
+    power: Word | None = None
+    console: Word | None = None
+
+    def may_be_used(self, now: time) -> bool:
+        """Return whether a local time is within ``hours``; the end is not."""
+        if self.hours is None:
+            return True
+        begin, end = map(time.fromisoformat, self.hours.split("-"))
+        return begin <= now < end if begin < end else now >= begin or now < end
+
+
+class Job(Struct, frozen=True, kw_only=True, rename={"collectors": "with"}):
+    """The benchmark.
+
+    :param run: the command, one word per item, with placeholders for points: ``{groups}``
+    :param points: values of each placeholder
+    :param runs: per boot, kernel and point
+    :param metric: rules that read numbers from the output, as ``ab --metric`` takes them
+    """
+
+    name: Name
+    run: Annotated[tuple[Word, ...], Meta(min_length=1)]
+    points: dict[Name, tuple[Word | int | float, ...]] = {}
+    runs: Runs = 2
+    instrumented: Annotated[int, Meta(ge=0, le=10_000)] = 0
+    warmup: Annotated[int, Meta(ge=0, le=10_000)] = 1
+    collectors: tuple[Word, ...] = ("default",)
+    metric: tuple[Word, ...] = ()
+
+
+class Kernel(Struct, frozen=True, kw_only=True):
+    """Which kernels to boot, as releases or patterns (``6.19.*``).
+
+    :param reference: None: the last release that is installed
+    :param new: None: the kernel that was installed last
+    :param yesterday: compare the kernel installed before ``new``, too
+    :param build: program that installs today's kernel, with its arguments; None: none is needed
+    :param sources: folder with the commit of each kernel, ``RELEASE.json``, as ``ab --source``
+        takes it; None: commits are not known, so that nothing is published
+    :param repo: git repository that has these commits; None: only the folder's files are used
+    """
+
+    reference: Pattern | None = None
+    new: Pattern | None = None
+    yesterday: bool = False
+    build: Annotated[tuple[Word, ...], Meta(min_length=1)] | None = None
+    sources: Word | None = None
+    repo: Word | None = None
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """How much to record, and what to act on.
+
+    :param boots: per kernel
+    :param retest: boots per kernel of the retest
+    :param act_on_emulated: retest, publish and draft although an emulator gives no verdict
+    """
+
+    boots: Boots = 4
+    retest: Boots = 8
+    act_on_emulated: bool = False
+
+
+class JobFile(Struct, frozen=True, kw_only=True):
+    """A job file."""
+
+    site: Site = Site()
+    machine: Machine
+    job: Job
+    kernel: Kernel = Kernel()
+    plan: Plan = Plan()
+    path: Path
+
+    @property
+    def out(self) -> Path:
+        """Folder of the nights."""
+        return Path(self.site.out)
+
+
+class _Keys(Struct, frozen=True, kw_only=True):
+    """The keys of a job file, as TOML has them."""
+
+    site: Site = Site()
+    machine: Annotated[tuple[Machine, ...], Meta(min_length=1, max_length=1)]
+    job: Annotated[tuple[Job, ...], Meta(min_length=1, max_length=1)]
+    kernel: Kernel = Kernel()
+    plan: Plan = Plan()
+
+
+def read_job(path: Path) -> JobFile:
+    """Read a job file; relative paths in it become absolute.
+
+    :raises InputError: it cannot be read or is invalid
+    """
+    content = read_regular(path, _LARGEST_BYTES, "a job file", "pass a job file")
+    try:
+        tree = tomllib.loads(content.decode())
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: not UTF-8 text (expected a job file in TOML)") from None
+    except (ValueError, RecursionError) as error:
+        reason = clean_line(str(error)) or "nested too deeply"
+        raise InputError(f"{path}: invalid TOML: {reason}; edit the file") from None
+    for problem in _unknown_keys(tree, _Keys, ""):
+        raise InputError(f"{path}: {problem}; edit the file")
+    _refuse_several(path, tree)
+    try:
+        keys = convert(tree, _Keys, str(path))
+    except BundleError as error:
+        problem = clean_line(error.problem.replace("$.", "").replace("[0]", ""))
+        raise InputError(f"{path}{problem.removeprefix(str(path))}; edit the file") from None
+    return _resolve(path.absolute(), keys)
+
+
+def _refuse_several(path: Path, tree: Mapping[str, object]) -> None:
+    for name in ("machine", "job"):
+        tables = tree.get(name)
+        number = len(tables) if isinstance(tables, list) else 1 if name in tree else 0
+        if not isinstance(tables, list) and name in tree:
+            raise InputError(f"{path}: {name}: expected a table [[{name}]]; edit the file")
+        if number != 1:
+            raise InputError(
+                f"{path}: {number} tables [[{name}]] (expected exactly one); write one job file "
+                f"per {name}"
+            )
+
+
+def _unknown_keys(tree: Mapping[str, object], kind: type, where: str) -> Iterator[str]:
+    """Yield what is wrong with keys that a table does not have."""
+    info = inspect.type_info(kind)
+    assert isinstance(info, inspect.StructType)
+    fields = {field.encode_name: field.type for field in info.fields}
+    for key, value in tree.items():
+        if key not in fields:
+            shown = clean_line(key)[:_LONGEST_KEY]
+            near = difflib.get_close_matches(key, fields, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(fields)}"
+            yield f"{where}{shown}: unknown key ({hint})"
+            continue
+        inner = fields[key]
+        if isinstance(inner, inspect.VarTupleType):
+            inner = inner.item_type
+        for table in value if isinstance(value, list) else [value]:
+            if isinstance(inner, inspect.StructType) and isinstance(table, dict):
+                yield from _unknown_keys(table, inner.cls, f"{key}.")
+
+
+def _resolve(path: Path, keys: _Keys) -> JobFile:
+    folder = path.parent
+
+    def absolute(given: str | None) -> str | None:
+        return None if given is None else str(folder / Path(given).expanduser())
+
+    site, machine, kernel = keys.site, keys.machine[0], keys.kernel
+    boot = machine.boot
+    if boot.startswith(_COMMAND):
+        boot = f"{_COMMAND}{absolute(boot.removeprefix(_COMMAND))}"
+    build = kernel.build
+    if build is not None and "/" in build[0]:
+        build = (str(absolute(build[0])), *build[1:])
+    return JobFile(
+        site=replace(
+            site,
+            out=absolute(site.out),
+            pages=absolute(site.pages),
+            outbox=absolute(site.outbox),
+        ),
+        machine=replace(
+            machine,
+            boot=boot,
+            power=absolute(machine.power),
+            console=absolute(machine.console),
+        ),
+        job=keys.job[0],
+        kernel=replace(
+            kernel, build=build, sources=absolute(kernel.sources), repo=absolute(kernel.repo)
+        ),
+        plan=keys.plan,
+        path=path,
+    )

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Ask the machine of a night what is installed, whether its boots are proven, and who uses it."""
+
+import json
+import re
+import shlex
+
+from msgspec import Struct
+
+from schedperf.model.text import clean_line
+from schedperf.night.state import NightError
+from schedperf_collectors.boots.agent import CLAIM
+from schedperf_collectors.boots.proof import ARMED, PROVED
+from schedperf_collectors.boots.proof import FILE as PROOF
+from schedperf_collectors.boots.shell import Output, Unreachable, parse_host
+from schedperf_collectors.machine.errors import RecordError
+from schedperf_collectors.recorder.boot_options import RELEASE
+
+# Prints the time of installation and the release of each kernel that can boot.
+_KERNELS = """\
+for modules in /lib/modules/*/modules.dep; do
+    release=${modules%/modules.dep}
+    release=${release##*/}
+    for image in "/boot/vmlinuz-$release" "/lib/modules/$release/vmlinuz"; do
+        if [ -e "$image" ]; then
+            stat -L -c "%Y $release" "$image"
+            break
+        fi
+    done
+done
+"""
+_HASH = """\
+program=$(command -v "$1") && sha256sum <"$program" | cut -c1-64
+"""
+_READ = 'if [ -e "$1" ]; then head -c 65536 "$1"; fi'
+_SHA256 = re.compile(r"[0-9a-f]{64}\Z")
+_COMMAND = "command:"
+
+
+class Installed(Struct, frozen=True, kw_only=True):
+    """A kernel that is installed.
+
+    :param installed_s: when, in seconds since 1970
+    """
+
+    release: str
+    installed_s: int
+
+
+class Target:
+    """The machine of a night.
+
+    :param reach: ``ssh:HOST``
+    :raises NightError: it is neither
+    """
+
+    def __init__(self, reach: str) -> None:
+        self.reach = reach
+        try:
+            self._ssh = parse_host(reach)
+        except RecordError as error:
+            raise NightError(f"machine.reach: {error}") from error
+
+    def kernels(self) -> list[Installed]:
+        """Return the kernels that are installed.
+
+        :raises NightError: the machine does not answer
+        """
+        found = []
+        for line in self._ask(_KERNELS).splitlines():
+            seconds, _, release = line.partition(" ")
+            if seconds.isdigit() and RELEASE.match(release):
+                found.append(Installed(release=release, installed_s=int(seconds)))
+        return found
+
+    def hash_of(self, program: str) -> str:
+        """Return the SHA-256 of a program.
+
+        :raises NightError: it is not installed, or the machine does not answer
+        """
+        digest = self._ask(_HASH, program).strip()
+        if not _SHA256.match(digest):
+            raise NightError(
+                f"{self.reach}: {clean_line(program)}: no such program; install it there"
+            )
+        return digest
+
+    def check_proof(self, hook: str) -> None:
+        """Check that a boot has proven on the machine that a one-shot boot entry is consumed.
+
+        Programs as boot hooks run here, not there; ``ab`` checks each of their boots.
+
+        :raises NightError: it is not proven, or the machine does not answer
+        """
+        if hook.startswith(_COMMAND):
+            return
+        proof = _parse(self._ask(_READ, str(PROOF)))
+        if proof.get("state") == PROVED and hook in {"auto", proof.get("hook")}:
+            return
+        raise NightError(
+            f"{self.reach}: one-shot boot entry: {_say_unproven(proof)}; run there as root: "
+            f"schedperf doctor --boot {shlex.quote(hook)} --prove; then reboot it, and run "
+            "`schedperf doctor --boot` there"
+        )
+
+    def is_claimed_by(self, prefix: str) -> bool:
+        """Return whether the machine is reserved for the recording with this output prefix.
+
+        :raises NightError: the machine does not answer
+        """
+        free = str(_parse(self._ask(_READ, str(CLAIM))).get("free", ""))
+        try:
+            return prefix in shlex.split(free)
+        except ValueError:
+            return False
+
+    def _ask(self, script: str, *arguments: str) -> str:
+        try:
+            output: Output = self._ssh.run(["sh", "-c", script, "sh", *arguments])
+        except (Unreachable, RecordError) as error:
+            raise NightError(
+                f"{self.reach}: not reachable ({clean_line(str(error))}); check with `ssh "
+                f"{shlex.quote(self._ssh.host)} true`"
+            ) from error
+        return output.stdout.decode(errors="replace")
+
+
+def _say_unproven(proof: dict[str, object]) -> str:
+    state = proof.get("state")
+    if state is None:
+        return "not tested by a boot"
+    if state == PROVED:
+        return clean_line(f"tested for the hook {proof.get('hook')} only")
+    if state == ARMED:
+        return "the boot that tests it has not been checked"
+    return clean_line(f"test failed: {proof.get('text')}")
+
+
+def _parse(text: str) -> dict[str, object]:
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError):
+        record = None
+    return record if isinstance(record, dict) else {}

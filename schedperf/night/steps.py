@@ -1,0 +1,379 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The steps of a night. Each can be repeated after a kill: finished work is not repeated."""
+
+import shutil
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+
+from msgspec import Struct
+
+from schedperf.bundle.files import read_regular
+from schedperf.bundle.json import decode
+from schedperf.model.errors import InputError
+from schedperf.night.job import JobFile
+from schedperf.night.kernels import BASE, NEW, choose_kernels, is_fixed
+from schedperf.night.machine import Target
+from schedperf.night.process import Commands
+from schedperf.night.state import Night, NightError, NightKernel, StepName, Store
+from schedperf.night.verdict import Judged, judge
+
+LEAST_FREE = 0.1
+# Output prefix of the recording of a step.
+RECORDINGS: Mapping[StepName, str] = {"record": "night", "retest": "retest"}
+_LARGEST_BYTES = 16 << 20
+_OVER = "over"
+_LARGEST_SOURCE_BYTES = 1 << 20
+_NOT_COMPARABLE = 4
+
+
+class NotNow(NightError):
+    """The night waits: its machine may not be used now."""
+
+
+class Failed(NightError):
+    """The night ends: repeating the step would not help."""
+
+
+class Result(Struct, frozen=True, kw_only=True):
+    """What a step found.
+
+    :param outcome: how the night ends with this step; None: it goes on
+    """
+
+    text: str
+    outcome: str | None = None
+
+
+class Boots(Struct, frozen=True, kw_only=True):
+    """How far a recording of ``ab --kernel`` is.
+
+    :param total: planned boots
+    """
+
+    done: int
+    total: int
+    is_over: bool
+
+
+class _Kernel(Struct, frozen=True):
+    name: str
+
+
+class _Recording(Struct, frozen=True):
+    phase: str
+    boots: int
+    done: tuple[int, ...]
+    kernels: tuple[_Kernel, ...]
+
+
+class _Source(Struct, frozen=True):
+    commit: str
+
+
+class Context:
+    """What the steps of a night have in common.
+
+    :param write: writes the night's state
+    """
+
+    def __init__(
+        self, job: JobFile, store: Store, night: Night, commands: Commands, previous: Night | None
+    ) -> None:
+        self.job = job
+        self.store = store
+        self.night = night
+        self.commands = commands
+        self.previous = previous
+        self.target = Target(job.machine.reach)
+
+    def file(self, name: str) -> Path:
+        """Return the path of a file of this night."""
+        return self.store.path / name
+
+    def bundle(self, recording: str, kernel: str) -> Path:
+        """Return the path of a bundle."""
+        return self.file(f"{recording}-{kernel}.tar")
+
+    def source(self, kernel: NightKernel) -> Path | None:
+        """Return the file about a kernel's commit; None if there is none."""
+        if self.job.kernel.sources is None:
+            return None
+        path = Path(self.job.kernel.sources, f"{kernel.release}.json")
+        return path if path.exists() else None
+
+    def check_space(self) -> None:
+        """Check the free space of the night's folder.
+
+        :raises NightError: there is too little
+        """
+        usage = shutil.disk_usage(self.store.path)
+        if usage.free < LEAST_FREE * usage.total:
+            raise NightError(
+                f"{self.store.path}: {usage.free / usage.total:.0%} of the disk free (expected "
+                f"{LEAST_FREE:.0%} or more); remove old nights"
+            )
+
+    def check_hours(self) -> None:
+        """Check that the machine may be used now.
+
+        :raises NotNow: it may not
+        """
+        machine = self.job.machine
+        if not machine.may_be_used(datetime.now().time()):  # noqa: DTZ005 # hours are local
+            raise NotNow(
+                f"{machine.name}: outside its hours ({machine.hours}); run the night again in them"
+            )
+
+    def check_workload(self) -> None:
+        """Check that the benchmark's program is the one of the beginning of the night.
+
+        :raises Failed: it is another one
+        """
+        program = self.job.job.run[0]
+        if self.target.hash_of(program) != self.night.workload:
+            raise Failed(
+                f"{program}: the program changed on {self.job.machine.name} during the night; its "
+                "runs cannot be compared; start a new night"
+            )
+
+
+def read_boots(prefix: Path) -> Boots | None:
+    """Return how far the recording with this output prefix is; None if it has not begun."""
+    path = Path(f"{prefix}.boots", "state.json")
+    try:
+        content = read_regular(path, _LARGEST_BYTES, "the state of a recording")
+        recording = decode(content, _Recording, str(path))
+    except InputError:
+        return None
+    return Boots(
+        done=len(recording.done),
+        total=recording.boots * len(recording.kernels),
+        is_over=recording.phase == _OVER,
+    )
+
+
+def recording_of(context: Context, step: StepName) -> Path | None:
+    """Return the output prefix of the recording that a step makes; None if it makes none."""
+    name = RECORDINGS.get(step)
+    return None if name is None else context.file(name)
+
+
+def prepare(context: Context) -> Result:
+    """Check the machine, install today's kernel, and choose the kernels."""
+    job, night = context.job, context.night
+    context.target.check_proof(job.machine.boot)
+    if job.kernel.build is not None:
+        variables = {
+            "SCHEDPERF_TARGET": job.machine.reach.removeprefix("ssh:"),
+            "SCHEDPERF_NIGHT": night.id,
+        }
+        status = context.commands.run("build", job.kernel.build, more=variables)
+        if status != 0:
+            raise NightError(
+                f"{job.kernel.build[0]}: exit status {status} "
+                f"({context.commands.last_error('build')}); see {context.commands.log('build')}"
+            )
+    installed = [] if is_fixed(job.kernel) else context.target.kernels()
+    night.kernels = choose_kernels(job.kernel, installed)
+    night.workload = context.target.hash_of(job.job.run[0])
+    before = context.previous
+    if before is not None and before.workload not in {None, night.workload}:
+        note = (
+            f"{job.job.run[0]} is another program than in the night {before.id}; results of "
+            "earlier nights are not comparable"
+        )
+        night.notes = (note,)
+    return Result(text=", ".join(f"{each.name} {each.release}" for each in night.kernels))
+
+
+def record(context: Context) -> Result:
+    """Boot the kernels alternately and record them."""
+    return _record(context, "night", context.night.kernels, context.job.plan.boots)
+
+
+def compare(context: Context) -> Result:
+    """Compare the bundles; end the night unless there is something to retest."""
+    judged = _compare(context, "night", "compare")
+    if judged.is_regression and (not judged.is_emulated or context.job.plan.act_on_emulated):
+        return Result(text=judged.text)
+    outcome = judged.text
+    if judged.is_emulated and not context.job.plan.act_on_emulated:
+        outcome = f"{judged.text}; not retested, because plan.act_on_emulated is not set"
+    return Result(text=judged.text, outcome=outcome)
+
+
+def retest(context: Context) -> Result:
+    """Record base and new again, on other boots."""
+    context.check_workload()
+    kernels = tuple(kernel for kernel in context.night.kernels if kernel.name in {BASE, NEW})
+    return _record(context, "retest", kernels, context.job.plan.retest)
+
+
+def confirm(context: Context) -> Result:
+    """Compare the bundles of the retest."""
+    judged = _compare(context, "retest", "confirm")
+    outcome = None if judged.is_regression else f"not reproduced; retest: {judged.text}"
+    return Result(text=judged.text, outcome=outcome)
+
+
+def culprit(context: Context) -> Result:
+    """Write the record of a range of commits: nothing has bisected it yet."""
+    good, bad = (_commit(context, name) for name in (BASE, NEW))
+    if good is None or bad is None:
+        missing = BASE if good is None else NEW
+        text = f"the commit of {missing} is not known, so nothing is published"
+        return Result(text=text, outcome=f"regression, retested; {text}; set kernel.sources")
+    path = context.file("culprit.json")
+    # What a killed night left of it.
+    path.unlink(missing_ok=True)
+    repo = context.job.kernel.repo
+    _run(
+        context,
+        "culprit",
+        [
+            *("culprit", "new", str(path), "--good", good, "--bad", bad),
+            *(() if repo is None else ("--repo", repo)),
+            *("--retest", str(context.file("confirm.json"))),
+            str(context.file("compare.json")),
+        ],
+    )
+    return Result(text=f"{good[:12]}..{bad[:12]}")
+
+
+def publish(context: Context) -> Result:
+    """Write the pages."""
+    pages = context.job.site.pages or str(context.job.out / "pages")
+    names = ("culprit.json", "compare.json", "confirm.json")
+    _run(context, "publish", ["publish", *(str(context.file(name)) for name in names), pages])
+    return Result(text=pages)
+
+
+def draft(context: Context) -> Result:
+    """Render the mail, and hold it."""
+    outbox = context.job.site.outbox or str(context.job.out / "outbox")
+    Path(outbox).mkdir(parents=True, exist_ok=True)
+    names = ("compare.json", "confirm.json")
+    _run(
+        context,
+        "draft",
+        [
+            *("mail", "draft", str(context.file("culprit.json"))),
+            *(str(context.file(name)) for name in names),
+            *("--outbox", outbox),
+        ],
+    )
+    said = context.commands.last_error("draft")
+    return Result(text=said, outcome=f"regression, retested and drafted: {said}")
+
+
+Step = Callable[[Context], Result]
+ALL: Mapping[StepName, Step] = {
+    "prepare": prepare,
+    "record": record,
+    "compare": compare,
+    "retest": retest,
+    "confirm": confirm,
+    "culprit": culprit,
+    "publish": publish,
+    "draft": draft,
+}
+
+
+def _record(context: Context, name: str, kernels: tuple[NightKernel, ...], boots: int) -> Result:
+    context.check_hours()
+    prefix = context.file(name)
+    if read_boots(prefix) is None:
+        _free(context, prefix)
+        words = _ab(context, prefix, kernels, boots)
+    else:
+        words = ["ab", "continue", "-o", str(prefix)]
+    stopped: list[str] = []
+
+    def look() -> None:
+        """Stop when the hours or the disk end; the running run is kept."""
+        try:
+            context.check_hours()
+            context.check_space()
+        except NightError as error:
+            if not stopped and read_boots(prefix) is not None:
+                stopped.append(str(error))
+                context.commands.schedperf("stop", ["ab", "stop", "-o", str(prefix)])
+
+    status = context.commands.schedperf(name, words, look)
+    made = read_boots(prefix)
+    counted = "no boot" if made is None else f"{made.done} of {made.total} boots"
+    if stopped:
+        raise Failed(f"{stopped[0]} ({counted} recorded, in {context.store.path})")
+    if status != 0:
+        # A recording that is over does not go on.
+        kind = Failed if made is not None and made.is_over else NightError
+        raise kind(f"{context.commands.last_error(name)} ({counted} recorded)")
+    context.check_workload()
+    return Result(text=counted)
+
+
+def _free(context: Context, prefix: Path) -> None:
+    """Free the machine from a recording that was killed before its state was written."""
+    if context.target.is_claimed_by(str(prefix)):
+        context.commands.schedperf("stop", ["ab", "stop", "--on", context.job.machine.reach])
+
+
+def _ab(context: Context, prefix: Path, kernels: tuple[NightKernel, ...], boots: int) -> list[str]:
+    """Return the command that records, with all options of the job."""
+    machine, job = context.job.machine, context.job.job
+    words = ["ab", "-o", str(prefix)]
+    for kernel in kernels:
+        words += ["--kernel", f"{kernel.name}={kernel.release}"]
+        source = context.source(kernel)
+        if source is not None:
+            words += ["--source", f"{kernel.name}={source}"]
+    words += ["--boots", str(boots), "--boot", machine.boot, "--on", machine.reach]
+    optional = {
+        "--boot-limit": machine.boot_limit,
+        "--settle": machine.settle,
+        "--power": machine.power,
+        "--console": machine.console,
+    }
+    for option, value in optional.items():
+        words += [] if value is None else [option, str(value)]
+    words += ["-n", str(job.runs), "--instrumented", str(job.instrumented)]
+    words += ["--warmup", str(job.warmup), "--with", ",".join(job.collectors)]
+    for rule in job.metric:
+        words += ["--metric", rule]
+    for name, values in job.points.items():
+        words += ["--point", f"{name}={','.join(map(str, values))}"]
+    return [*words, "--", *job.run]
+
+
+def _compare(context: Context, recording: str, name: str) -> Judged:
+    """Compare the bundles of a recording; keep JSON and page."""
+    kernels = [kernel.name for kernel in context.night.kernels]
+    bundles = [str(path) for each in kernels if (path := context.bundle(recording, each)).exists()]
+    path = context.file(f"{name}.json")
+    words = ["compare", *bundles, "--json", str(path), "--html", str(context.file(f"{name}.html"))]
+    status = context.commands.schedperf(name, words)
+    if status == _NOT_COMPARABLE:
+        raise Failed(f"not comparable: {context.commands.last_error(name)}")
+    if status not in {0, 1}:
+        raise NightError(context.commands.last_error(name))
+    return judge(path, NEW)
+
+
+def _commit(context: Context, name: str) -> str | None:
+    kernel = next(each for each in context.night.kernels if each.name == name)
+    path = context.source(kernel)
+    if path is None:
+        return None
+    content = read_regular(path, _LARGEST_SOURCE_BYTES, "the source of a kernel")
+    return decode(content, _Source, str(path)).commit
+
+
+def _run(context: Context, name: str, words: list[str]) -> None:
+    """Run a command that must succeed.
+
+    :raises NightError: it failed
+    """
+    status = context.commands.schedperf(name, words)
+    if status != 0:
+        raise NightError(context.commands.last_error(name))

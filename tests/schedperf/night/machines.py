@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A machine made of processes, and the job file of its nights: real recorder, real bundles."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.collectors.boots.test_machine import HERE, HOOK, ProcessMachine
+
+LIMIT_S = 240
+# The kernel `two` is slower. The values differ by run, but not from night to night.
+WORKLOAD = """\
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+echo x >>"$MACHINE/count"
+n=$(wc -l <"$MACHINE/count")
+[ "$(cat /proc/sys/kernel/osrelease)" = "$(cat "$MACHINE/slow")" ] && n=$((n % 3 + 60)) || n=$((n % 3))
+echo "score: $((100 + n))"
+"""
+__all__ = ["HERE", "HOOK", "LIMIT_S", "Lab", "ProcessMachine"]
+
+
+class Lab:
+    """A machine and its job file."""
+
+    def __init__(self, folder: Path, machine: ProcessMachine) -> None:
+        self.folder = folder
+        self.machine = machine
+        self.job = folder / "night.toml"
+        self.out = folder / "nights"
+        (folder / "hook").write_text(HOOK.read_text())
+        (folder / "hook").chmod(0o755)
+        program = folder / "benchmark"
+        program.write_text(WORKLOAD)
+        program.chmod(0o755)
+        self.slow("two")
+        self.write_job()
+
+    def slow(self, release: str) -> None:
+        """Plant a slow kernel."""
+        (self.machine.folder / "slow").write_text(f"{release}\n")
+
+    def write_job(self, *, boots: int = 2, plan: str = "", machine: str = "") -> None:
+        """Write the job file."""
+        self.job.write_text(
+            f'[[machine]]\nname = "lab"\nreach = "ssh:root@lab"\nboot = "command:hook"\n'
+            f"settle = 0\n{machine}"
+            f'[[job]]\nname = "score"\nrun = ["{self.folder}/benchmark"]\nruns = 2\nwarmup = 0\n'
+            'with = ["none"]\nmetric = ["score[s,lower]=score: (.*)"]\n'
+            '[kernel]\nreference = "one"\nnew = "two"\n'
+            f"[plan]\nboots = {boots}\nretest = {boots}\n{plan}"
+        )
+
+    def command(self, *words: str) -> list[str]:
+        """Return a command that runs as on the controller of the machine."""
+        return self.machine.command(sys.executable, "-m", "schedperf", *words)
+
+    def start(self) -> subprocess.Popen[str]:
+        """Start the night."""
+        return subprocess.Popen(
+            self.command("night", "run", str(self.job)),
+            env=self.machine.environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self) -> tuple[int, str]:
+        """Run the night; return its exit status and what it prints."""
+        process = self.start()
+        _, errors = process.communicate(timeout=LIMIT_S)
+        return process.returncode, errors
+
+    def status(self) -> subprocess.CompletedProcess[str]:
+        """Return what `night status` prints."""
+        return subprocess.run(
+            self.command("night", "status", str(self.job)),
+            env=self.machine.environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def states(self) -> list[dict[str, Any]]:
+        """Return the states of all nights."""
+        return [json.loads(path.read_text()) for path in sorted(self.out.glob("2*/state.json"))]
+
+    def await_step(self, name: str) -> None:
+        """Wait until a step has begun, and its recording or file exists."""
+        until = time.monotonic() + LIMIT_S
+        while time.monotonic() < until:
+            if any(state["steps"].get(name, {}).get("began") for state in self.states()):
+                return
+            time.sleep(0.02)
+        raise AssertionError(f"{name} has not begun")
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    """Kill a night at once, without its commands."""
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+
+
