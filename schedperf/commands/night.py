@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """``schedperf night``: record, compare and retest two kernels of one machine every night."""
 
+import re
 from pathlib import Path
 
 import click
@@ -9,7 +10,7 @@ EPILOG = """\b
 Examples:
   schedperf night run night.toml
   schedperf night status night.toml
-  schedperf night install night.toml --at 22:00
+  schedperf night install night.toml --at 22:00 --user
 """
 _JOB = click.argument("job_file", metavar="JOB.toml", type=click.Path(path_type=Path))
 
@@ -30,8 +31,8 @@ def run(job_file: Path) -> int:
     """Run a night, or go on with an unfinished one.
 
     Each step is written to the state before it begins, so that a night that was killed goes on with
-    `run`. Exit status: 0 the night has ended with a result, 1 it cannot go on now or has failed, 2
-    usage or input error.
+    `run`. Exit status: 0 the night has ended with a result, 1 it has failed or is outside its
+    hours, 2 usage or input error, 75 it cannot go on now; run it again.
     """
     from schedperf.night.job import read_job  # noqa: PLC0415 # --help stays fast
     from schedperf.night.run import run_night  # noqa: PLC0415
@@ -59,3 +60,28 @@ def status(job_file: Path) -> int:
     for line in draw(job, nights[-1], night):
         click.echo(line)
     return int(night.failed or any(step.problem for step in night.steps.values()))
+
+
+@command.command()
+@_JOB
+@click.option("--at", metavar="HH:MM", default="22:00", show_default=True,
+              help="Start the night at this local time.")  # fmt: skip
+@click.option("--user", is_flag=True, help="Install for systemd --user.  [default: the system's]")
+@click.option("--print", "only_print", is_flag=True, help="Print the units; write nothing.")
+def install(job_file: Path, *, at: str, user: bool, only_print: bool) -> None:
+    """Write a systemd timer and service that run the night every day.
+
+    The timer starts with the command that is printed.
+    """
+    from schedperf.model.errors import InputError  # noqa: PLC0415 # as above
+    from schedperf.night.job import read_job  # noqa: PLC0415
+    from schedperf.night.units import make_units, write_units  # noqa: PLC0415
+
+    if not re.fullmatch(r"([01][0-9]|2[0-3]):[0-5][0-9]", at, re.ASCII):
+        raise InputError(f"--at: invalid time {at!r} (expected HH:MM, e.g. 22:00)")
+    units = make_units(read_job(job_file), at, user=user)
+    if only_print:
+        click.echo(f"# {units.service}\n{units.service_text}\n# {units.timer}\n{units.timer_text}")
+        return
+    write_units(units)
+    click.echo(f"{units.service}\n{units.timer}\nstart the timer with: {units.enable}")

@@ -24,6 +24,7 @@ Unknown keys are refused, each with the key that is probably meant.
 """
 
 import difflib
+import json
 import tomllib
 from collections.abc import Iterator, Mapping
 from datetime import time
@@ -34,7 +35,7 @@ from msgspec import Meta, Struct, inspect
 from msgspec.structs import replace
 
 from schedperf.bundle.files import read_regular
-from schedperf.bundle.json import convert
+from schedperf.bundle.json import decode
 from schedperf.model.errors import BundleError, InputError
 from schedperf.model.text import clean_line
 
@@ -190,7 +191,8 @@ def read_job(path: Path) -> JobFile:
         raise InputError(f"{path}: {problem}; edit the file")
     _refuse_several(path, tree)
     try:
-        keys = convert(tree, _Keys, str(path))
+        # As JSON, dates are text and infinite numbers are refused.
+        keys = decode(json.dumps(tree, default=str).encode(), _Keys, str(path))
     except BundleError as error:
         problem = clean_line(error.problem.replace("$.", "").replace("[0]", ""))
         raise InputError(f"{path}{problem.removeprefix(str(path))}; edit the file") from None

@@ -86,6 +86,8 @@ def _take(context: steps.Context, name: StepName, say: Say) -> None:
         raise
     except SchedperfError as error:
         _fail(context, name, error)
+        if night.outcome is not None:
+            raise steps.Failed(night.outcome) from error
         raise
     step.ended, step.result = now(), result.text[:_LONGEST]
     night.outcome = None if result.outcome is None else result.outcome[:_LONGEST]

@@ -38,9 +38,9 @@ Number = Annotated[int, Meta(ge=0, le=1 << 31)]
 
 
 class NightError(SchedperfError):
-    """A night cannot go on."""
+    """A night cannot go on now; it is worth trying again (``EX_TEMPFAIL``)."""
 
-    exit_status = 1
+    exit_status = 75
 
 
 class NightKernel(Struct, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from textwrap import wrap
 
-from schedperf.model.text import clean_line
+from schedperf.model.text import clean, clean_line
 from schedperf.night.job import JobFile
 from schedperf.night.state import STEPS, Night, StepName, StepState, Store, is_running
 from schedperf.night.steps import RECORDINGS, read_boots
@@ -78,7 +78,7 @@ def _wrap(text: str, indent: str = "    ") -> list[str]:
     """Return lines of at most 80 columns; the first one keeps its own indentation."""
     start = text[: len(text) - len(text.lstrip())]
     parts = text[len(start) :]
-    columns = parts if start else clean_line(parts)
+    columns = clean(parts) if start else clean_line(parts)
     lines = wrap(
         columns,
         COLUMNS,

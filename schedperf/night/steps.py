@@ -30,9 +30,13 @@ _NOT_COMPARABLE = 4
 class NotNow(NightError):
     """The night waits: its machine may not be used now."""
 
+    exit_status = 1
+
 
 class Failed(NightError):
     """The night ends: repeating the step would not help."""
+
+    exit_status = 1
 
 
 class Result(Struct, frozen=True, kw_only=True):

@@ -6,20 +6,22 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tests.collectors.boots.test_machine import HERE, HOOK, ProcessMachine
 
-LIMIT_S = 240
+LIMIT_S = 60
 # The kernel `two` is slower. The values differ by run, but not from night to night.
 WORKLOAD = """\
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 echo x >>"$MACHINE/count"
 n=$(wc -l <"$MACHINE/count")
-[ "$(cat /proc/sys/kernel/osrelease)" = "$(cat "$MACHINE/slow")" ] && n=$((n % 3 + 60)) || n=$((n % 3))
-echo "score: $((100 + n))"
+score=$((100 + n % 3))
+[ "$(cat /proc/sys/kernel/osrelease)" != "$(cat "$MACHINE/slow")" ] || score=$((score + 60))
+echo "score: $score"
 """
 __all__ = ["HERE", "HOOK", "LIMIT_S", "Lab", "ProcessMachine"]
 
@@ -34,9 +36,10 @@ class Lab:
         self.out = folder / "nights"
         (folder / "hook").write_text(HOOK.read_text())
         (folder / "hook").chmod(0o755)
-        program = folder / "benchmark"
-        program.write_text(WORKLOAD)
-        program.chmod(0o755)
+        self.program = folder / "benchmark"
+        self.program.write_text(WORKLOAD)
+        self.program.chmod(0o755)
+        self.environment = machine.environment()
         self.slow("two")
         self.write_job()
 
@@ -49,7 +52,7 @@ class Lab:
         self.job.write_text(
             f'[[machine]]\nname = "lab"\nreach = "ssh:root@lab"\nboot = "command:hook"\n'
             f"settle = 0\n{machine}"
-            f'[[job]]\nname = "score"\nrun = ["{self.folder}/benchmark"]\nruns = 2\nwarmup = 0\n'
+            f'[[job]]\nname = "score"\nrun = ["{self.program}"]\nruns = 2\nwarmup = 0\n'
             'with = ["none"]\nmetric = ["score[s,lower]=score: (.*)"]\n'
             '[kernel]\nreference = "one"\nnew = "two"\n'
             f"[plan]\nboots = {boots}\nretest = {boots}\n{plan}"
@@ -63,7 +66,7 @@ class Lab:
         """Start the night."""
         return subprocess.Popen(
             self.command("night", "run", str(self.job)),
-            env=self.machine.environment(),
+            env=self.environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -79,7 +82,7 @@ class Lab:
         """Return what `night status` prints."""
         return subprocess.run(
             self.command("night", "status", str(self.job)),
-            env=self.machine.environment(),
+            env=self.environment,
             capture_output=True,
             text=True,
             check=False,
@@ -90,18 +93,38 @@ class Lab:
         return [json.loads(path.read_text()) for path in sorted(self.out.glob("2*/state.json"))]
 
     def await_step(self, name: str) -> None:
-        """Wait until a step has begun, and its recording or file exists."""
+        """Wait until a step has begun."""
+        self.await_that(
+            name, lambda: any(state["steps"].get(name, {}).get("began") for state in self.states())
+        )
+
+    def await_boot(self, recording: str) -> None:
+        """Wait until a recording has finished a boot."""
+        pattern = f"2*/{recording}.boots/state.json"
+        self.await_that(
+            recording,
+            lambda: any(json.loads(path.read_text())["done"] for path in self.out.glob(pattern)),
+        )
+
+    def run_there(self, *words: str) -> None:
+        """Run a command in the machine's mount namespace."""
+        subprocess.run(self.machine.command(*words), check=True, capture_output=True)
+
+    def await_there(self, pattern: str) -> None:
+        """Wait until a file exists in the machine's mount namespace."""
+        look = self.machine.command("sh", "-c", f"ls {pattern}")
+        self.await_that(pattern, lambda: subprocess.run(look, capture_output=True).returncode == 0)
+
+    @staticmethod
+    def await_that(what: str, is_so: Callable[[], bool]) -> None:
+        """Wait until something is true."""
         until = time.monotonic() + LIMIT_S
-        while time.monotonic() < until:
-            if any(state["steps"].get(name, {}).get("began") for state in self.states()):
-                return
+        while not is_so():
+            assert time.monotonic() < until, what
             time.sleep(0.02)
-        raise AssertionError(f"{name} has not begun")
 
 
 def kill(process: subprocess.Popen[str]) -> None:
     """Kill a night at once, without its commands."""
     process.send_signal(signal.SIGKILL)
     process.communicate()
-
-

@@ -3,10 +3,12 @@
 
 import os
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from schedperf.bundle.open import open_bundle
 from tests.schedperf.night.machines import Lab, ProcessMachine, kill
 
 pytestmark = [
@@ -25,10 +27,126 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
     machine.process.communicate()
 
 
-def test_planted_regression_is_retested(lab: Lab) -> None:
+def _count_runs(lab: Lab, name: str) -> int:
+    (path,) = lab.out.glob(f"2*/{name}.tar")
+    bundle = open_bundle(path)
+    assert bundle.complete
+    return len(bundle.runs)
+
+
+@pytest.mark.slow
+def test_planted_regression_is_retested_in_spite_of_kills(lab: Lab) -> None:
+    night = lab.start()
+    lab.await_boot("night")
+    kill(night)
+    night = lab.start()
+    lab.await_step("compare")
+    kill(night)
+    night = lab.start()
+    lab.await_boot("retest")
+    kill(night)
     status, errors = lab.run()
-    print(errors)
-    print(lab.status().stdout)
-    for log in lab.out.glob("2*/*.log"):
-        print(log, log.read_text())
-    assert 0
+    assert status == 0, errors
+    (state,) = lab.states()
+    assert state["outcome"].startswith("regression, retested; the commit of base is not known")
+    assert not state["failed"]
+    assert "score +" in state["steps"]["compare"]["result"]
+    assert "score +" in state["steps"]["confirm"]["result"]
+    for name in ("night-base", "night-new", "retest-base", "retest-new"):
+        assert _count_runs(lab, name) >= 4
+    # The machine is free, and runs its default kernel.
+    assert (lab.machine.folder / "release").read_text() == "one\n"
+    assert not (lab.machine.folder / "lib/schedperf/boots/claim.json").exists()
+    screen = lab.status()
+    assert screen.returncode == 0
+    assert max(map(len, screen.stdout.splitlines())) <= 80
+    assert "4 of 4 boots" in screen.stdout
+    assert "ended: regression, retested" in screen.stdout
+
+
+def test_one_night_at_a_time_and_a_signal(lab: Lab) -> None:
+    lab.slow("none")
+    lab.write_job(boots=1)
+    night = lab.start()
+    lab.await_boot("night")
+    status, errors = lab.run()
+    assert status == 2
+    assert "another night runs (process" in errors
+    screen = lab.status().stdout
+    assert "1 of 2 boots" in screen
+    assert "running: record: boot the kernels alternately" in screen
+    night.terminate()
+    _, errors = night.communicate()
+    assert night.returncode == 143
+    assert errors.splitlines()[-1].startswith("schedperf: error: interrupted; run the night again")
+    (state,) = lab.states()
+    assert state["steps"]["record"]["failures"] == 0
+    assert "go on with: schedperf night run" in lab.status().stdout
+    status, errors = lab.run()
+    assert status == 0, errors
+    (state,) = lab.states()
+    assert list(state["steps"]) == ["prepare", "record", "compare"]
+    assert state["outcome"].startswith("inconclusive")
+
+
+def test_kernel_that_does_not_boot(lab: Lab) -> None:
+    lab.write_job(boots=1)
+    (lab.machine.folder / "broken").write_text("two\n")
+    status, errors = lab.run()
+    assert status == 1
+    assert "failed in record" in errors
+    assert "one booted, expected two" in errors
+    (state,) = lab.states()
+    assert state["failed"]
+    assert lab.status().returncode == 1
+
+
+def test_outside_the_hours_nothing_is_booted(lab: Lab) -> None:
+    begin = datetime.now() + timedelta(hours=2)  # noqa: DTZ005 # hours are local
+    hours = f"{begin:%H:%M}-{begin + timedelta(hours=1):%H:%M}"
+    lab.write_job(machine=f'hours = "{hours}"\n')
+    for _ in range(4):
+        status, errors = lab.run()
+        assert status == 1, errors
+        assert f"lab: outside its hours ({hours})" in errors
+    (state,) = lab.states()
+    assert state["outcome"] is None
+    assert not list(lab.out.glob("2*/night*"))
+    assert "waiting" in lab.status().stdout
+
+
+def test_program_that_changes_during_the_night(lab: Lab) -> None:
+    lab.write_job(boots=1)
+    night = lab.start()
+    lab.await_boot("night")
+    lab.program.write_text(lab.program.read_text() + "# another one\n")
+    _, errors = night.communicate()
+    assert night.returncode == 1
+    assert "the program changed on lab during the night" in errors
+    (state,) = lab.states()
+    assert state["failed"]
+    assert _count_runs(lab, "night-base") == 2
+
+
+def test_unreachable_machine_ends_the_third_try(lab: Lab) -> None:
+    environment = {**lab.machine.environment(), "SCHEDPERF_SSH": "sh -c 'exit 255'"}
+    lab.environment = environment
+    for status in (75, 75, 1):
+        found, errors = lab.run()
+        assert found == status
+        assert "ssh:root@lab: not reachable" in errors
+    (state,) = lab.states()
+    assert state["failed"]
+    assert state["outcome"].startswith("failed in prepare")
+
+
+def test_disk_that_fills_stops_the_recording(lab: Lab) -> None:
+    lab.out.mkdir()
+    lab.run_there("mount", "-t", "tmpfs", "-o", "size=8m", "none", str(lab.out))
+    night = lab.start()
+    lab.await_there(f"{lab.out}/*/night.boots/state.json")
+    lab.run_there("dd", "if=/dev/zero", f"of={lab.out}/old", "bs=1M", "count=7")
+    _, errors = night.communicate()
+    assert night.returncode == 1
+    assert "of the disk free (expected 10% or more)" in errors
+    assert "boots recorded" in errors
