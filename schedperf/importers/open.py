@@ -24,12 +24,16 @@ def read_results(kind: str, path: Path) -> tuple[Imported, Tree]:
     """
     importers = all_importers()
     if kind not in importers:
-        raise InputError(
-            f"unknown format {kind!r} (expected one of {', '.join(importers)}); see `schedperf "
-            "import --help`"
-        )
+        raise _unknown_format(kind)
     tree = Tree(path)
     return importers[kind].read(tree), tree
+
+
+def _unknown_format(kind: str) -> InputError:
+    return InputError(
+        f"unknown format {kind!r} (expected one of {', '.join(all_importers())}); see `schedperf "
+        "import --help`"
+    )
 
 
 def import_results(
@@ -58,10 +62,14 @@ def import_results(
 def split_format(path: Path) -> tuple[str, Path] | None:
     """Return the format and the path of ``FORMAT:PATH``; None if it is the path of a file."""
     kind, colon, rest = str(path).partition(":")
-    if not colon or kind not in all_importers() or path.exists():
+    if not colon or path.exists():
+        return None
+    if kind not in all_importers():
+        if rest and Path(rest).exists():
+            raise _unknown_format(kind)
         return None
     if not rest:
-        raise InputError(f"{path}: no path (expected FORMAT:PATH, e.g. mmtests:work/log/base)")
+        raise InputError(f"{kind}: no path (expected FORMAT:PATH, e.g. mmtests:work/log/base)")
     return kind, Path(rest)
 
 

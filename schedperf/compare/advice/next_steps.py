@@ -327,6 +327,21 @@ def _on_a_pmu(contrast: Contrast) -> NextStep | None:
     )
 
 
+def _state_direction(contrast: Contrast) -> NextStep | None:
+    rows = contrast.rows()
+    if contrast.imported is None or not rows or any(row.family == "primary" for row in rows):
+        return None
+    if all(row.better != "unknown" for row in rows):
+        return None
+    return NextStep(
+        id="state-direction",
+        what="state for the metrics that count whether lower or higher is better, with the name of "
+        "each in place of METRIC",
+        why=f"the format {contrast.imported} does not state it, so no verdict is given",
+        commands=(contrast.compare("--better", "METRIC=lower"),),
+    )
+
+
 def _record_it(contrast: Contrast) -> NextStep | None:
     is_table = not contrast.base.host and not contrast.new.host
     if not is_table or not contrast.has_verdict(*CHANGED):
@@ -458,6 +473,7 @@ RULES: tuple[Callable[[Contrast], NextStep | None], ...] = (
     _real_hardware,
     _more_runs,
     _explain,
+    _state_direction,
     _record_it,
     _on_a_pmu,
     _revert,

@@ -287,6 +287,10 @@ def test_what_is_no_results_directory_is_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(InputError, match=problem):
             read(path)
+    with pytest.raises(InputError, match=r"^mmtests: no path \(expected FORMAT:PATH, e\.g\. "):
+        Opener().open(Path("mmtests:"))
+    with pytest.raises(InputError, match=r"^unknown format 'mmtest' \(expected one of benchfmt, "):
+        Opener().open(Path(f"mmtest:{tmp_path}"))
 
 
 def test_results_without_any_number_are_refused(tmp_path: Path) -> None:
