@@ -96,8 +96,12 @@ def _facts(summary: BundleSummary) -> Table:
     version = f" by schedperf {summary.tool_version}" if summary.tool_version else ""
     verified = summary.verification
     rows = [
-        ("recorded", f"{recorded}{' UTC' if summary.created else ''}{version}"),
-        *([("imported", f"from {summary.imported}")] if summary.imported else []),
+        # Of an imported bundle the version is that of the importer.
+        (
+            "recorded",
+            f"{recorded}{' UTC' if summary.created else ''}{'' if summary.imported else version}",
+        ),
+        *([("imported", f"from {summary.imported}{version}")] if summary.imported else []),
         ("machine", _machine_line(summary.machine)),
         *([("machine kind", summary.machine_name)] if summary.machine_name else []),
         ("kernel", _kernel_line(summary.machine)),

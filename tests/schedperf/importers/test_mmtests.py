@@ -345,6 +345,16 @@ def _is_marked(bundle: Bundle) -> None:
     assert all(run.imported == "mmtests" and run.succeeded for run in bundle.runs)
 
 
+def test_show_names_the_importer_and_no_recorder(
+    tmp_path: Path, run_cli: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    write_results(tmp_path / "base", release="6.12.0", seconds=0.06, boots=1, seed=7)
+    lines = run_cli("show", f"mmtests:{tmp_path}/base").stdout.splitlines()
+    [recorded] = [line for line in lines if line.startswith("  recorded ")]
+    assert recorded.endswith(" UTC")
+    assert any(line.startswith("  imported   from mmtests by schedperf ") for line in lines)
+
+
 def test_two_directories_are_compared(
     tmp_path: Path, run_cli: Callable[..., subprocess.CompletedProcess[str]]
 ) -> None:
