@@ -92,13 +92,12 @@ def _run(arguments: Sequence[str]) -> None:
         _warn_of_left_over(Progress())
         _run_doctor(options)
         return
+    words = [prog, name, *without_added(before), "--", *command]
+    options.recorded_as = options.recorded_as or words
     if name == "ab" and _boots_kernels(options):
-        options.recorded_as = [prog, name, *before, "--", *command]
         boots.start(options, before, command, _check_boots(options, command))
         return
     adopt_orphans()
-    words = [prog, name, *without_added(before), "--", *command]
-    options.recorded_as = options.recorded_as or words
     if name == "ab":
         options.source = only_source(options.source)
     progress = Progress(options.events, quiet=options.quiet)

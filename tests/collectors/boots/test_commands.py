@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import fcntl
 import io
+import json
 import os
 import shlex
 import threading
@@ -16,11 +17,13 @@ from pathlib import Path
 import pytest
 
 from schedperf.commands import vm
+from schedperf.compare.advice.booting import parse_booted, read_booting
 from schedperf_collectors.boots import agent, commands, engine, target, unit
 from schedperf_collectors.boots.engine import AFTER_RUN, NOW
 from schedperf_collectors.boots.state import OVER, STATE_VERSION, KernelState, State, Store
 from schedperf_collectors.command_line.main import _run
 from schedperf_collectors.machine.errors import RecordError
+from schedperf_collectors.recorder.options import make_parser
 
 _LIMIT_S = 60
 
@@ -229,3 +232,54 @@ def test_a_start_on_this_machine_that_fails_leaves_nothing(
     assert said[fails] in str(error.value)
     left = [path.name for path in home.iterdir()]
     assert left == (["recorder"] if fails == "install" else [])
+
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+def _new_state(tmp_path: Path, *sources: str) -> State:
+    arguments = ["--kernel", "base=6.1", "--kernel", "new=6.2", "--on", "ssh:lab", "--machine", "x"]
+    arguments += [word for source in sources for word in ("--source", source)]
+    options = make_parser("ab", "schedperf").parse_args(["-o", f"{tmp_path}/n", *arguments])
+    options.recorded_as = ["schedperf", "ab"]
+    return commands._new_state(options, arguments, ["true"], [])  # noqa: SLF001 # starting needs a target
+
+
+def test_each_kernel_keeps_its_commit_for_its_boots_and_for_rerun(tmp_path: Path) -> None:
+    (tmp_path / "new.json").write_text(json.dumps({"commit": COMMIT}))
+    state = _new_state(tmp_path, f"new={tmp_path}/new.json")
+    assert [kernel.source for kernel in state.kernels] == [None, f'{{"commit": "{COMMIT}"}}']
+    assert state.options == ["--machine", "x"]
+    assert state.recorded_as == ["schedperf", "ab"]
+    Store(tmp_path / "state").write(state)
+    assert Store(tmp_path / "state").read() == state
+    booting = read_booting(parse_booted(state.booted))
+    again = booting.words[booting.words.index("--source") + 1]
+    assert again == f'new={{"commit": "{COMMIT}"}}'
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("old=", "--source: old: no --kernel of this name (expected NAME=FILE, NAME one of base, "),
+        ("", "--source: name missing (expected NAME=FILE, NAME one of base, new)"),
+    ],
+)
+def test_a_source_without_its_kernel_is_refused(tmp_path: Path, source: str, said: str) -> None:
+    with pytest.raises(RecordError) as refused:
+        _new_state(tmp_path, f'{source}{{"commit": "{COMMIT}"}}')
+    assert said in str(refused.value)
+
+
+def test_sources_without_kernels_to_boot_have_no_names(tmp_path: Path) -> None:
+    arguments = [
+        "ab",
+        "-o",
+        f"{tmp_path}/x",
+        "--source",
+        f'new={{"commit": "{COMMIT}"}}',
+        "--",
+        "true",
+    ]
+    with pytest.raises(RecordError, match="--source new=FILE: names are those of --kernel"):
+        _run(arguments)

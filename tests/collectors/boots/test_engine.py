@@ -31,6 +31,7 @@ from schedperf_collectors.boots.state import (
 )
 from schedperf_collectors.machine.errors import RecordError
 from schedperf_collectors.machine.signals import signals
+from schedperf_collectors.recorder.options import make_parser
 
 RUNS = 2
 
@@ -451,6 +452,24 @@ def test_bundles_have_the_method_of_the_boots(
     store.write(dataclasses.replace(_state(tmp_path, boots=1), hook=hook))
     _drive(store, machine, [])
     assert machine.job["options"][: len(options) + 1] == [*options, "-q"]
+
+
+def test_each_boot_states_the_commit_of_its_kernel_and_the_command(tmp_path: Path) -> None:
+    store, machine = Store(tmp_path / "state"), Machine()
+    source = '{"commit": "0123456789abcdef0123456789abcdef01234567"}'
+    kernels = [KernelState("k-one", "one"), KernelState("k-two", "two", source=source)]
+    state = dataclasses.replace(_state(tmp_path, boots=1), kernels=kernels)
+    store.write(dataclasses.replace(state, recorded_as=["schedperf", "ab", "--", "true"]))
+    _drive(store, machine, [])
+    # The last boot is that of the second kernel.
+    options = machine.job["options"]
+    assert options[options.index("--source") + 1] == source
+    assert json.loads(options[options.index("--recorded-as") + 1]) == [
+        "schedperf", "ab", "--", "true"
+    ]  # fmt: skip
+    assert make_parser("record", "x").parse_args(["-o", "a.tar", *options]).source == (
+        json.loads(source)
+    )
 
 
 def test_a_lost_network_ends_with_what_to_do(
