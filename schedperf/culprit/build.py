@@ -15,11 +15,9 @@ from msgspec.structs import replace
 from schedperf.culprit.commits import Ends
 from schedperf.culprit.figures import (
     check_sides,
-    has_change,
-    is_emulated,
     is_worse,
     name_machine,
-    rows_of,
+    results_of,
     show_both,
     side_of,
     worst_first,
@@ -69,12 +67,7 @@ class Part(Struct, frozen=True, kw_only=True):
     @property
     def rows(self) -> list[Row]:
         """Return the results that have a change, the largest change for the worse first."""
-        rows = [
-            row
-            for row in rows_of(self.comparison, self.measured)
-            if has_change(row) and (row.family != "informational" or is_emulated(row))
-        ]
-        return worst_first(rows)
+        return worst_first(results_of(self.comparison, self.measured))
 
     def row_like(self, row: Row) -> Row | None:
         """Return the result of the same metric; None without one."""
@@ -183,7 +176,7 @@ def add_roles(culprit: Culprit, main: Part, roles: Roles) -> Culprit:
     _check_roles(culprit, main, roles)
     retested = roles.retest
     shown = retested or main
-    regressed, unchanged = _sort_elsewhere(roles.elsewhere, _headline(shown))
+    regressed, unchanged = _sort_elsewhere(roles.elsewhere, shown)
     links = culprit.links
     changed = replace(
         culprit,
@@ -383,14 +376,18 @@ def _check_bisection(bisection: Bisection, culprit: Culprit) -> None:
             )
 
 
-def _sort_elsewhere(
-    parts: Sequence[Part], headline: Row
-) -> tuple[list[Elsewhere], list[Elsewhere]]:
+def _sort_elsewhere(parts: Sequence[Part], main: Part) -> tuple[list[Elsewhere], list[Elsewhere]]:
     """Return where the commit regresses, and where nothing changes."""
+    headline = _headline(main)
     regressed, unchanged = [], []
     for part in parts:
         row = part.row_like(headline) or next(iter(part.rows), None)
-        place = Elsewhere(result=part.measured, machine=clean_line(name_machine(part.new)))
+        tree = _ref_of(part)
+        place = Elsewhere(
+            result=part.measured,
+            machine=clean_line(name_machine(part.new)),
+            tree=None if tree == _ref_of(main) else tree,
+        )
         if row is not None and is_worse(row):
             regressed.append(place)
         elif row is not None and row.verdict in ("no-change", "improvement"):
@@ -401,6 +398,12 @@ def _sort_elsewhere(
                 f"{part.name}: neither a regression nor no change ({why}); record more boots"
             )
     return regressed, unchanged
+
+
+def _ref_of(part: Part) -> str | None:
+    """Return the branch or tag of the measured side; None if it is not recorded."""
+    ref = part.new.source.ref if part.new.source else None
+    return ref and clean_line(ref)
 
 
 def _merge(

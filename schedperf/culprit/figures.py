@@ -54,17 +54,8 @@ class Evidence(Struct, frozen=True, kw_only=True):
         return side_of(self.comparison(measured), measured.side)
 
     def rows(self, measured: Measured) -> list[Row]:
-        """Return the results of a measurement that have a change and are not informational.
-
-        Timings of an emulator are all informational, and are returned.
-        """
-        return [
-            row
-            for row in rows_of(self.comparison(measured), measured)
-            if has_change(row)
-            and row.same_as is None
-            and (row.family != "informational" or is_emulated(row))
-        ]
+        """Return the results of a measurement, as :func:`results_of`."""
+        return results_of(self.comparison(measured), measured)
 
     def row_like(self, measured: Measured | None, row: Row) -> Row | None:
         """Return the same result of another measurement; None if it has none."""
@@ -134,6 +125,20 @@ def rows_of(comparison: Comparison, measured: Measured) -> list[Row]:
         _step_row(row, before[row.question], beside[row.question])
         for row in rows
         if row.question in before and row.question in beside
+    ]
+
+
+def results_of(comparison: Comparison, measured: Measured) -> list[Row]:
+    """Return the results of a measurement that have a change and are not informational.
+
+    Timings of an emulator are all informational, and are returned.
+    """
+    return [
+        row
+        for row in rows_of(comparison, measured)
+        if has_change(row)
+        and row.same_as is None
+        and (row.family != "informational" or is_emulated(row))
     ]
 
 

@@ -73,6 +73,8 @@ def _contradictions(culprit: Culprit) -> Iterator[str]:
         yield "$.comparisons does not begin with $.main.comparison"
     if len({*culprit.comparisons}) < len(culprit.comparisons):
         yield "$.comparisons lists a comparison twice"
+    if culprit.retest is not None and culprit.retest.found == culprit.retest.result.comparison:
+        yield "$.retest.found is the retest itself (expected the comparison that it repeats)"
     used = {each.comparison for each in culprit.measurements}
     if culprit.retest is not None:
         used.add(culprit.retest.found)

@@ -31,6 +31,7 @@ from tests.culprits import (
     no_change,
     regression,
     series,
+    source,
 )
 
 OTHER_MACHINE = {"cpu": {"model": "Another 9000", "count_online": 64}}
@@ -102,6 +103,14 @@ def test_each_comparison_has_its_role() -> None:
     assert [each.result.comparison for each in culprit.no_change_on] == [ids["third"]]
     assert culprit.regressed_on[0].machine.endswith("64-CPU Another 9000")
     assert culprit.links.posted == "<1@example.org>"
+
+
+def test_another_tree_is_named() -> None:
+    other = regression("other")
+    sides = [replace(side, source=replace(source(BAD), ref="v6.12.y")) for side in other.sides]
+    sides[0] = replace(other.sides[0])
+    culprit = new(elsewhere=(part(replace(other, sides=tuple(sides))), part(regression("same"))))
+    assert [each.tree for each in culprit.regressed_on] == ["v6.12.y", None]
 
 
 def test_of_a_series_the_worst_step_is_good_and_bad() -> None:

@@ -8,6 +8,8 @@ from typing import Any
 
 import jsonschema
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from schedperf.culprit.json import MOST_BYTES, read_culprit, write_culprit
 from schedperf.culprit.record import (
@@ -102,6 +104,7 @@ def test_unknown_fields_are_ignored() -> None:
         ("comparisons", [], "$.comparisons does not begin with $.main.comparison"),
         ("comparisons", [RETESTED], f"$.comparisons does not list {FOUND}, which is referred to"),
         ("comparisons", [RETESTED] * 2, "$.comparisons lists a comparison twice"),
+        ("retest.found", RETESTED, "$.retest.found is the retest itself (expected the comparison"),
         ("main.comparison", "x", '$.main.comparison is "x" (expected str matching regex'),
         ("bisection.probability", 1.5, "$.bisection.probability is 1.5 (expected float <= 1.0)"),
         ("bisection.boots", -1, "$.bisection.boots is -1 (expected int >= 0)"),
@@ -133,6 +136,31 @@ def test_a_truncated_file_is_one_line() -> None:
     for end in range(0, len(content) - 1, 37):
         with pytest.raises(BundleError, match=r"\Ac\.json: [^\n]+\Z"):
             read_culprit(content[:end], "c.json")
+
+
+@settings(max_examples=150, derandomize=True)
+@given(
+    steps=st.lists(st.integers(0, 30), min_size=1, max_size=4),
+    value=st.sampled_from([None, True, -1, 0.5, "", "\r\n\u202e\x00", [], {}, [[]], {"": None}]),
+)
+def test_any_change_is_read_or_one_line(steps: list[int], value: object) -> None:
+    document: Any = json.loads(write_culprit(whole()))
+    part, parent, key = document, document, "good"
+    for step in steps:
+        if not part:
+            break
+        parent, key = (
+            part,
+            [*(part if isinstance(part, dict) else range(len(part)))][step % len(part)],
+        )
+        part = part[key] if isinstance(part[key], dict | list) else None
+    parent[key] = value
+    problem = ""
+    try:
+        write_culprit(read_culprit(json.dumps(document).encode(), "c.json"))
+    except BundleError as error:
+        problem = str(error)
+    assert len(problem.splitlines()) <= 1
 
 
 def test_the_key_of_a_range_is_another_than_that_of_its_bad_end() -> None:
