@@ -21,8 +21,10 @@ from schedperf.model.comparison import BASE, SCHEMA, Comparison, Section
 from schedperf.model.errors import BundleError
 from schedperf.model.schema import Schema, describe, reference
 
-# The largest comparison of the examples has 3 MB; parsing takes memory of 30 times the size.
+# The largest comparison of the examples has 3 MB and 160,000 values.
 MOST_BYTES = 32 << 20
+# Each takes about 100 bytes of memory, however few it has in the file.
+MOST_VALUES = 2_500_000
 
 Id = Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
 
@@ -46,8 +48,10 @@ def read_comparison(content: bytes, name: str) -> Comparison:
     """
     if len(content) > MOST_BYTES:
         raise BundleError(
-            f"{name}: {len(content)} bytes (expected a comparison of at most {MOST_BYTES})"
+            f"{name}: too large (expected a comparison of at most {MOST_BYTES} bytes)"
         )
+    if content.count(b",") > MOST_VALUES:
+        raise BundleError(f"{name}: too many values (expected at most {MOST_VALUES})")
     value = parse_json(content, name)
     header = convert(value, _Header, name)
     rest = {**convert(value, dict[str, object], name), "sections": {}}

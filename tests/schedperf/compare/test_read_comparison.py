@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from schedperf.bundle.open import open_bundle
 from schedperf.compare.bundles import compare_bundles
-from schedperf.compare.json import MOST_BYTES, read_comparison
+from schedperf.compare.json import MOST_BYTES, MOST_VALUES, read_comparison
 from schedperf.evidence.probe_effect.record import ProbeEffect
 from schedperf.model.errors import BundleError
 from schedperf.model.json_text import to_json
@@ -112,6 +112,7 @@ def test_a_damaged_comparison_is_one_line(
         b'{"schema": "schedperf/compare/2", "id": NaN}',
         b'{"schema": "schedperf/compare/2", "id": 1e999}',
         b" " * (MOST_BYTES + 1),
+        b"[" + b"[]," * (MOST_VALUES + 1) + b"1]",
     ],
 )
 def test_what_is_no_comparison_is_one_line(content: bytes) -> None:
