@@ -17,7 +17,7 @@ VM_TESTS = $(call PLACES,tests/collectors/boots tests/end_to_end)
 .PHONY: help demo man check test test-browser test-vm test-slow lint \
 	lint-mypy lint-ruff lint-format lint-imports lint-python39 lint-licence \
 	bench bench-report bench-verdicts bench-overhead bench-vm prove-boots \
-	prove-series format bless clean
+	prove-outbox prove-series format bless clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 16
@@ -97,6 +97,10 @@ bench-vm: ## measure the PELT loaders in a guest, and a session of guests (ten m
 prove-boots: ## boot two kernels alternately in guests, with kills and power cuts (an hour; needs root)
 	@scripts/setup vm
 	@$(PYTHON_IN_VENV) -m bench.boots $(BOOTS_OPTIONS)
+
+prove-outbox: ## kill the sender of mails before each system call: none twice, none lost (ten minutes)
+	@scripts/setup test
+	@$(PYTHON_IN_VENV) -m bench.outbox $(OUTBOX_OPTIONS)
 
 prove-series: ## find the planted slow commit of a series in guests (half an hour)
 	@scripts/setup vm

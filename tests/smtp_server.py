@@ -26,6 +26,14 @@ class Server:
         self.answers = answers or {}
         self.delivered: list[Envelope] = []
         self.port = 0
+        self.clients: list[str] = []
+
+    async def handle_EHLO(  # noqa: N802 # aiosmtpd's names
+        self, _: SMTP, session: Session, __: Envelope, name: str, answers: list[str]
+    ) -> list[str]:
+        session.host_name = name
+        self.clients.append(name)
+        return answers
 
     async def handle_MAIL(  # noqa: N802 # aiosmtpd's names
         self, server: SMTP, _: Session, envelope: Envelope, address: str, options: list[str]

@@ -79,7 +79,7 @@ def open_transport(site: MailSite) -> Deliver | None:
     if isinstance(transport, CommandTransport):
         return _Command(transport)
     if isinstance(transport, SmtpTransport):
-        return _Smtp(transport)
+        return _Smtp(transport, site.site.domain)
     if isinstance(transport, MaildirTransport):
         return _Maildir(transport)
     return None
@@ -126,8 +126,10 @@ class _Maildir:
 
 
 class _Smtp:
-    def __init__(self, settings: SmtpTransport) -> None:
+    def __init__(self, settings: SmtpTransport, domain: str) -> None:
         self._settings = settings
+        # Otherwise the name of this machine would be in the mail's Received header.
+        self._domain = domain
         self._login = _read_login(settings)
         if settings.security == "none" and settings.host not in _LOOPBACK:
             raise InputError(
@@ -155,13 +157,12 @@ class _Smtp:
 
     def _connect(self) -> smtplib.SMTP:
         settings = self._settings
+        where = (settings.host, settings.port, self._domain)
         server: smtplib.SMTP
         if settings.security == "tls":
-            server = smtplib.SMTP_SSL(
-                settings.host, settings.port, timeout=settings.limit_s, context=self._context
-            )
+            server = smtplib.SMTP_SSL(*where, timeout=settings.limit_s, context=self._context)
         else:
-            server = smtplib.SMTP(settings.host, settings.port, timeout=settings.limit_s)
+            server = smtplib.SMTP(*where, timeout=settings.limit_s)
         try:
             if settings.security == "starttls":
                 server.starttls(context=self._context)

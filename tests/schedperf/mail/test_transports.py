@@ -47,6 +47,8 @@ def test_smtp(site: MailSite) -> None:
     (envelope,) = server.delivered
     assert (envelope.mail_from, envelope.rcpt_tos) == (BOT, ["author@example.org", LIST])
     assert envelope.content == MESSAGE.content.replace(b"\n", b"\r\n")
+    # Not the name of this machine, which servers write into the mail.
+    assert server.clients == ["lab.example"]
 
 
 @pytest.mark.parametrize(

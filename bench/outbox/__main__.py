@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Prove that kills send no mail twice and lose none: ``python -m bench.outbox``.
+
+``schedperf mail send`` delivers to a real SMTP server and is killed before each of its system calls
+from the first rename to its exit. It is then run again, sometimes killed again, and at last left
+alone after the archive's delay. The archive gets each delivered mail after a random part of the
+delay. In every fifth trial the archive gets no newer message: then the mail must be sent or wait
+for a person.
+"""
+
+import argparse
+import random
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.outbox.trial import Result, Trial, is_in_delivery, running_server
+
+_MOST_KILLS = 3
+_WITHOUT_NEWER = 5
+
+
+def judge(result: Result, *, has_newer: bool) -> str | None:
+    """Return what is wrong with the end of a trial; ``None`` if nothing is."""
+    if result.copies > 1:
+        return "sent twice"
+    if result.state == "sent":
+        return None if result.copies == 1 else "lost"
+    if result.state == "sending" and not has_newer:
+        return None
+    return f"left in {result.state}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="bench.outbox", description=__doc__)
+    parser.add_argument("--each", type=int, default=5, help="kills per system call [default: 5]")
+    parser.add_argument("--step", type=int, default=1, help="try each STEP-th call [default: 1]")
+    parser.add_argument(
+        "--delivery", type=int, default=200, help="kills during the delivery [default: 200]"
+    )
+    parser.add_argument("--seed", type=int, default=20, help="[default: 20]")
+    options = parser.parse_args(arguments)
+    source = random.Random(options.seed)  # noqa: S311 # a simulation
+    counts: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory() as folder, running_server(Path(folder) / "server") as server:
+
+        def attempt(kill_before: int | None, most_kills: int) -> Result:
+            number = counts["trials"]
+            counts["trials"] += 1
+            has_newer = number % _WITHOUT_NEWER != 0
+            trial = Trial(Path(folder) / str(number), server, source, has_newer=has_newer)
+            result = trial.run(kill_before, most_kills)
+            counts["kills"] += result.kills
+            counts["kills during the delivery"] += is_in_delivery(result.first)
+            counts[f"ended in {result.state}, newer message {has_newer}"] += 1
+            if problem := judge(result, has_newer=has_newer):
+                counts["wrong"] += 1
+                print(f"killed before call {kill_before}: {problem}: {result.first.calls[-3:]}")
+            return result
+
+        reference = attempt(None, 0).first.calls
+        # The last number is that of the exit; a trial may have some calls more.
+        numbers = range(0, len(reference) + 1, options.step)
+        for number in numbers:
+            for _ in range(options.each):
+                attempt(number, _MOST_KILLS)
+        first = reference.index("connect") + 1
+        while counts["kills during the delivery"] < options.delivery:
+            attempt(source.randrange(first, len(reference)), _MOST_KILLS)
+    print(f"system calls from the first rename to exit: {len(reference)}")
+    for name, count in sorted(counts.items()):
+        print(f"{name}: {count}")
+    return int(counts["wrong"] > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

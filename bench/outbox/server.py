@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Run aiosmtpd's server and write each mail to a Maildir: ``python -m bench.outbox.server DIR``.
+
+It prints its port, then ``open PORT`` and ``closed PORT`` per connection, so that its reader knows
+when nothing more can arrive of a client that was killed.
+"""
+
+import asyncio
+import sys
+from pathlib import Path
+
+from aiosmtpd.handlers import Mailbox
+from aiosmtpd.smtp import SMTP
+
+
+class _Reporting(SMTP):
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._port = transport.get_extra_info("peername")[1]
+        print("open", self._port, flush=True)
+        super().connection_made(transport)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        super().connection_lost(error)
+        # The handler of the connection ends in this turn of the loop, or the next one.
+        self.loop.call_soon(self.loop.call_soon, self._report)
+
+    def _report(self) -> None:
+        print("closed", self._port, flush=True)
+
+
+async def serve(folder: Path) -> None:
+    """Accept mails until the process is killed."""
+    loop = asyncio.get_running_loop()
+    handler = Mailbox(folder)
+    server = await loop.create_server(
+        lambda: _Reporting(handler, loop=loop, hostname="localhost"), "127.0.0.1", 0
+    )
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(Path(sys.argv[1])))
