@@ -87,11 +87,17 @@ def smtp_server(
             "auth_required": True,
             "authenticator": _authenticate,
         }
+    with port_of_server(handler, **more) as handler.port:
+        yield handler
+
+
+@contextmanager
+def port_of_server(handler: object, **more: Any) -> Iterator[int]:
+    """Run a server in a thread with any handler of aiosmtpd; yield its port."""
     controller = _Controller(handler, hostname="127.0.0.1", port=0, **more)
     controller.start()
     try:
-        handler.port = controller.port
-        yield handler
+        yield controller.port
     finally:
         controller.stop()
 

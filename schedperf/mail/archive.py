@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Ask an archive whether a mail arrived: public-inbox by HTTP, or a Maildir that gets a copy."""
 
+import http
 import http.client
 import os
 import urllib.error
@@ -22,6 +23,10 @@ T = TypeVar("T")
 _LIMIT_S = 30
 _LARGEST_FEED = 1 << 22
 _LARGEST_HEADER = 1 << 16
+_ANSWERS = {http.HTTPStatus.NOT_FOUND, http.HTTPStatus.MULTIPLE_CHOICES}
+# What public-inbox writes behind a Message-ID that the inbox does not have.
+_ELSEWHERE = b"&gt;\nfound in "
+_NOWHERE = b"&gt;\nnot found\n"
 _UPDATED = "{http://www.w3.org/2005/Atom}updated"
 _ENTRY = "{http://www.w3.org/2005/Atom}entry"
 
@@ -47,7 +52,7 @@ def open_archive(settings: Archive | None) -> Asked | None:
 
 
 class _PublicInbox:
-    """A public-inbox: ``URL/MESSAGE-ID/`` is 200 or 404, ``URL/new.atom`` has the newest ones."""
+    """A public-inbox: ``URL/MESSAGE-ID/`` has a message, ``URL/new.atom`` the newest ones."""
 
     def __init__(self, url: str) -> None:
         self._url = url.rstrip("/")
@@ -56,12 +61,21 @@ class _PublicInbox:
 
     def holds(self, message_id: str) -> bool:
         name = urllib.parse.quote(message_id.strip("<>"), safe="@")
-        return self._get(f"{self._url}/{name}/") is not None
+        url = f"{self._url}/{name}/"
+        status, page = self._get(url)
+        if status == http.HTTPStatus.MULTIPLE_CHOICES:
+            # The page names inboxes that have the message, or messages of similar names.
+            if _ELSEWHERE in page:
+                return True
+            if _NOWHERE not in page:
+                raise InputError(f"{url}: page of an unknown form; look there yourself")
+            return False
+        return status == http.HTTPStatus.OK
 
     def newest(self, now: datetime) -> datetime | None:
         url = f"{self._url}/new.atom"
-        feed = self._get(url)
-        if feed is None:
+        status, feed = self._get(url)
+        if status != http.HTTPStatus.OK:
             raise InputError(f"{url}: not found; check archive.url in mail.toml")
         # Entities are declared in a DOCTYPE, which no feed of public-inbox has.
         if b"<!DOCTYPE" in feed:
@@ -74,19 +88,20 @@ class _PublicInbox:
         # A sender may write any date into its mail.
         return max((date for date in dates if date <= now), default=None)
 
-    def _get(self, url: str) -> bytes | None:
-        """Return a page; ``None`` if it does not exist."""
+    def _get(self, url: str) -> tuple[int, bytes]:
+        """Return status and text of a page: it exists, does not exist, or others are proposed."""
         try:
             with urllib.request.urlopen(url, timeout=_LIMIT_S) as answer:  # noqa: S310 # checked above
-                content: bytes = answer.read(_LARGEST_FEED)
+                return answer.status, answer.read(_LARGEST_FEED)
         except urllib.error.HTTPError as error:
-            error.close()
-            if error.code == http.HTTPStatus.NOT_FOUND:
-                return None
-            raise InputError(f"{url}: HTTP status {error.code}; ask the archive later") from None
+            with error:
+                if error.code not in _ANSWERS:
+                    raise InputError(
+                        f"{url}: HTTP status {error.code}; ask the archive later"
+                    ) from None
+                return error.code, error.read(_LARGEST_FEED)
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise InputError(f"{url}: no answer ({error}); ask the archive later") from None
-        return content
 
 
 class _Maildir:

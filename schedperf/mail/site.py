@@ -60,7 +60,7 @@ class Quota(_Table, frozen=True, kw_only=True):
 class Archive(_Table, frozen=True, kw_only=True):
     """Where sent mails can be found again."""
 
-    url: Annotated[Line | None, "public-inbox: URL/MESSAGE-ID/ answers 200 or 404"] = None
+    url: Annotated[Line | None, "a public-inbox, whose page URL/MESSAGE-ID/ has a message"] = None
     maildir: Annotated[Line | None, "Maildir that gets a copy of each mail"] = None
     bcc: Annotated[Line | None, "address that fills the Maildir"] = None
     delay_minutes: Annotated[

@@ -88,6 +88,18 @@ def test_an_error_is_not_taken_for_an_absent_mail(
         inbox.holds("<a.b@lab.example>")
 
 
+def test_other_pages_are_proposed(inbox: Asked, pages: dict[str, tuple[int, str]]) -> None:
+    page = "/perf/c@lab.example/"
+    absent = "<pre>Message-ID &lt;c@lab.example&gt;\nnot found\n\n1 partial match found:\n"
+    pages[page] = (300, absent)
+    assert not inbox.holds("<c@lab.example>")
+    pages[page] = (300, "<pre>Message-ID: &lt;c@lab.example&gt;\nfound in another inbox:\n")
+    assert inbox.holds("<c@lab.example>")
+    pages[page] = (300, "<title>choose</title>")
+    with pytest.raises(InputError, match="look there yourself"):
+        inbox.holds("<c@lab.example>")
+
+
 def test_no_server() -> None:
     asked = open_archive(Archive(url="http://127.0.0.1:1/perf"))
     assert asked is not None

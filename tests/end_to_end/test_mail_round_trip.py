@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Patch, report and follow-up are one thread for b4, in whatever order they arrive.
+
+They go through a real mail server into a Maildir, which public-inbox-watch reads, and from
+public-inbox-httpd to b4. Each order of arrival has an inbox of its own.
+"""
+
+import itertools
+import os
+import re
+import shutil
+import smtplib
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from aiosmtpd.handlers import Mailbox
+
+from schedperf.cli import main
+from schedperf.mail.archive import open_archive
+from schedperf.mail.message import Message
+from schedperf.mail.outbox import Outbox
+from schedperf.mail.site import Archive
+from tests.mails import LIST, NOW, make_message, make_outbox, make_site
+from tests.smtp_server import port_of_server
+
+pytestmark = [pytest.mark.slow, pytest.mark.system]
+
+PROGRAMS = ("b4", "public-inbox-init", "public-inbox-watch", "public-inbox-httpd")
+LIMIT_S = 120
+ORDERS = tuple(itertools.permutations(range(3)))
+
+
+class Thread(NamedTuple):
+    """A patch, the report about it and the mail that it is fixed.
+
+    Inboxes of one server know each other's messages, so each has a thread of its own.
+    """
+
+    patch: Message
+    report: Message
+    fixed: Message
+
+
+def make_thread(number: int) -> Thread:
+    commit = f"{number:012x}"
+    patch = make_message(commit=f"{number + 100:012x}", to=(LIST,), cc=(), body="A change.\n")
+    first = patch.metadata.message_id
+    report = make_message(commit=commit, references=f"In-Reply-To: {first}\nReferences: {first}\n")
+    second = report.metadata.message_id
+    fixed = make_message(
+        commit=commit,
+        kind="fixed",
+        body="Commit fedcba987654 fixes it.\n",
+        references=f"In-Reply-To: {second}\nReferences: {first}\n {second}\n",
+    )
+    return Thread(patch, report, fixed)
+
+
+class Inbox(NamedTuple):
+    """An inbox, the Maildir that it is filled from and the outbox that writes to it."""
+
+    name: str
+    maildir: Path
+    port: int
+    outbox: Outbox
+    thread: Thread
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for program in PROGRAMS:
+        if shutil.which(program) is None:
+            pytest.skip(f"needs {program}: apt-get install b4 public-inbox")
+    home = tmp_path / "home"
+    home.mkdir()
+    for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
+        monkeypatch.setenv(name, str(home / name))
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("PI_CONFIG", str(home / "config"))
+    (home / "config").write_text("[publicinboxwatch]\nspamcheck = none\n")
+    return home
+
+
+@contextmanager
+def running(*command: str) -> Iterator[str]:
+    """Run a daemon of public-inbox; yield the first line that it prints."""
+    process = subprocess.Popen(
+        command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+    )
+    try:
+        assert process.stderr is not None
+        yield process.stderr.readline() if "httpd" in command[0] else ""
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def make_inbox(home: Path, number: int, port: int, maildir: Path) -> Inbox:
+    name = f"order{number}"
+    folder = home / name
+    address = (name, str(folder / "inbox"), f"http://127.0.0.1/{name}", f"{name}@lab.example")
+    subprocess.run(["public-inbox-init", "-V2", *address], check=True, capture_output=True)
+    with (home / "config").open("a") as config:
+        config.write(f'[publicinbox "{name}"]\nwatch = maildir:{maildir}\n')
+    transport = f'[transport]\nkind="smtp"\nhost="127.0.0.1"\nport={port}\nsecurity="none"\n'
+    make_site(folder / "outbox", transport)
+    thread = make_thread(number)
+    outbox = make_outbox(folder / "outbox", thread.report, thread.fixed)
+    return Inbox(name, maildir, port, outbox, thread)
+
+
+def deliver(inbox: Inbox, mail: Message) -> None:
+    """Send a mail as its author does."""
+    if mail is inbox.thread.patch:
+        with smtplib.SMTP("127.0.0.1", inbox.port, "localhost") as server:
+            server.sendmail("author@example.org", [LIST], mail.content)
+        return
+    outbox = str(inbox.outbox.path)
+    assert main(["mail", "approve", mail.metadata.id, "--outbox", outbox]) == 0
+    assert main(["mail", "send", "--outbox", outbox]) == 0
+    assert inbox.outbox.find(mail.metadata.id).state == "sent"
+
+
+def wait_for(url: str, message_id: str) -> None:
+    archive = open_archive(Archive(url=url))
+    assert archive is not None
+    end = time.monotonic() + LIMIT_S
+    while not archive.holds(message_id):
+        assert time.monotonic() < end, f"{url} has no {message_id}"
+        time.sleep(0.1)
+    assert archive.newest(NOW.replace(year=2100)) is not None
+
+
+def test_one_thread_in_whatever_order(home: Path, tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        inboxes = []
+        for number in range(len(ORDERS)):
+            maildir = home / f"maildir{number}"
+            port = stack.enter_context(port_of_server(Mailbox(maildir)))
+            inboxes.append(make_inbox(home, number, port, maildir))
+        bound = stack.enter_context(running("public-inbox-httpd", "-l", "127.0.0.1:0", "-W0"))
+        url = re.search(r"http://127\.0\.0\.1:[0-9]+", bound)
+        assert url is not None
+        stack.enter_context(running("public-inbox-watch"))
+        for position in range(3):
+            arriving = [
+                (inbox, inbox.thread[order[position]])
+                for inbox, order in zip(inboxes, ORDERS, strict=True)
+            ]
+            for inbox, mail in arriving:
+                deliver(inbox, mail)
+            for inbox, mail in arriving:
+                wait_for(f"{url[0]}/{inbox.name}", mail.metadata.message_id)
+        for inbox in inboxes:
+            check_thread(inbox, f"{url[0]}/{inbox.name}", tmp_path / f"b4-{inbox.name}")
+
+
+def check_thread(inbox: Inbox, url: str, folder: Path) -> None:
+    folder.mkdir()
+    mask = {
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": "b4.midmask",
+        "GIT_CONFIG_VALUE_0": f"{url}/%s",
+    }
+    done = subprocess.run(
+        ["b4", "-n", "mbox", "-o", folder, inbox.thread.fixed.metadata.message_id.strip("<>")],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **mask},
+    )
+    assert "3 messages in the thread" in done.stderr + done.stdout
+    (mbox,) = folder.glob("*.mbx")
+    text = mbox.read_text()
+    for mail in inbox.thread:
+        assert text.count(f"\nMessage-ID: {mail.metadata.message_id}\n") == 1
+        # Nothing on the way changed the text.
+        assert mail.content.decode().partition("\n\n")[2].strip() in text
