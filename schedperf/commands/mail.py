@@ -3,7 +3,6 @@
 
 import getpass
 import importlib
-import importlib.util
 import os
 from datetime import UTC, datetime
 from pathlib import Path
@@ -37,11 +36,10 @@ class _Subcommands(click.Group):
     """The subcommands; ``draft`` is imported on demand, because it renders."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        found = importlib.util.find_spec(_DRAFT) is not None
-        return sorted([*super().list_commands(ctx), *["draft"] * found])
+        return sorted([*super().list_commands(ctx), "draft"])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name == "draft" and cmd_name in self.list_commands(ctx):
+        if cmd_name == "draft":
             command: click.Command | None = importlib.import_module(_DRAFT).command
         else:
             command = super().get_command(ctx, cmd_name)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """mail.toml: what it says, and what is refused."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -90,3 +91,12 @@ def test_invalid_senders_are_refused(tmp_path: Path, sender: str) -> None:
 def test_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"mail.toml: cannot be read: .*docs/mail.md"):
         read_site(tmp_path)
+
+
+def test_the_examples_of_the_document_are_valid(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[3] / "docs" / "mail.md").read_text()
+    first, *others = re.findall(r"^```toml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    assert len(others) == 4
+    for block in ("", *others):
+        (tmp_path / "mail.toml").write_text(first + block)
+        assert read_site(tmp_path).site.domain == "lab.example"
