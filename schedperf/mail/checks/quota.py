@@ -30,10 +30,11 @@ def _silenced(context: Context) -> str | None:
     own = context.message.metadata
     recipients = {address.lower() for address in (*own.to, *own.cc)}
     for decision in context.decisions:
-        if decision.act == "silence" and decision.thread == own.commit:
-            return f"a reply stopped mails about {own.commit}: write yourself, if you must"
+        thread = own.commit or own.kind
+        if decision.act == "silence" and decision.thread == thread:
+            return f"a reply stopped mails about {thread}: write yourself, if you must"
         if decision.act == "suspend" and (decision.address or "").lower() in recipients:
-            return f"{decision.address} is suspended: remove it from mail.toml"
+            return f"{decision.address} is suspended, because a mail bounced: correct the address"
     return None
 
 
