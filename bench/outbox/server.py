@@ -29,14 +29,17 @@ class _Reporting(SMTP):
 
 
 async def serve(folder: Path) -> None:
-    """Accept mails until the process is killed."""
+    """Accept mails until the process that started this one ends, which closes stdin."""
     loop = asyncio.get_running_loop()
     handler = Mailbox(folder)
     server = await loop.create_server(
         lambda: _Reporting(handler, loop=loop, hostname="localhost"), "127.0.0.1", 0
     )
     print(server.sockets[0].getsockname()[1], flush=True)
-    await server.serve_forever()
+    ended = loop.create_future()
+    loop.add_reader(sys.stdin.fileno(), ended.cancel)
+    async with server:
+        await asyncio.wait([ended])
 
 
 if __name__ == "__main__":

@@ -55,6 +55,7 @@ class Server:
         self._maildir = mailbox.Maildir(folder)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "bench.outbox.server", folder],
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
@@ -87,8 +88,7 @@ class Server:
 
     def stop(self) -> None:
         self._process.kill()
-        self._process.wait()
-        self._events.close()
+        self._process.communicate()
 
 
 @contextmanager

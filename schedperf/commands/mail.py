@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""``schedperf mail``: draft mails about regressions, approve them and send them once."""
+"""``schedperf mail``: draft, approve and send mails about regressions."""
 
 import getpass
 import importlib
@@ -50,7 +50,7 @@ class _Subcommands(click.Group):
 
 @click.group(name="mail", cls=_Subcommands, epilog=EPILOG)
 def command() -> None:
-    """Draft mails about regressions, approve them and send them once.
+    """Draft, approve and send mails about regressions.
 
     Mails are files in an outbox, with one folder per state: held, approved, sending, sent, refused
     and withdrawn.
