@@ -236,7 +236,10 @@ def _held_by(mail: "Mail") -> str:
     if mail.state == "held":
         names = [line.partition(":")[0] for line in failed_checks(mail.metadata)]
         return f"checks that failed: {', '.join(names)}" if names else "all checks passed"
-    return clean_line(mail.last.reason) if mail.state in {"sending", "refused"} else ""
+    was_tried = mail.state in {"sending", "refused"} or (
+        mail.state == "approved" and mail.history[-2].state == "sending"
+    )
+    return clean_line(mail.last.reason) if was_tried else ""
 
 
 def _quiet(outbox: "Outbox") -> list[str]:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Sending: once, what is settled after an interruption, and what holds a mail back."""
 
+import errno
 import os
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -245,3 +246,37 @@ def test_addresses_that_are_not_allowed(tmp_path: Path, site: MailSite, address:
     (sent,) = send(outbox, site, transport)
     assert sent.reason == f"{address} may not be written to; add it to allow in mail.toml"
     assert transport.sent == []
+
+
+def _full(*_: object) -> int:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_nothing_is_sent_if_the_disk_is_full(
+    outbox: Outbox, site: MailSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transport = Transport(Accepted())
+    monkeypatch.setattr(os, "write", _full)
+    with pytest.raises(InputError, match="no space left on device"):
+        send(outbox, site, transport)
+    monkeypatch.undo()
+    assert transport.sent == []
+    assert outbox.find(ID).state == "approved"
+
+
+def test_a_disk_that_is_full_after_the_delivery_sends_nothing_twice(
+    outbox: Outbox, site: MailSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transport = Transport(Accepted())
+
+    def fill_disk(content: bytes, envelope: Envelope) -> Outcome:
+        monkeypatch.setattr(os, "write", _full)
+        return transport(content, envelope)
+
+    with pytest.raises(InputError, match="no space left on device"):
+        send(outbox, site, fill_disk)
+    monkeypatch.undo()
+    assert outbox.find(ID).state == "sending"
+    archive(site, MESSAGE.content, NOW + MINUTE)
+    assert send(outbox, site, transport, NOW + 2 * MINUTE)[0].result == "sent"
+    assert transport.sent == [MESSAGE.content]
