@@ -237,7 +237,7 @@ def _held_by(mail: "Mail") -> str:
         names = [line.partition(":")[0] for line in failed_checks(mail.metadata)]
         return f"checks that failed: {', '.join(names)}" if names else "all checks passed"
     was_tried = mail.state in {"sending", "refused"} or (
-        mail.state == "approved" and mail.history[-2].state == "sending"
+        mail.state == "approved" and any(step.state == "sending" for step in mail.history[-2:-1])
     )
     return clean_line(mail.last.reason) if was_tried else ""
 

@@ -419,6 +419,8 @@ class Outbox:
         content = read_regular(path, _LARGEST_MAIL, "the JSON file of the mail beside it")
         try:
             record = msgspec.json.decode(content, type=_Record)
+            for step in record.history:
+                _check_dates(step)
         except (ValueError, RecursionError) as error:
             raise InputError(
                 f"{path}: {clean_line(str(error))}; restore the file from a backup"
@@ -451,6 +453,13 @@ def digest(content: bytes) -> str:
 def timestamp(now: datetime | None) -> str:
     """Return a point in time, by default the current one, as ISO 8601 in UTC."""
     return (now or datetime.now(UTC)).astimezone(UTC).isoformat(timespec="seconds")
+
+
+def _check_dates(step: Transition) -> None:
+    """Raise ValueError unless the dates of a transition have a time zone."""
+    for date in (step.when, step.archived_until):
+        if date is not None and datetime.fromisoformat(date).tzinfo is None:
+            raise ValueError(f"date without time zone {date!r}")
 
 
 def _is_temporary(name: str) -> bool:

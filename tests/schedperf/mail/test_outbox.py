@@ -118,6 +118,16 @@ def record_of_wrong_types(folder: Path) -> None:
     (folder / "held" / f"{ID}.json").write_text('{"metadata": [], "history": 1}')
 
 
+def record_without_time_zone(folder: Path) -> None:
+    path = folder / "held" / f"{ID}.json"
+    path.write_text(path.read_text().replace("12:00:00+00:00", "12:00:00"))
+
+
+def record_without_date(folder: Path) -> None:
+    path = folder / "held" / f"{ID}.json"
+    path.write_text(path.read_text().replace("2026-11-27T12:00:00+00:00", "today"))
+
+
 @pytest.mark.parametrize(
     ("damage", "problem"),
     [
@@ -130,6 +140,8 @@ def record_of_wrong_types(folder: Path) -> None:
         (without_record, r"held/.*json: cannot be read"),
         (invalid_record, r"held/.*json: .*restore"),
         (deep_record, r"held/.*json: .*restore"),
+        (record_without_time_zone, r"held/.*json: date without time zone"),
+        (record_without_date, r"held/.*json: .*restore"),
         (record_of_wrong_types, r"held/.*json: .*restore"),
     ],
 )
