@@ -79,7 +79,7 @@ def draft(request: Request) -> Message:
             fingerprint=fingerprint(evidence),
             rendered=request.now.isoformat(timespec="seconds"),
             checks=(),
-            benchmark_class=getattr(evidence.headline(), "class_", None),
+            benchmark_class=evidence.headline().class_,
         ),
     )
 
@@ -136,6 +136,8 @@ def quoted_texts(evidence: Evidence) -> list[str]:
         *(text for row in comparison.rows for text in (row.workload, row.point, row.metric)),
         *(row.definition or "" for row in comparison.rows),
         *(name_machine(side) for side in comparison.sides),
+        *(each.name for each in comparison.comparability.options),
+        *(each.claim for each in comparison.findings),
         culprit.benchmark,
         culprit.tree.name if culprit.tree else "",
         (culprit.revert.impossible or "") if culprit.revert else "",

@@ -19,14 +19,16 @@ FIRST_LINES = 20
 _SHOWN = 40
 # Where a quoted text was: no phrase spans it.
 _MASK = "\N{SYMBOL FOR SUBSTITUTE}"
-# Of a quoted text that is searched for.
-_FIRST_WORDS = 3
-_MOST_WORDS = 40
+# Of a quoted text: shorter ones have no phrase, and are parts of our words.
+_SHORTEST = 4
+_TOKEN = re.compile(r"\S+")
+# What a rule may find: intervals, percentages, commands of trackers, missing numbers.
+_SUSPICIOUS = re.compile(r"\[[^\]\s]*\]?|%|#\w*|nan|NaN|inf|Infinity|None|null")
 _NO_NUMBER = re.compile(r"(?<![\w-])(?:nan|NaN|inf|Infinity|None|null)(?![\w-])")
 _PERCENT = re.compile(r"\d+(?:\.\d+)?(?:e[+-]\d+)?%")
 _BLANK_PERCENT = re.compile(r"\d %(?!\w)")
 # "[+16.1%, +27.9%]", the only form of an interval.
-_INTERVAL = re.compile(r"\[(?:95% CI )?[-+][^\]]*\]")
+_INTERVAL = re.compile(r"\[(?:95% CI )?[-+](?:(?!\.\.\.)[^\]\[])*\]")
 _SIGNED = r"[-+]\d+(?:\.\d+)?(?:e[+-]\d+)?%"
 _GOOD_INTERVAL = re.compile(rf"\[(?:95% CI )?{_SIGNED},\s+{_SIGNED}\]")
 _COMMIT = re.compile(r"\b[0-9a-f]{12}\b")
@@ -55,29 +57,36 @@ def lint(content: bytes, quoted: Iterable[str] = ()) -> list[str]:
         return [clean_line(str(error))]
     header, _, body = text.partition("\n\n")
     subject = str(mail.get("Subject", ""))
-    own = _mask(body, quoted)
+    texts = [each for each in quoted if each.strip()]
+    own = _mask(body, texts)
     return [
         *_encoding(mail.get_content_type(), header, body),
         *_size(text, body, subject),
         *_numbers(own),
         *_percentages(own),
-        *_subject(subject, body),
+        *_subject(subject, body, _mask(subject, texts)),
         *_sections(own),
         *_words(own),
-        *_regzbot(body),
+        *_regzbot(own),
     ]
 
 
-def _mask(body: str, quoted: Iterable[str]) -> str:
-    """Replace quoted texts, which the mail wraps, and may have cut behind their third word."""
-    for text in sorted(dict.fromkeys(quoted), key=len, reverse=True):
-        words = [re.escape(word) for word in text.split()[:_MOST_WORDS]]
-        rest = "".join(rf"(?:\s+{word}" for word in words[_FIRST_WORDS:])
-        rest += ")?" * max(len(words) - _FIRST_WORDS, 0)
-        first = r"\s+".join(words[:_FIRST_WORDS])
-        if first:
-            body = re.sub(rf"{first}{rest}(?:\s*\S*\.\.\.)?", _MASK, body)
-    return body
+def _mask(text: str, quoted: Iterable[str]) -> str:
+    """Replace quoted texts, and those of their words that a rule would find.
+
+    The mail wraps quoted texts, and may have cut them.
+    """
+    texts = sorted(dict.fromkeys(quoted), key=len, reverse=True)
+    for each in texts:
+        if len(each) >= _SHORTEST:
+            text = re.sub(r"\s+".join(map(re.escape, each.split())), _MASK, text)
+    known = "\n".join(texts)
+    return _TOKEN.sub(lambda word: _MASK if _is_quoted(word[0], known) else word[0], text)
+
+
+def _is_quoted(word: str, known: str) -> bool:
+    """Return whether all that a rule would find in a word is quoted."""
+    return all(part in known for part in _SUSPICIOUS.findall(word))
 
 
 def _encoding(kind: str, header: str, body: str) -> Iterator[str]:
@@ -123,12 +132,15 @@ def _percentages(body: str) -> Iterator[str]:
             yield f"interval {match[0][:_SHOWN]!r} (expected e.g. [+16.1%, +27.9%])"
 
 
-def _subject(subject: str, body: str) -> Iterator[str]:
-    """Compare the subject with the text: commits, and percentages, which a table has with a CI."""
+def _subject(subject: str, body: str, own: str) -> Iterator[str]:
+    """Compare the subject with the text: commits, and percentages, which a table has with a CI.
+
+    :param own: the subject without quoted texts
+    """
     if subject.startswith(REPLY):
         return
     rows = [line for line in body.splitlines() if _GOOD_INTERVAL.search(line)]
-    for figure in _PERCENT.findall(subject):
+    for figure in _PERCENT.findall(own):
         signed = re.compile(rf"(?<![\w.])[-+]{re.escape(figure)}")
         if not any(signed.search(line) for line in rows):
             yield f"figure {figure} of the subject is not in the table"

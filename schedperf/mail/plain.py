@@ -48,7 +48,7 @@ def cut(text: str, longest: int) -> str:
 
 
 def wrap(text: str, *, first: str = "", rest: str = "") -> list[str]:
-    """Break prose into lines of at most 74 columns; addresses are not broken.
+    """Break prose into lines of at most 74 columns.
 
     :param first: indent of the first line
     :param rest: indent of all others
@@ -58,7 +58,6 @@ def wrap(text: str, *, first: str = "", rest: str = "") -> list[str]:
         PROSE_COLUMNS,
         initial_indent=first,
         subsequent_indent=rest,
-        break_long_words="://" not in text,
         break_on_hyphens=False,
     )
 

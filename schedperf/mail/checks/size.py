@@ -31,5 +31,5 @@ def check(context: Context) -> Check:
 
 def _is_enough(row: Row) -> bool:
     # Benchmarks of unknown class are held to the rule of micro-benchmarks.
-    is_application = getattr(row, "class_", None) == "application"
+    is_application = row.class_ == "application"
     return abs((row.ratio or 1.0) - 1.0) >= (LEAST_APPLICATION if is_application else LEAST_MICRO)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from schedperf.culprit.figures import Evidence, show_both
 from schedperf.culprit.record import COMMIT_DIGITS, Culprit, Elsewhere, Measured
-from schedperf.mail.plain import INDENT, cut, items, join_paragraphs, spell, wrap
+from schedperf.mail.plain import COLUMNS, INDENT, cut, items, join_paragraphs, spell, wrap
 from schedperf.mail.render.replicates import count_replicates, is_interleaved
 from schedperf.mail.render.report import (
     link,
@@ -106,16 +106,16 @@ def _figures(evidence: Evidence, fix: Row) -> list[str]:
     what = ", ".join(filter(None, (fix.workload, fix.point, fix.metric, scale.unit)))
     direction = f" ({fix.better} is better)" if fix.better != "unknown" else ""
     parent = culprit.good.commit[:COMMIT_DIGITS]
+    values = f"parent {parent} {scale.format(fix.base)}   fix {scale.format(fix.new)}"
+    change = f"{show_both(fix)}{within}"
+    line = f"{INDENT}{values}   {change}"
     return [
         *wrap(
             cut(spell(f"{what}{direction}, {count}", where="result"), _LONGEST_LINE),
             first=INDENT,
             rest=INDENT,
         ),
-        (
-            f"{INDENT}parent {parent} {scale.format(fix.base)}   fix {scale.format(fix.new)}   "
-            f"{show_both(fix)}{within}"
-        ),
+        *([line] if len(line) <= COLUMNS else [f"{INDENT}{values}", f"{INDENT}{change}"]),
     ]
 
 

@@ -11,6 +11,7 @@ from schedperf.mail.render.table import draw_table
 from schedperf.mail.site import MailSite
 from schedperf.model.comparison import Comparison, Finding, Row
 from schedperf.model.host import fields_of
+from schedperf.model.text import join_names
 from schedperf.model.units import format_measure
 from schedperf_reports.words.rows import merge_caveats
 
@@ -173,24 +174,19 @@ def _revert(evidence: Evidence) -> str:
 
 def _elsewhere(evidence: Evidence) -> Iterator[str]:
     culprit = evidence.culprit
-    for where, verb in (
-        (culprit.regressed_on, "also regresses"),
-        (culprit.no_change_on, "shows no change"),
-    ):
-        if where:
-            yield f"{_machines(where)} {verb}."
+    if culprit.regressed_on:
+        yield f"{_machines(culprit.regressed_on, 'regresses', 'regress')} too."
+    if culprit.no_change_on:
+        yield f"{_machines(culprit.no_change_on, 'shows', 'show')} no change."
 
 
-def _machines(where: Sequence[Elsewhere]) -> str:
+def _machines(where: Sequence[Elsewhere], one: str, several: str) -> str:
     names = [cut(spell(each.machine, where="machine"), _LONGEST_NAME) for each in where]
+    if len(names) == 1:
+        return f"A {names[0]} {one}"
     left = len(names) - MOST_ELSEWHERE
-    more = f" and {left} more" if left > 0 else ""
-    text = (
-        " and ".join(names[:MOST_ELSEWHERE])
-        if not more
-        else f"{', '.join(names[:MOST_ELSEWHERE])}{more}"
-    )
-    return f"A {text}" if len(names) == 1 else text
+    shown = [*names[:MOST_ELSEWHERE], *([f"{left} more"] if left > 0 else [])]
+    return f"{join_names(shown)} {several}"
 
 
 def _layout(evidence: Evidence) -> list[str]:

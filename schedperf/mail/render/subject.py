@@ -83,7 +83,7 @@ def _name(evidence: Evidence, row: Row) -> str:
     """Return the benchmark, or the metric where results have several."""
     metrics = {each.metric for each in evidence.rows(evidence.culprit.main)}
     name = evidence.culprit.benchmark if len(metrics) == 1 else row.metric
-    return cut(spell(name, where="benchmark"), _LONGEST_NAME)
+    return cut(spell(name, where="benchmark"), _LONGEST_NAME) or "benchmark"
 
 
 def _size(row: Row) -> str:

@@ -10,7 +10,7 @@
 import os.path
 from collections.abc import Callable, Sequence
 
-from schedperf.culprit.figures import Evidence, badness, show_change, show_interval
+from schedperf.culprit.figures import Evidence, badness, is_worse, show_change, show_interval
 from schedperf.mail.plain import COLUMNS, INDENT, cut, spell, wrap
 from schedperf.mail.render.replicates import count_replicates, is_interleaved
 from schedperf.model.comparison import Row
@@ -36,10 +36,10 @@ def draw_table(evidence: Evidence, link: str | None) -> list[str]:
     comparison = evidence.comparison(evidence.culprit.main)
     count = count_replicates(rows, interleaved=is_interleaved(comparison))
     about = f"{count}; change is relative to the {_base(evidence)}."
-    shown = rows[:MOST_ROWS]
+    shown = _first(evidence, rows, MOST_ROWS)
     drawn = _one_metric(evidence, shown, about)
     if drawn is None:
-        shown = rows[:MOST_MIXED_ROWS]
+        shown = _first(evidence, rows, MOST_MIXED_ROWS)
         drawn = _mixed(evidence, shown, about)
     left = len(rows) - len(shown)
     if left:
@@ -54,7 +54,14 @@ def _chosen(evidence: Evidence) -> list[Row]:
     is_sweep = len({(row.metric, row.unit) for row in rows}) == 1
     if is_sweep and len(rows) <= MOST_ROWS:
         return rows
-    return sorted(rows, key=badness, reverse=True)
+    return sorted(rows, key=lambda row: (is_worse(row), badness(row)), reverse=True)
+
+
+def _first(evidence: Evidence, rows: Sequence[Row], most: int) -> list[Row]:
+    """Return so many rows, among them the improvement that the subject names."""
+    shown = list(rows[:most])
+    best = evidence.improvements()[:1]
+    return shown if all(row in shown for row in best) else [*shown[:-1], *best]
 
 
 def _base(evidence: Evidence) -> str:
@@ -93,8 +100,8 @@ def _one_metric(evidence: Evidence, rows: Sequence[Row], about: str) -> list[str
     lines = _align([[option, *_head(evidence)], *cells])
     if len(set(labels)) < len(labels) or max(map(len, lines)) > COLUMNS:
         return None
-    what = [cut(common, _LONGEST_WORKLOAD)] if common else []
-    caption = f"{', '.join([*what, first.metric, _unit(scale)])}, {_direction(first)}."
+    what = [cut(text, _LONGEST_WORKLOAD) for text in (common, first.metric) if text]
+    caption = f"{', '.join([*what, _unit(scale)])}, {_direction(first)}."
     return [*wrap(spell(caption, where="result")), *wrap(about), "", *lines]
 
 
@@ -161,8 +168,8 @@ def _mixed(evidence: Evidence, rows: Sequence[Row], about: str) -> list[str]:
     for row, scale, line in zip(rows, scales, figures[1:], strict=True):
         about_row = f", {scale.unit or 'count'}, {_direction(row)}"
         workload = ", ".join(filter(None, (row.workload, row.point)))
-        name = f"{cut(f'{row.metric} ({workload})', COLUMNS - len(about_row))}{about_row}"
-        drawn += [cut(spell(name, where="result"), COLUMNS), line]
+        name = spell(f"{row.metric} ({workload})", where="result")
+        drawn += [f"{cut(name, COLUMNS - len(about_row))}{about_row}", line]
     return [*wrap(about), "", *drawn]
 
 
