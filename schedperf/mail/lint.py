@@ -86,7 +86,8 @@ def _mask(text: str, quoted: Iterable[str]) -> str:
 
 def _is_quoted(word: str, known: str) -> bool:
     """Return whether all that a rule would find in a word is quoted."""
-    return all(part in known for part in _SUSPICIOUS.findall(word))
+    parts = _SUSPICIOUS.findall(word)
+    return bool(parts) and all(part in known for part in parts)
 
 
 def _encoding(kind: str, header: str, body: str) -> Iterator[str]:
