@@ -17,7 +17,7 @@ VM_TESTS = $(call PLACES,tests/collectors/boots tests/end_to_end)
 .PHONY: help demo man check test test-browser test-vm test-slow lint \
 	lint-mypy lint-ruff lint-format lint-imports lint-python39 lint-licence \
 	bench bench-report bench-verdicts bench-overhead bench-vm prove-boots \
-	prove-outbox prove-series format bless clean
+	prove-mails prove-outbox prove-series format bless clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 16
@@ -105,6 +105,9 @@ prove-outbox: ## kill the sender of mails before each system call: none twice, n
 prove-series: ## find the planted slow commit of a series in guests (half an hour)
 	@scripts/setup vm
 	@$(PYTHON_IN_VENV) -m bench.series $(SERIES_OPTIONS)
+
+prove-mails: ## draft and check 1,000 mails with hostile names and up to 500 results (two minutes)
+	@$(PYTEST) -q -m slow tests/schedperf/mail/test_generated.py $(PYTEST_OPTIONS)
 
 format: ## format the code
 	@scripts/setup lint

@@ -139,8 +139,8 @@ def commits(draw: st.DrawFn, name: str) -> Commit:
 
 
 @st.composite
-def culprits(draw: st.DrawFn) -> Culprit:
-    """Return a record of any completeness."""
+def culprits(draw: st.DrawFn, kind: Kind) -> Culprit:
+    """Return a record of any completeness that a mail of a kind can be about."""
     whole = make_culprit()
     places = st.lists(
         st.builds(Elsewhere, result=st.just(measured("small")), machine=NAMES, tree=SUBJECTS),
@@ -149,24 +149,24 @@ def culprits(draw: st.DrawFn) -> Culprit:
     reverts = st.one_of(
         st.sampled_from([None, whole.revert, Revert()]), st.builds(Revert, impossible=NAMES)
     )
+    is_report = kind == "report"
     links = [
-        Links(),
-        Links(report=REPORT),
-        Links(posted=POSTED),
-        Links(report=REPORT, posted=POSTED),
+        Links(report=report, posted=posted)
+        for report in ((None, REPORT) if is_report else (REPORT,))
+        for posted in (None, POSTED)
     ]
     return make_culprit(
         good=draw(commits(GOOD)),
         bad=draw(commits(BAD)),
-        is_range=draw(st.booleans()),
+        is_range=kind != "bisected" and draw(st.booleans()),
         benchmark=draw(NAMES),
         tree=draw(st.one_of(st.none(), st.builds(Tree, name=NAMES, commit=st.none()))),
         merged=draw(st.sampled_from([None, False, True])),
         retest=draw(st.sampled_from([None, whole.retest])),
         bisection=draw(st.sampled_from([None, whole.bisection])),
         tip=draw(st.sampled_from([None, whole.tip])),
-        fix=draw(st.sampled_from([None, measured("small")])),
-        fixed_by=draw(st.one_of(st.none(), commits("f" * 40))),
+        fix=measured("small") if kind == "fixed" else None,
+        fixed_by=draw(commits("f" * 40)) if kind == "fixed" else None,
         revert=draw(reverts),
         forced_alignment=draw(st.sampled_from([None, measured("small")])),
         a_a=draw(st.sampled_from([None, measured("small")])),
@@ -179,6 +179,7 @@ def culprits(draw: st.DrawFn) -> Culprit:
 @st.composite
 def requests(draw: st.DrawFn) -> Request:
     """Return what shall be drafted."""
+    kind = draw(st.sampled_from(KINDS))
     options = [
         OptionDifference(side="new", name=f"CONFIG_{draw(NAMES)}", base="y", new=None)
         for _ in range(draw(st.integers(0, 6)))
@@ -192,7 +193,7 @@ def requests(draw: st.DrawFn) -> Request:
     host = {**HOST, "cpu": {"model": draw(NAMES), "count_online": 8}}
     evidence = make_evidence(
         *draw(all_rows()),
-        culprit=draw(culprits()),
+        culprit=draw(culprits(kind)),
         comparability=Comparability(
             comparable=True, compared=1, differences=(), options=tuple(options)
         ),
@@ -201,7 +202,7 @@ def requests(draw: st.DrawFn) -> Request:
     )
     return Request(
         evidence=evidence,
-        kind=draw(st.sampled_from(KINDS)),
+        kind=kind,
         site=SITE,
         recipients=Recipients(to=(), cc=(), left_out=()),
         now=NOW,
