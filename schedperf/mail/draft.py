@@ -132,7 +132,7 @@ def quoted_texts(evidence: Evidence) -> list[str]:
     comparison = evidence.comparison(culprit.main)
     texts = [
         *(commit.subject for commit in commits if commit is not None),
-        *(each.machine for each in elsewhere),
+        *(text for each in elsewhere for text in (each.machine, each.tree or "")),
         *(text for row in comparison.rows for text in (row.workload, row.point, row.metric)),
         *(row.definition or "" for row in comparison.rows),
         *(name_machine(side) for side in comparison.sides),

@@ -24,6 +24,7 @@ _SHORTEST = 4
 _TOKEN = re.compile(r"\S+")
 # What a rule may find: intervals, percentages, commands of trackers, missing numbers.
 _SUSPICIOUS = re.compile(r"\[[^\]\s]*\]?|%|#\w*|nan|NaN|inf|Infinity|None|null")
+_FIGURE = re.compile(r"(?!\[.*\])[\[(]?[-+]?\d+(?:\.\d+)?(?:e[+-]\d+)?%[\]),.:;]*")
 _NO_NUMBER = re.compile(r"(?<![\w-])(?:nan|NaN|inf|Infinity|None|null)(?![\w-])")
 _PERCENT = re.compile(r"\d+(?:\.\d+)?(?:e[+-]\d+)?%")
 _BLANK_PERCENT = re.compile(r"\d %(?!\w)")
@@ -85,7 +86,9 @@ def _mask(text: str, quoted: Iterable[str]) -> str:
 
 
 def _is_quoted(word: str, known: str) -> bool:
-    """Return whether all that a rule would find in a word is quoted."""
+    """Return whether all that a rule would find in a word is quoted; own figures never are."""
+    if _FIGURE.fullmatch(word):
+        return False
     parts = _SUSPICIOUS.findall(word)
     return bool(parts) and all(part in known for part in parts)
 

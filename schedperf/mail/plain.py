@@ -47,6 +47,18 @@ def cut(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[: longest - 3].rstrip()}..."
 
 
+def cut_middle(text: str, longest: int) -> str:
+    """Return a text of at most so many characters, with its begin and its end.
+
+    >>> cut_middle("hackbench -p -l 4000 -g 16", 20)
+    'hackbench...00 -g 16'
+    """
+    if len(text) <= longest:
+        return text
+    end = (longest - 3) // 2
+    return f"{text[: longest - 3 - end]}...{text[-end:]}"
+
+
 def wrap(text: str, *, first: str = "", rest: str = "") -> list[str]:
     """Break prose into lines of at most 74 columns.
 

@@ -11,7 +11,7 @@ import os.path
 from collections.abc import Callable, Sequence
 
 from schedperf.culprit.figures import Evidence, badness, is_worse, show_change, show_interval
-from schedperf.mail.plain import COLUMNS, INDENT, cut, spell, wrap
+from schedperf.mail.plain import COLUMNS, INDENT, cut, cut_middle, spell, wrap
 from schedperf.mail.render.replicates import count_replicates, is_interleaved
 from schedperf.model.comparison import Row
 from schedperf.model.units import Scale, scale_for
@@ -169,7 +169,7 @@ def _mixed(evidence: Evidence, rows: Sequence[Row], about: str) -> list[str]:
         about_row = f", {scale.unit or 'count'}, {_direction(row)}"
         workload = ", ".join(filter(None, (row.workload, row.point)))
         name = spell(f"{row.metric} ({workload})", where="result")
-        drawn += [f"{cut(name, COLUMNS - len(about_row))}{about_row}", line]
+        drawn += [f"{cut_middle(name, COLUMNS - len(about_row))}{about_row}", line]
     return [*wrap(about), "", *drawn]
 
 
