@@ -152,7 +152,7 @@ def _subject(subject: str, body: str, own: str) -> Iterator[str]:
     for commit in _COMMIT.findall(subject):
         if commit not in first:
             yield f"commit {commit} of the subject is not in the first {FIRST_LINES} lines"
-    if "regression" in subject and "95% CI" not in first:
+    if _PERCENT.search(own) and "95% CI" not in first:
         yield f"no CI in the first {FIRST_LINES} lines"
 
 

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""``schedperf mail draft``: a held mail, what holds it, and one line for what is wrong."""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from schedperf.cli import main
+from schedperf.culprit.json import write_culprit
+from schedperf.model.json_text import to_json
+from tests.schedperf.mail.records import make_comparisons, make_culprit
+
+SITE = """\
+allow = ["@kernel.example"]
+[site]
+name = "Example lab"
+domain = "lab.example"
+from = "schedperf <schedperf@lab.example>"
+contact = "perf-team@lab.example"
+list = "sched-perf@lab.example"
+base_url = "https://lab.example/schedperf"
+"""
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "outbox").mkdir()
+    (tmp_path / "outbox/mail.toml").write_text(SITE)
+    (tmp_path / "culprit.json").write_bytes(write_culprit(make_culprit()))
+    for number, comparison in enumerate(make_comparisons().values()):
+        (tmp_path / f"{number}.json").write_text(to_json(comparison))
+    return tmp_path
+
+
+@pytest.fixture
+def draft(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.chdir(folder)
+
+    def run(*words: str) -> tuple[int, str, str]:
+        status = main(["mail", "draft", *words])
+        printed = capsys.readouterr()
+        return status, printed.out, printed.err
+
+    return run
+
+
+def test_a_mail_is_held_with_what_holds_it(draft: Run, folder: Path) -> None:
+    status, out, err = draft("culprit.json")
+    assert status == 0
+    (mail,) = (folder / "outbox/held").glob("*.eml")
+    assert out.startswith(f"outbox/held/{mail.name}: held; [tip:sched/core]")
+    assert "  form: links not checked: draft with --check-links\n" in err
+    assert "  fresh: " in err
+    record = json.loads(mail.with_suffix(".json").read_text())
+    failed = [check["name"] for check in record["metadata"]["checks"] if not check["passed"]]
+    assert failed == ["fresh", "form"]
+
+
+def test_the_same_is_drafted_once(draft: Run, folder: Path) -> None:
+    draft("culprit.json")
+    before = {path: path.read_bytes() for path in (folder / "outbox/held").iterdir()}
+    status, out, err = draft("culprit.json")
+    assert (status, out) == (0, "")
+    assert "already held" in err
+    assert {path: path.read_bytes() for path in (folder / "outbox/held").iterdir()} == before
+
+
+def test_to_a_file_or_stdout(draft: Run, folder: Path) -> None:
+    status, out, _ = draft("culprit.json", "-o", "mail.eml")
+    assert (status, out) == (0, "")
+    assert (folder / "mail.eml").read_bytes().startswith(b"From: schedperf")
+    assert not (folder / "outbox/held").exists()
+    status, _, err = draft("culprit.json", "-o", "no/such/mail.eml")
+    assert status == 2
+    assert "no/such/mail.eml" in err
+
+
+def test_a_digest(draft: Run, folder: Path) -> None:
+    state = {
+        "schema": "schedperf/night/1",
+        "id": "2026-11-27",
+        "machine": "2x48",
+        "job": "hackbench",
+    }
+    (folder / "state.json").write_text(json.dumps(state))
+    status, out, err = draft("--digest", "--night", "state.json", "0.json")
+    assert (status, err) == (0, "")
+    assert "[schedperf] " in out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "no CULPRIT"),
+        (["missing.json"], "missing.json"),
+        (["0.json"], "0.json"),
+        (["culprit.json", "--night", "state.json"], "--night: only the digest lists nights"),
+        (["culprit.json", "--kind", "fixed"], "no measured fix"),
+        (["culprit.json", "--outbox", "nowhere"], "mail.toml"),
+        (["culprit.json", "--repo", "nowhere"], "--repo nowhere"),
+        (["--digest", "--night", "missing.json"], "missing.json"),
+    ],
+)
+def test_mistakes_are_one_line(draft: Run, words: Sequence[str], said: str) -> None:
+    status, out, err = draft(*words)
+    assert status == 2
+    assert out == ""
+    assert said in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_a_comparison_that_is_not_there(draft: Run, folder: Path) -> None:
+    (folder / "0.json").unlink()
+    status, _, err = draft("culprit.json")
+    assert status == 2
+    assert "not given" in err

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The weekly digest: weak and empty cases are lines, and hostile states are refused."""
+
+import json
+
+import pytest
+
+from schedperf.mail.checks.form import check_digest
+from schedperf.mail.headers import parse
+from schedperf.mail.render.digest import draft_digest, read_night
+from schedperf.model.errors import InputError
+from tests.schedperf.mail.checks.cases import make_context, make_mail
+from tests.schedperf.mail.records import NOW, SWEEP, make_comparison, make_site
+
+NIGHT = {"schema": "schedperf/night/1", "id": "2026-11-26", "machine": "2x48", "job": "hackbench"}
+
+
+def night(**fields: object) -> bytes:
+    return json.dumps({**NIGHT, **fields}).encode()
+
+
+def test_a_week() -> None:
+    nights = [
+        read_night(night(outcome="no change"), "state.json"),
+        read_night(night(id="2026-11-27", failed=True, outcome="new: did not boot"), "state.json"),
+        read_night(night(id="2026-11-28"), "state.json"),
+    ]
+    mails = [make_mail(make_context(), "held")]
+    message = draft_digest([make_comparison(*SWEEP)], nights, mails, make_site(), NOW)
+    assert check_digest(message).passed, check_digest(message)
+    assert message.metadata.subject == "[schedperf] 2026 week 48: 1 new regression, 1 of 3 nights"
+    assert message.metadata.to == ("sched-perf@lab.example",)
+    assert not message.metadata.public
+    body = message.content.decode().partition("\n\n")[2]
+    assert body == (
+        "  tracked     3 results on 1 machine in 1 comparison; 0 inconclusive or\n"
+        "              invalid\n"
+        "  sensitivity median smallest detectable change 3% (80% power)\n"
+        "  regressed   hackbench time: +21.8%\n"
+        "              hackbench time: +8.9%\n"
+        "  lost        2x48, hackbench, 2026-11-27: new: did not boot\n"
+        "              2x48, hackbench, 2026-11-28: unfinished\n"
+        "  mails       1 held, 0 approved, 0 sent\n"
+        "-- \nschedperf, run by Example lab, perf-team@lab.example\n"
+    )
+
+
+def test_an_empty_week_is_a_digest_too() -> None:
+    message = draft_digest([], [], [], make_site(), NOW)
+    assert check_digest(message).passed
+    assert message.metadata.subject == "[schedperf] 2026 week 48: no new regressions, 0 of 0 nights"
+    text = message.content.decode()
+    assert "smallest detectable change unknown" in text
+    assert "lost        0" in text
+
+
+def test_one_digest_a_week() -> None:
+    first = draft_digest([], [], [], make_site(), NOW)
+    again = draft_digest([make_comparison()], [], [], make_site(), NOW)
+    assert first.metadata.message_id == again.metadata.message_id
+    assert parse(first.content)["Message-ID"].startswith("<schedperf.1.2026-w48.")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b'{"schema": "schedperf/night/2", "id": "x", "machine": "x", "job": "x"}',
+        night(machine=5),
+        night(job="x" * 10_000),
+        b"[" * 100_000,
+        b"\xff\xfe",
+    ],
+)
+def test_damaged_states_are_refused(content: bytes) -> None:
+    with pytest.raises(InputError) as refused:
+        read_night(content, "state.json")
+    assert str(refused.value).startswith("state.json")
+    assert len(str(refused.value).splitlines()) == 1
+
+
+def test_hostile_names_are_refused_or_cleaned() -> None:
+    cleaned = read_night(night(outcome="a\r\nBcc: x@y \x1b[31m" + "x" * 500), "state.json")
+    message = draft_digest([], [cleaned, cleaned], [], make_site(), NOW)
+    assert check_digest(message).passed
+    with pytest.raises(InputError, match="expected ASCII"):
+        draft_digest([], [read_night(night(machine="机"), "state.json")], [], make_site(), NOW)
