@@ -34,11 +34,18 @@ Examples:
     "common word.",
 )
 @click.option(
+    "--bundles",
+    is_flag=True,
+    help="Publish the bundles of comparisons, too: results and host.json, redacted; no profiles.",
+)
+@click.option(
     "--update",
     is_flag=True,
     help="Publish a culprit that has changed since as r/KEY/2/, r/KEY/3/ and so on.",
 )
-def command(paths: tuple[Path, ...], *, out: Path, public: tuple[str, ...], update: bool) -> None:
+def command(
+    paths: tuple[Path, ...], *, out: Path, public: tuple[str, ...], bundles: bool, update: bool
+) -> None:
     """Write static pages of results, without private strings.
 
     CULPRIT and COMPARISON are JSON files, of `culprit new` and `compare --json`. OUT is the
@@ -51,7 +58,9 @@ def command(paths: tuple[Path, ...], *, out: Path, public: tuple[str, ...], upda
 
     from schedperf.publish.publish import publish  # noqa: PLC0415
 
-    _print(publish(paths, out, now=datetime.now(UTC), public=public, update=update), out)
+    now = datetime.now(UTC)
+    done = publish(paths, out, now=now, public=public, update=update, bundles=bundles)
+    _print(done, out)
 
 
 def _print(published: "Published", out: Path) -> None:

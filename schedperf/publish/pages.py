@@ -28,11 +28,12 @@ TEXT = "report.txt"
 CULPRIT = "culprit.json"
 
 
-def draw_comparison(comparison: Comparison, published: str) -> Folder:
+def draw_comparison(comparison: Comparison, published: str, bundles: Mapping[str, bytes]) -> Folder:
     """Return the files of a comparison: report, text and JSON.
 
     :param comparison: without private strings
     :param published: now, ISO 8601
+    :param bundles: by file name, published beside it
     """
     options = Options(width=PIPED_COLUMNS, colour=False, everything=True, see="compare.json")
     overall = comparison.overall
@@ -48,6 +49,7 @@ def draw_comparison(comparison: Comparison, published: str) -> Folder:
         PAGE: _render("html", comparison, options),
         TEXT: _render("text", comparison, options),
         COMPARISON: to_json(comparison).encode(),
+        **bundles,
     }
     return Folder(entry=entry, files=files)
 

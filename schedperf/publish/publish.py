@@ -21,6 +21,7 @@ from schedperf.culprit.record import SCHEMA as CULPRIT_SCHEMA
 from schedperf.culprit.record import Culprit
 from schedperf.model.comparison import Comparison
 from schedperf.model.errors import InputError
+from schedperf.publish.bundle import find_bundle, redact_bundle
 from schedperf.publish.culprit_page import address_of
 from schedperf.publish.feed import write_feed
 from schedperf.publish.pages import (
@@ -57,6 +58,7 @@ def publish(
     now: datetime,
     public: Collection[str] = (),
     update: bool = False,
+    bundles: bool = False,
 ) -> Published:
     """Publish records without private strings below a directory.
 
@@ -64,21 +66,28 @@ def publish(
     :param now: date of publication, UTC
     :param public: names that are not private
     :param update: publish a changed culprit as a further version
+    :param bundles: publish the bundles of comparisons, redacted
     :raises InputError: a record or the directory cannot be used, or a private string remains
     """
     comparisons, culprits = _read(paths)
     left_out: Counter[str] = Counter()
     names: set[str] = set()
     redacted: dict[str, Comparison] = {}
-    for comparison in comparisons.values():
+    archives: dict[str, dict[str, bytes]] = {}
+    for path, comparison in comparisons.items():
         result = redact_comparison(comparison, public)
         names.update(result.private.names)
         left_out.update(result.left_out)
         redacted[comparison.id] = result.record
+        if bundles:
+            archives[comparison.id] = _redact_bundles(comparison, path, result.private)
     private = PrivateStrings(names)
     published = f"{now:%Y-%m-%dT%H:%M:%SZ}"
     with open_site(out) as site:
-        folders = [draw_comparison(comparison, published) for comparison in redacted.values()]
+        folders = [
+            draw_comparison(comparison, published, archives.get(comparison.id, {}))
+            for comparison in redacted.values()
+        ]
         for path, culprit in culprits.items():
             evidence = _find_evidence(culprit, redacted, site, path)
             result_of_culprit = redact_culprit(culprit, private)
@@ -105,6 +114,16 @@ def _read(paths: Sequence[Path]) -> tuple[dict[Path, Comparison], dict[Path, Cul
         else:
             comparisons[path] = read_comparison(content, str(path))
     return comparisons, culprits
+
+
+def _redact_bundles(
+    comparison: Comparison, path: Path, private: PrivateStrings
+) -> dict[str, bytes]:
+    """Return the redacted bundles of a comparison by file name."""
+    return {
+        f"{side.name}.tar": redact_bundle(find_bundle(side, path), private)
+        for side in comparison.sides
+    }
 
 
 def _find_evidence(

@@ -113,7 +113,7 @@ class Site:
         """Return a published file that has other content than a record; None if there is none."""
         for name, content in folder.files.items():
             path = self.path / folder.entry.address / name
-            if read_regular(path, MOST_BYTES, "a published file") != content:
+            if not path.exists() or read_regular(path, MOST_BYTES, "a published file") != content:
                 return path
         return None
 

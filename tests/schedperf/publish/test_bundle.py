@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Published bundles have the results of the originals, and no private string."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schedperf.bundle.open import open_bundle
+from schedperf.compare.bundles import compare_bundles
+from schedperf.model.comparison import Comparison
+from schedperf.model.errors import SchedperfError
+from schedperf.publish.bundle import find_bundle, redact_bundle
+from schedperf.publish.private import PrivateStrings
+from schedperf.publish.publish import publish
+from tests.schedperf.publish.canaries import HOST_NAME, has_canary
+from tests.schedperf.publish.conftest import PRIVATE_HOST
+from tests.schedperf.publish.test_publish import FIRST, contents, write
+
+MakeBundle = Callable[..., Path]
+
+
+def values(comparison: Comparison) -> list[Any]:
+    return [
+        (row.question, [value.value for value in (*row.values_base, *row.values_new)], row.ratio)
+        for row in comparison.rows
+    ]
+
+
+def test_published_bundles_compare_like_the_originals(found: Comparison, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    publish(write(tmp_path, found), site, now=FIRST, bundles=True)
+    folder = site / "c" / found.id[:16]
+    bundles = [open_bundle(folder / name) for name in ("base.tar", "new.tar")]
+    assert values(compare_bundles(bundles)) == values(found)
+    assert not any(bundle.broken_members() or bundle.caveats for bundle in bundles)
+    for name, content in contents(site).items():
+        assert not has_canary(content.decode()), name
+    before = contents(site)
+    publish(write(tmp_path, found), site, now=FIRST, bundles=True)
+    assert contents(site) == before
+
+
+def test_profiles_and_files_of_the_machine_are_left_out(
+    make_bundle: MakeBundle, tmp_path: Path
+) -> None:
+    path = make_bundle(
+        tmp_path / "base.tar",
+        host=PRIVATE_HOST,
+        runs=[{}, {"kind": "instrumented", "files": {"perf_profile/perf.data": b"x"}}],
+        files={"boots/0/layout/System.map": "ffff T canary"},
+    )
+    redacted = tmp_path / "redacted.tar"
+    redacted.write_bytes(redact_bundle(open_bundle(path), PrivateStrings(())))
+    names = open_bundle(redacted).names()
+    assert [name for name in names if "/runs/" in name] == [
+        "boots/0/runs/000/run.json",
+        "boots/0/runs/000/stderr",
+        "boots/0/runs/000/stdout",
+    ]
+    assert not any("layout" in name for name in names)
+    assert not has_canary(redacted.read_bytes().decode())
+
+
+@pytest.mark.parametrize(
+    ("run", "message"),
+    [
+        ({"stdout": f"Time: 1.0 on {HOST_NAME}\n"}, r"stdout contains a private string"),
+        ({"stdout": "Time: 1.0\nlog: /home/bob/log\n"}, r"stdout contains a private string"),
+        ({"point": {"groups": "1", "file": "/home/bob/x"}}, "parameters of boots/0/runs/000 contain"),
+    ],
+)
+def test_a_bundle_with_a_private_output_is_refused(
+    run: dict[str, Any], message: str, make_bundle: MakeBundle, tmp_path: Path
+) -> None:
+    bundle = open_bundle(make_bundle(tmp_path / "base.tar", host=PRIVATE_HOST, runs=[run]))
+    with pytest.raises(SchedperfError, match=message):
+        redact_bundle(bundle, PrivateStrings(()))
+
+
+def test_a_bundle_that_is_not_that_of_the_comparison_is_refused(
+    found: Comparison, make_bundle: MakeBundle, tmp_path: Path
+) -> None:
+    json = tmp_path / "compare.json"
+    base = Path(found.sides[0].path)
+    base.rename(tmp_path / "base.tar")
+    assert find_bundle(found.sides[0], json).path == tmp_path / "base.tar"
+    make_bundle(base, runs=3)
+    with pytest.raises(SchedperfError, match="not the bundle of side base"):
+        find_bundle(found.sides[0], json)
+    base.unlink()
+    (tmp_path / "base.tar").unlink()
+    with pytest.raises(SchedperfError, match="not found .*leave out --bundles"):
+        find_bundle(found.sides[0], json)
