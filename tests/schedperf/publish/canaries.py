@@ -66,7 +66,8 @@ SEEDED = {
     "SideSummary": ("label", "path", "recorded_by", "machine_class"),
     "Source": ("member", "text"),
 }
-MOST_ITEMS = 2
+# So many of the collections have an item.
+FILLED = 0.75
 # Records hold other records; deeper ones are of the same types.
 DEEPEST = 9
 
@@ -163,17 +164,7 @@ class Seeder:
         if kind is Caveat:
             return self._caveat()
         hints = hints_of(kind)
-        allowed = read_allowed()
-        listed = {
-            name
-            for lists in (
-                allowed.texts,
-                allowed.commands,
-                allowed.commit_texts,
-                allowed.public_texts,
-            )
-            for name in lists.get(kind.__name__, ())
-        }
+        listed = listed_texts(kind.__name__)
         fields = {
             name: self._value(hints[name], depth, is_listed=name in listed)
             for name in kind.__struct_fields__
@@ -235,7 +226,7 @@ class Seeder:
                     arguments[1], depth, is_listed=is_listed
                 )
             }
-        kinds = [arguments[0]] * self._random.randint(0, MOST_ITEMS)
+        kinds = [arguments[0]] * (self._random.random() < FILLED)
         if arguments[-1] is not Ellipsis and origin is tuple:
             kinds = list(arguments)
         return tuple(self._value(kind, depth, is_listed=is_listed) for kind in kinds)
@@ -245,6 +236,14 @@ class Seeder:
 def hints_of(kind: Any) -> dict[str, Any]:
     """Return the types of a record's fields."""
     return get_type_hints(kind)
+
+
+@cache
+def listed_texts(kind: str) -> frozenset[str]:
+    """Return the texts of a record that are published after private strings are removed."""
+    allowed = read_allowed()
+    lists = (allowed.texts, allowed.commands, allowed.commit_texts, allowed.public_texts)
+    return frozenset(name for each in lists for name in each.get(kind, ()))
 
 
 def replace_fields(record: Any, **fields: Any) -> Any:

@@ -68,7 +68,10 @@ def test_profiles_and_files_of_the_machine_are_left_out(
     [
         ({"stdout": f"Time: 1.0 on {HOST_NAME}\n"}, r"stdout contains a private string"),
         ({"stdout": "Time: 1.0\nlog: /home/bob/log\n"}, r"stdout contains a private string"),
-        ({"point": {"groups": "1", "file": "/home/bob/x"}}, "parameters of boots/0/runs/000 contain"),
+        (
+            {"point": {"groups": "1", "file": "/home/bob/x"}},
+            "parameters of boots/0/runs/000 contain",
+        ),
     ],
 )
 def test_a_bundle_with_a_private_output_is_refused(
