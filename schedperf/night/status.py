@@ -28,7 +28,7 @@ def draw(job: JobFile, store: Store, night: Night) -> Iterator[str]:
     runs = is_running(job.out)
     yield from _wrap(f"night {night.id}: {night.job} on {night.machine} ({job.machine.reach})")
     for kernel in night.kernels:
-        yield from _wrap(f"{kernel.name}: {kernel.release}", "  ")
+        yield from _wrap(f"  {kernel.name}: {kernel.release}")
     yield ""
     yield f"  {'step':<8} {'state':<12} {'since':<17} result"
     for name in STEPS:
@@ -63,7 +63,7 @@ def _describe(name: StepName, step: StepState, store: Store, *, runs: bool) -> s
     boots = read_boots(store.path / recording) if recording and not step.ended else None
     if boots is not None:
         result = "; ".join(filter(None, (f"{boots.done} of {boots.total} boots", result)))
-    return f"  {name:<8} {state:<12} {_local(step.ended or step.began):<17} {result}"
+    return f"  {name:<8} {state:<12} {_local(step.ended or step.began):<17} {clean_line(result)}"
 
 
 def _local(text: str | None) -> str:
@@ -75,16 +75,5 @@ def _local(text: str | None) -> str:
 
 
 def _wrap(text: str, indent: str = "    ") -> list[str]:
-    """Return lines of at most 80 columns; the first one keeps its own indentation."""
-    start = text[: len(text) - len(text.lstrip())]
-    parts = text[len(start) :]
-    columns = clean(parts) if start else clean_line(parts)
-    lines = wrap(
-        columns,
-        COLUMNS,
-        initial_indent=start,
-        subsequent_indent=indent,
-        break_on_hyphens=False,
-        replace_whitespace=False,
-    )
-    return [line.rstrip() for line in lines]
+    """Return lines of at most 80 columns."""
+    return wrap(clean(text), COLUMNS, subsequent_indent=indent, break_on_hyphens=False)

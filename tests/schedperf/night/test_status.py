@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The status screen is at most 80 columns wide, whatever the state holds."""
+
+from pathlib import Path
+
+from schedperf.night.job import read_job
+from schedperf.night.state import Night, NightKernel, Store
+from schedperf.night.status import draw
+from schedperf.night.units import make_units
+
+JOB = """\
+[[machine]]
+name = "lab"
+reach = "ssh:root@lab1"
+[[job]]
+name = "hackbench"
+run = ["hackbench"]
+"""
+
+
+def _draw(tmp_path: Path, night: Night) -> list[str]:
+    (tmp_path / "night.toml").write_text(JOB)
+    lines = list(draw(read_job(tmp_path / "night.toml"), Store(tmp_path), night))
+    assert max(map(len, lines)) <= 80
+    assert all(line.isprintable() for line in lines)
+    return lines
+
+
+def test_long_and_hostile_texts(tmp_path: Path) -> None:
+    night = Night(id="2026-11-27", machine="lab" * 50, job="x\x1b[31m" * 30, notes=("n" * 300,))
+    night.kernels = (NightKernel(name="base", release="6" * 64),)
+    step = night.step("prepare")
+    step.began, step.problem, step.failures = "yesterday", "a\u202e\n\x00" * 200, 2
+    lines = _draw(tmp_path, night)
+    assert any("failed (2)" in line for line in lines)
+    assert any("unknown" in line for line in lines)
+
+
+def test_next_step(tmp_path: Path) -> None:
+    night = Night(id="2026-11-27", machine="lab", job="hackbench")
+    lines = _draw(tmp_path, night)
+    assert "not running; next: prepare: check the machine and choose the kernels" in lines
+    step = night.step("prepare")
+    step.began = step.ended = "2026-11-27T22:00:00+00:00"
+    step.result = "base 6.18.0"
+    assert "not running; next: record: boot the kernels alternately and record" in _draw(
+        tmp_path, night
+    )
+    night.outcome = "no-change: hackbench"
+    assert _draw(tmp_path, night)[-1] == "ended: no-change: hackbench"
+
+
+def test_units_quote_paths(tmp_path: Path) -> None:
+    folder = tmp_path / 'a "b" 100% $HOME'
+    folder.mkdir()
+    (folder / "night.toml").write_text(JOB)
+    units = make_units(read_job(folder / "night.toml"), "22:00", user=False)
+    assert str(units.timer) == "/etc/systemd/system/schedperf-night-lab-hackbench.timer"
+    assert r"\"b\" 100%% $$HOME/night.toml" in units.service_text
+    assert "OnCalendar=*-*-* 22:00:00\n" in units.timer_text
+    assert units.enable == "systemctl enable --now schedperf-night-lab-hackbench.timer"
