@@ -17,7 +17,7 @@ VM_TESTS = $(call PLACES,tests/collectors/boots tests/end_to_end)
 .PHONY: help demo man check test test-browser test-vm test-slow lint \
 	lint-mypy lint-ruff lint-format lint-imports lint-python39 lint-licence \
 	bench bench-report bench-verdicts bench-overhead bench-vm prove-boots \
-	prove-mails prove-outbox prove-series format bless clean
+	prove-mails prove-night prove-outbox prove-series format bless clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 16
@@ -108,6 +108,10 @@ prove-series: ## find the planted slow commit of a series in guests (half an hou
 
 prove-mails: ## draft and check 1,000 mails with hostile names and up to 500 results (two minutes)
 	@$(PYTEST) -q -m slow tests/schedperf/mail/test_generated.py $(PYTEST_OPTIONS)
+
+prove-night: ## run a night with a guest as its machine, killed three times (half an hour; needs root)
+	@scripts/setup vm
+	@$(PYTHON_IN_VENV) -m bench.night $(NIGHT_OPTIONS)
 
 format: ## format the code
 	@scripts/setup lint

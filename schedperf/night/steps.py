@@ -334,6 +334,7 @@ def _ab(context: Context, prefix: Path, kernels: tuple[NightKernel, ...], boots:
             words += ["--source", f"{kernel.name}={source}"]
     words += ["--boots", str(boots), "--boot", machine.boot, "--on", machine.reach]
     optional = {
+        "--machine": machine.name,
         "--boot-limit": machine.boot_limit,
         "--settle": machine.settle,
         "--power": machine.power,

@@ -23,6 +23,17 @@ score=$((100 + n % 3))
 [ "$(cat /proc/sys/kernel/osrelease)" != "$(cat "$MACHINE/slow")" ] || score=$((score + 60))
 echo "score: $score"
 """
+MAIL = """\
+allow = ["sched-perf@lab.example"]
+
+[site]
+name = "Example lab"
+domain = "lab.example"
+from = "schedperf <schedperf@lab.example>"
+contact = "perf-team@lab.example"
+list = "sched-perf@lab.example"
+base_url = "https://lab.example/schedperf"
+"""
 __all__ = ["HERE", "HOOK", "LIMIT_S", "Lab", "ProcessMachine"]
 
 
@@ -39,6 +50,12 @@ class Lab:
         self.program = folder / "benchmark"
         self.program.write_text(WORKLOAD)
         self.program.chmod(0o755)
+        (folder / "commits").mkdir()
+        for number, release in enumerate(("one", "two"), 1):
+            commit = {"commit": f"{number:040x}", "subject": f"sched: change {number}"}
+            (folder / "commits" / f"{release}.json").write_text(json.dumps(commit))
+        (folder / "outbox").mkdir()
+        (folder / "outbox" / "mail.toml").write_text(MAIL)
         self.environment = machine.environment()
         self.slow("two")
         self.write_job()
@@ -50,11 +67,12 @@ class Lab:
     def write_job(self, *, boots: int = 2, plan: str = "", machine: str = "") -> None:
         """Write the job file."""
         self.job.write_text(
+            '[site]\noutbox = "outbox"\n'
             f'[[machine]]\nname = "lab"\nreach = "ssh:root@lab"\nboot = "command:hook"\n'
             f"settle = 0\n{machine}"
             f'[[job]]\nname = "score"\nrun = ["{self.program}"]\nruns = 2\nwarmup = 0\n'
             'with = ["none"]\nmetric = ["score[s,lower]=score: (.*)"]\n'
-            '[kernel]\nreference = "one"\nnew = "two"\n'
+            '[kernel]\nreference = "one"\nnew = "two"\nsources = "commits"\n'
             f"[plan]\nboots = {boots}\nretest = {boots}\n{plan}"
         )
 

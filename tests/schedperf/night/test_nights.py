@@ -48,7 +48,7 @@ def test_planted_regression_is_retested_in_spite_of_kills(lab: Lab) -> None:
     status, errors = lab.run()
     assert status == 0, errors
     (state,) = lab.states()
-    assert state["outcome"].startswith("regression, retested; the commit of base is not known")
+    assert state["outcome"].startswith("regression, retested and drafted")
     assert not state["failed"]
     assert "score: worse: +" in state["steps"]["compare"]["result"]
     assert "score: worse: +" in state["steps"]["confirm"]["result"]
@@ -57,6 +57,9 @@ def test_planted_regression_is_retested_in_spite_of_kills(lab: Lab) -> None:
     # The machine is free, and runs its default kernel.
     assert (lab.machine.folder / "release").read_text() == "one\n"
     assert not (lab.machine.folder / "lib/schedperf/boots/claim.json").exists()
+    (mail,) = (lab.folder / "outbox").glob("held/*.eml")
+    assert "score" in mail.read_text()
+    assert list((lab.out / "pages").glob("r/*/index.html"))
     screen = lab.status()
     assert screen.returncode == 0
     assert max(map(len, screen.stdout.splitlines())) <= 80

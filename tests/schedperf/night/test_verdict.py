@@ -42,7 +42,7 @@ def test_emulated(tmp_path: Path, run_cli: RunCli) -> None:
     record: dict[str, Any] = json.loads(path.read_text())
     for row in record["rows"]:
         row["verdict"], row["family"] = "inconclusive", "informational"
-        row["caveats"].append({"code": "emulated", "text": "x", "params": {"how": "QEMU TCG"}})
+        row["caveats"].append({"code": "emulated", "text": "x", "numbers": {"how": "QEMU TCG"}})
     record["overall"]["verdict"] = "inconclusive"
     path.write_text(json.dumps(record))
     judged = judge(path, "new")
