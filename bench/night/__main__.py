@@ -174,7 +174,7 @@ def prepare(machine: Machine, disk: Disk, folder: Path, asked: argparse.Namespac
     releases = {"base": disk.kernels.old, "new": disk.kernels.new}
     (folder / "commits").mkdir()
     for number, release in enumerate(releases.values(), 1):
-        commit = {"commit": f"{number:040x}", "subject": f"sched: change {number}"}
+        commit = {"commit": str(number) * 40, "subject": f"sched: change {number}"}
         (folder / "commits" / f"{release}.json").write_text(json.dumps(commit))
     (folder / "outbox").mkdir()
     (folder / "outbox" / "mail.toml").write_text(_MAIL)

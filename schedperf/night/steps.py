@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The steps of a night. Each can be repeated after a kill: finished work is not repeated."""
 
+import re
 import shutil
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -25,6 +26,7 @@ _LARGEST_BYTES = 16 << 20
 _OVER = "over"
 _LARGEST_SOURCE_BYTES = 1 << 20
 _NOT_COMPARABLE = 4
+_FAILED_CHECK = re.compile(r"  ([a-z-]+): ")
 
 
 class NotNow(NightError):
@@ -267,8 +269,11 @@ def draft(context: Context) -> Result:
             *("--outbox", outbox),
         ],
     )
-    said = context.commands.last_error("draft")
-    return Result(text=said, outcome=f"regression, retested and drafted: {said}")
+    lines = context.commands.log("draft").read_text(errors="replace").splitlines()
+    # The command prints each failed check on an indented line: "  boots: 2 boots ...".
+    failed = {match[1]: None for line in lines if (match := _FAILED_CHECK.match(line))}
+    held = f"mail held in {outbox} by: {', '.join(failed) or 'approval'}"
+    return Result(text=held, outcome=f"regression, retested; {held}")
 
 
 Step = Callable[[Context], Result]

@@ -48,7 +48,8 @@ def test_planted_regression_is_retested_in_spite_of_kills(lab: Lab) -> None:
     status, errors = lab.run()
     assert status == 0, errors
     (state,) = lab.states()
-    assert state["outcome"].startswith("regression, retested and drafted")
+    assert state["outcome"].startswith("regression, retested; mail held in ")
+    assert "boots" in state["outcome"].partition(" by: ")[2].split(", ")
     assert not state["failed"]
     assert "score: worse: +" in state["steps"]["compare"]["result"]
     assert "score: worse: +" in state["steps"]["confirm"]["result"]
