@@ -144,7 +144,8 @@ def missing_for(command: str) -> str | None:
     asks = not {"--print", "--yes"} & set(command.split())
     lacks = {
         "needs root to write /proc/sys": "/proc/sys/" in command and os.geteuid() != 0,
-        "needs a machine to boot": " --on ssh:" in command,
+        "needs a machine to boot": " --on ssh:" in command
+        or command.startswith(("schedperf night run ", "schedperf night status ")),
         "needs root and /sys/kernel/debug/sched/features": " --feature " in command
         and not has_features(),
         "needs qemu-system-x86": command.startswith("schedperf vm ")
@@ -324,6 +325,9 @@ def test_examples_of_help_run(
         make_outbox(folder / "outbox", make_message())
     if name == "culprit":
         bring_commits(folder)
+    if name == "night":
+        text = (REPOSITORY / "docs" / "night.md").read_text()
+        (folder / "night.toml").write_text(text.split("```toml\n")[1].split("```")[0])
     left_out = [f"$ {one}: {missing}" for one in examples if (missing := missing_for(one))]
     for example in examples:
         if missing_for(example):

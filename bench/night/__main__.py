@@ -50,7 +50,7 @@ run = ["/root/benchmark"]
 runs = {runs}
 warmup = 1
 with = ["none"]
-metric = ["hackbench time[s,lower]=Time: (.*)"]
+metric = ["time[s,lower]=Time: (.*)"]
 
 [kernel]
 reference = "{base}"

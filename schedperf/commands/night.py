@@ -10,7 +10,7 @@ EPILOG = """\b
 Examples:
   schedperf night run night.toml
   schedperf night status night.toml
-  schedperf night install night.toml --at 22:00 --user
+  schedperf night install night.toml --at 22:00 --print
 """
 _JOB = click.argument("job_file", metavar="JOB.toml", type=click.Path(path_type=Path))
 

@@ -233,13 +233,12 @@ def culprit(context: Context) -> Result:
     path = context.file("culprit.json")
     # What a killed night left of it.
     path.unlink(missing_ok=True)
-    repo = context.job.kernel.repo
     _run(
         context,
         "culprit",
         [
             *("culprit", "new", str(path), "--good", good, "--bad", bad),
-            *(() if repo is None else ("--repo", repo)),
+            *_repo(context),
             *("--retest", str(context.file("confirm.json"))),
             str(context.file("compare.json")),
         ],
@@ -267,6 +266,7 @@ def draft(context: Context) -> Result:
             *("mail", "draft", str(context.file("culprit.json"))),
             *(str(context.file(name)) for name in names),
             *("--outbox", outbox),
+            *_repo(context),
         ],
     )
     lines = context.commands.log("draft").read_text(errors="replace").splitlines()
@@ -377,6 +377,11 @@ def _commit(context: Context, name: str) -> str | None:
         return None
     content = read_regular(path, _LARGEST_SOURCE_BYTES, "the source of a kernel")
     return decode(content, _Source, str(path)).commit
+
+
+def _repo(context: Context) -> tuple[str, ...]:
+    repo = context.job.kernel.repo
+    return () if repo is None else ("--repo", repo)
 
 
 def _run(context: Context, name: str, words: list[str]) -> None:
