@@ -25,6 +25,7 @@ Unknown keys are refused, each with the key that is probably meant.
 
 import difflib
 import json
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from datetime import time
@@ -42,6 +43,14 @@ from schedperf.model.text import clean_line
 _LARGEST_BYTES = 1 << 20
 _LONGEST_KEY = 40
 _COMMAND = "command:"
+_EXPECTED_PATTERN = re.compile(r"(?s)\(expected str matching regex .*\)\Z")
+_EXAMPLES = {
+    "name": "hackbench",
+    "reach": "ssh:root@lab1",
+    "hours": "22:00-06:00",
+    "reference": "6.18.* or 6.18.0",
+    "new": "6.19.* or 6.19.0-rc2",
+}
 
 Name = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}\Z")]
 Word = Annotated[str, Meta(pattern=r"\A[^\x00-\x1f\x7f]{1,4096}\Z")]
@@ -194,9 +203,16 @@ def read_job(path: Path) -> JobFile:
         # As JSON, dates are text and infinite numbers are refused.
         keys = decode(json.dumps(tree, default=str).encode(), _Keys, str(path))
     except BundleError as error:
-        problem = clean_line(error.problem.replace("$.", "").replace("[0]", ""))
-        raise InputError(f"{path}{problem.removeprefix(str(path))}; edit the file") from None
+        raise InputError(f"{path}: {_explain(error, path)}; edit the file") from None
     return _resolve(path.absolute(), keys)
+
+
+def _explain(error: BundleError, path: Path) -> str:
+    """Return what is wrong with a value, with an example where a pattern describes it."""
+    problem = error.problem.removeprefix(f"{path}: ").replace("$.", "").replace("[0]", "")
+    key = problem.partition(" ")[0].rpartition(".")[2]
+    example = f"(expected e.g. {_EXAMPLES.get(key, 'text on one line')})"
+    return clean_line(_EXPECTED_PATTERN.sub(lambda _: example, problem))
 
 
 def _refuse_several(path: Path, tree: Mapping[str, object]) -> None:

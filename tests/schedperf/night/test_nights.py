@@ -144,6 +144,7 @@ def test_unreachable_machine_ends_the_third_try(lab: Lab) -> None:
     assert state["outcome"].startswith("failed in prepare")
 
 
+@pytest.mark.slow
 def test_disk_that_fills_stops_the_recording(lab: Lab) -> None:
     lab.out.mkdir()
     lab.run_there("mount", "-t", "tmpfs", "-o", "size=64m", "none", str(lab.out))
