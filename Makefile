@@ -107,6 +107,7 @@ prove-series: ## find the planted slow commit of a series in guests (half an hou
 	@$(PYTHON_IN_VENV) -m bench.series $(SERIES_OPTIONS)
 
 prove-mails: ## draft and check 1,000 mails with hostile names and up to 500 results (two minutes)
+	@scripts/setup test
 	@$(PYTEST) -q -m slow tests/schedperf/mail/test_generated.py $(PYTEST_OPTIONS)
 
 prove-night: ## run a night with a guest as its machine, killed three times (half an hour; needs root)
