@@ -38,6 +38,7 @@ BENCHMARKS = (
     Benchmark("Send/threads=8", "MB/s", "higher", 812.0, 702.5, 0.01),
     Benchmark("Send/threads=64", "MB/s", "higher", 640.0, 640.0, 0.0),
     Benchmark("Sleep", "sec", "lower", 0.0123, 0.0124, 0.05),
+    Benchmark("Wake", "p99-ns", "lower", 8700.0, 9350.0, 0.02),
 )
 RUNS = 10
 
@@ -107,8 +108,8 @@ def test_benchstat_prints_the_same_of_the_export_as_of_its_own_input(
     (tmp_path / "export.txt").write_text(exported.stdout)
     expected = results_of(run(benchstat, *own))
     printed = results_of(run(benchstat, "-col", "side", tmp_path / "export.txt"))
-    # Each of the three units has a table with a geometric mean.
-    assert len(expected) == len(BENCHMARKS) + 3
+    # Each of the four units has a table with a geometric mean.
+    assert len(expected) == len(BENCHMARKS) + 4
     assert set(printed) == set(expected)
     assert {cells[4] for cells in expected.values()} > {"~"}, "no change and changes are tested"
     for name, cells in expected.items():

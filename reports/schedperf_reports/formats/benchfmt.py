@@ -104,12 +104,19 @@ def name_unit(metric: str, unit: str) -> str:
     ('hackbench_time-sec', 'netperf_TCP_RR-1/s')
     >>> name_unit("MB", ""), name_unit("sec/op", "s"), name_unit("B/op", "B")
     ('MB_', 'sec/op', 'B/op')
+    >>> name_unit("p99-sec", "s"), name_unit("x-bytes", "x-bytes"), name_unit("ns-sec", "s")
+    ('p99-sec', 'x-bytes', 'ns_sec-sec')
     """
     # Go writes seconds as "sec".
     go_unit = _word(f"sec{unit[1:]}" if unit.partition("/")[0] == "s" else unit)
-    if unit and f"{_word(metric)}/".startswith(f"{go_unit}/"):
+    word = _word(metric)
+    before, _, last = word.rpartition("-")
+    # benchstat converts a unit in front, too: ns-sec.
+    is_kept = not any(map(_CONVERTED.fullmatch, _SEPARATORS.split(before)))
+    ends = (word, last) if is_kept else (word,)
+    if unit and any(f"{end}/".startswith(f"{go_unit}/") for end in ends):
         # The metric is a unit itself, in Go's own benchmarks.
-        return _word(metric)
+        return word
     name = _SEPARATORS.sub("_", _word(metric))
     if _CONVERTED.fullmatch(name):
         name = f"{name}_"
