@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""``schedperf night``: record, compare and retest two kernels of one machine every night."""
+"""``schedperf night``: record and compare two kernels every night; draft a mail."""
 
 import re
 from pathlib import Path
@@ -17,7 +17,7 @@ _JOB = click.argument("job_file", metavar="JOB.toml", type=click.Path(path_type=
 
 @click.group(epilog=EPILOG)
 def command() -> None:
-    """Record, compare and retest two kernels of one machine every night.
+    """Record and compare two kernels every night; draft a mail.
 
     A night boots the last release and today's kernel alternately, and compares them. A regression
     is recorded again, on other boots. If it is reproduced, the result is published as pages, and
