@@ -79,8 +79,10 @@ def _mask(text: str, quoted: Iterable[str]) -> str:
     """
     texts = sorted(dict.fromkeys(quoted), key=len, reverse=True)
     for each in texts:
-        if len(each) >= _SHORTEST:
-            text = re.sub(r"\s+".join(map(re.escape, each.split())), _MASK, text)
+        words = each.split()
+        # Most of 500 results are not in the mail.
+        if len(each) >= _SHORTEST and all(word in text for word in words):
+            text = re.sub(r"\s+".join(map(re.escape, words)), _MASK, text)
     known = "\n".join(texts)
     return _TOKEN.sub(lambda word: _MASK if _is_quoted(word[0], known) else word[0], text)
 

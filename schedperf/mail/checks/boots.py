@@ -3,6 +3,7 @@
 
 from schedperf.culprit.record import Check
 from schedperf.mail.checks.context import Context, judge
+from schedperf.mail.render.replicates import is_interleaved
 
 LEAST_BOOTS = 4
 _CAVEATS = {
@@ -25,4 +26,6 @@ def check(context: Context) -> Check:
         return judge("boots", f"number of boots not recorded {needed}")
     few = f"{fewest} boot{'s' * (fewest != 1)} {needed}" if fewest < LEAST_BOOTS else None
     again = f"{found}; record again, interleaved, with --boots" if found else None
-    return judge("boots", few, again)
+    unknown = is_interleaved(context.main, [row]) is None
+    order = "order of the runs not recorded: record with schedperf ab" if unknown else None
+    return judge("boots", few, again, order)

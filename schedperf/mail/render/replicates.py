@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from schedperf.model.comparison import Comparison, Row
 
 
-def count_replicates(rows: Sequence[Row], *, interleaved: bool) -> str:
+def count_replicates(rows: Sequence[Row], *, interleaved: bool | None) -> str:
     """Return n of the rows and its unit: ``8 boots per kernel, interleaved``."""
     counts = [n for row in rows for n in (row.n_base, row.n_new) if n is not None]
     unit = {"boots": "boot", "runs": "run", "rounds": "interleaved pair of runs"}[
@@ -20,10 +20,15 @@ def count_replicates(rows: Sequence[Row], *, interleaved: bool) -> str:
     noun = unit if most == 1 else plural
     if rows[0].replication == "rounds":
         return f"{number} {noun}"
-    return f"{number} {noun} per kernel, {'' if interleaved else 'not '}interleaved"
+    order = {True: ", interleaved", False: ", not interleaved", None: ""}[interleaved]
+    return f"{number} {noun} per kernel{order}"
 
 
-def is_interleaved(comparison: Comparison) -> bool:
-    """Return whether the runs of the sides were interleaved."""
-    caveats = [*comparison.caveats, *(each for row in comparison.rows for each in row.caveats)]
-    return all(caveat.code != "blocks" for caveat in caveats)
+def is_interleaved(comparison: Comparison, rows: Sequence[Row]) -> bool | None:
+    """Return whether the runs of the sides were interleaved; None if their order is unknown."""
+    caveats = [*comparison.caveats, *(each for row in rows for each in row.caveats)]
+    if any(caveat.code == "blocks" for caveat in caveats):
+        return False
+    values = [value for row in rows for value in (*row.values_base, *row.values_new)]
+    is_known = bool(values) and all(value.order is not None for value in values)
+    return True if is_known else None

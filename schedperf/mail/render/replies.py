@@ -101,7 +101,7 @@ def _figures(evidence: Evidence, fix: Row) -> list[str]:
     assert culprit.fix is not None
     scale = scale_for(fix.unit, fix.base, fix.new)
     comparison = evidence.comparison(culprit.fix)
-    count = count_replicates([fix], interleaved=is_interleaved(comparison)).partition(",")[0]
+    count = count_replicates([fix], interleaved=is_interleaved(comparison, [fix])).partition(",")[0]
     within = f", within +-{percent(fix.margin)}" if fix.verdict == "no-change" else ", better"
     what = ", ".join(filter(None, (fix.workload, fix.point, fix.metric, scale.unit)))
     direction = f" ({fix.better} is better)" if fix.better != "unknown" else ""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Render the body of a report: what got slower, by which commit, and how that is known."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from schedperf.culprit.figures import Evidence, name_machine, show_both, show_size, side_of
@@ -9,7 +10,7 @@ from schedperf.evidence.perf_stat.record import Counters
 from schedperf.mail.plain import COLUMNS, INDENT, cut, items, join_paragraphs, spell, wrap
 from schedperf.mail.render.table import draw_table
 from schedperf.mail.site import MailSite
-from schedperf.model.comparison import Comparison, Finding, Row
+from schedperf.model.comparison import Comparison, Finding, Row, SideSummary
 from schedperf.model.host import fields_of
 from schedperf.model.text import join_names
 from schedperf.model.units import format_measure
@@ -119,18 +120,30 @@ def _opening(evidence: Evidence) -> list[str]:
     side = evidence.side(culprit.main)
     names = names_of(evidence)
     quoted = quote_subject(culprit.bad.subject, names)
-    where = cut(spell(name_machine(side), where="CPU model"), _LONGEST_MACHINE)
+    where = _machine_of(side)
     change = f"{show_size(row.ratio or 0.0)} [95% CI {show_both(row).partition('[')[2]}"
     metric = cut(spell(row.metric, where="metric"), _LONGEST_NAME)
     if culprit.is_range:
         good = culprit.good.commit[:COMMIT_DIGITS]
         what = (
             f"A commit after {good} and up to {culprit.id} {quoted} {verb} {metric} by {change} on "
-            f"a {where}. The commits between them were not tested."
+            f"{where}. The commits between them were not tested."
         )
     else:
-        what = f"Commit {culprit.id} {quoted} {verb} {metric} by {change} on a {where}."
+        what = f"Commit {culprit.id} {quoted} {verb} {metric} by {change} on {where}."
     return wrap(" ".join([what, _tip(evidence), _revert(evidence), *_elsewhere(evidence)]).strip())
+
+
+def _machine_of(side: SideSummary) -> str:
+    """Return a side's machine with its article: ``a 2-socket, 96-CPU AMD EPYC``."""
+    if not side.host:
+        return "a machine that is not recorded"
+    name = cut(spell(name_machine(side), where="CPU model"), _LONGEST_MACHINE)
+    return f"{_article(name)} {name}"
+
+
+def _article(name: str) -> str:
+    return "an" if re.match(r"[aeiouAEIOU]|8|1[18]\b", name) else "a"
 
 
 def _tip(evidence: Evidence) -> str:
@@ -183,7 +196,7 @@ def _elsewhere(evidence: Evidence) -> Iterator[str]:
 def _machines(where: Sequence[Elsewhere], one: str, several: str) -> str:
     names = [cut(spell(each.machine, where="machine"), _LONGEST_NAME) for each in where]
     if len(names) == 1:
-        return f"A {names[0]} {one}"
+        return f"{_article(names[0]).capitalize()} {names[0]} {one}"
     left = len(names) - MOST_ELSEWHERE
     shown = [*names[:MOST_ELSEWHERE], *([f"{left} more"] if left > 0 else [])]
     return f"{join_names(shown)} {several}"
@@ -336,9 +349,12 @@ def _findings(evidence: Evidence) -> list[str]:
 
 def _machine(evidence: Evidence) -> list[str]:
     comparison = evidence.comparison(evidence.culprit.main)
-    host = dict(fields_of(side_of(comparison, evidence.culprit.main.before).host))
+    side = side_of(comparison, evidence.culprit.main.before)
+    if not side.host:
+        return ["Machine: not recorded."]
+    host = dict(fields_of(side.host))
     facts = [
-        name_machine(side_of(comparison, evidence.culprit.main.before)),
+        name_machine(side),
         _fact(host, "cpu.family_model_stepping", "{}"),
         _fact(host, "cpu.microcode", "ucode {}"),
         _smt(host),

@@ -34,7 +34,7 @@ def draw_table(evidence: Evidence, link: str | None) -> list[str]:
     """
     rows = _chosen(evidence)
     comparison = evidence.comparison(evidence.culprit.main)
-    count = count_replicates(rows, interleaved=is_interleaved(comparison))
+    count = count_replicates(rows, interleaved=is_interleaved(comparison, rows))
     about = f"{count}; change is relative to the {_base(evidence)}."
     shown = _first(evidence, rows, MOST_ROWS)
     drawn = _one_metric(evidence, shown, about)

@@ -28,6 +28,7 @@ from schedperf.model.comparison import (
     Finding,
     Overall,
     Row,
+    RunValue,
     SideSummary,
     digest_of,
 )
@@ -99,8 +100,8 @@ def make_row(**fields: Any) -> Row:
         "reason": "worse",
         "reason_plain": "worse",
         "reason_short": "worse",
-        "values_base": (),
-        "values_new": (),
+        "values_base": (RunValue(boot=0, run=0, order=0, round=0, value=1.737),),
+        "values_new": (RunValue(boot=0, run=0, order=1, round=0, value=2.117),),
         "definition": "Time from the start signal until all senders and receivers have exited.",
     }
     return Row(**{**default, **fields})

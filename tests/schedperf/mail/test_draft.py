@@ -26,6 +26,7 @@ from tests.schedperf.mail.records import (
     make_evidence,
     make_finding,
     make_row,
+    make_side,
     make_site,
     measured,
     no_change,
@@ -339,3 +340,13 @@ def test_a_sweep_keeps_its_order() -> None:
     text = body_of(drafted(make_evidence(*SWEEP)))
     assert text.index("+0.7%") < text.index("+8.9%") < text.index("+21.8%  [")
     assert GOOD[:12] in text
+
+
+def test_what_a_table_of_numbers_does_not_record() -> None:
+    row = make_row(values_base=(), values_new=(), n_base=None, n_new=None, replication="runs")
+    sides = (make_side("base", host={}), make_side("new", host={}))
+    text = words_of(drafted(make_evidence(row, sides=sides)))
+    assert "[95% CI +16.1%, +27.9%] on a machine that is not recorded." in text
+    assert "number of runs not recorded; change is relative to the parent." in text
+    assert "Machine: not recorded." in text
+    assert "interleaved" not in text

@@ -32,3 +32,8 @@ def test_caveats_of_the_design_are_held(found: Caveat) -> None:
 def test_four_boots_pass() -> None:
     sides = (make_side("base", boots=4), make_side("new", boots=4))
     assert check(make_context(make_evidence(sides=sides))).passed
+
+
+def test_an_unknown_order_is_held() -> None:
+    row = make_row(values_base=(), values_new=())
+    assert "order of the runs not recorded" in failure(check(make_context(make_evidence(row))))
