@@ -23,7 +23,7 @@ _MASK = "\N{SYMBOL FOR SUBSTITUTE}"
 _SHORTEST = 4
 _TOKEN = re.compile(r"\S+")
 # What a rule may find: intervals, percentages, commands of trackers, missing numbers.
-_SUSPICIOUS = re.compile(r"\[[^\]\s]*\]?|%|#\w*|nan|NaN|inf|Infinity|None|null")
+_SUSPICIOUS = re.compile(r"\[[-+][^\]\s]*\]|\[|%|#\w*|nan|NaN|inf|Infinity|None|null")
 _FIGURE = re.compile(r"(?!\[.*\])[\[(]?[-+]?\d+(?:\.\d+)?(?:e[+-]\d+)?%[\]),.:;]*")
 _NO_NUMBER = re.compile(r"(?<![\w-])(?:nan|NaN|inf|Infinity|None|null)(?![\w-])")
 _PERCENT = re.compile(r"\d+(?:\.\d+)?(?:e[+-]\d+)?%")

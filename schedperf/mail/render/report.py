@@ -14,12 +14,13 @@ from schedperf.model.comparison import Comparison, Finding, Row, SideSummary
 from schedperf.model.host import fields_of
 from schedperf.model.text import join_names
 from schedperf.model.units import format_measure
-from schedperf_reports.words.rows import merge_caveats
+from schedperf_reports.words.rows import count_of, merge_caveats
 
 MOST_FINDINGS = 4
 MOST_CAVEATS = 4
 MOST_OPTIONS = 4
 MOST_ELSEWHERE = 2
+MOST_PROGRAMS = 3
 _LONGEST_SUBJECT = 72
 _LONGEST_ITEM = 220
 _LONGEST_NAME = 60
@@ -397,9 +398,9 @@ def _reproduce(evidence: Evidence, site: MailSite) -> list[str]:
     lines = [
         *wrap(
             spell(
-                f"To reproduce, boot {good} and {bad} alternately{times} and run on each boot"
-                f"{point}:",
-                where="point",
+                f"To reproduce{_effort(evidence)}, boot {good} and {bad} alternately{times} and "
+                f"run on each boot{point}:",
+                where="reproduce",
             )
         ),
         *_command(workload),
@@ -408,6 +409,27 @@ def _reproduce(evidence: Evidence, site: MailSite) -> list[str]:
     lines.append("or:")
     lines += _command(f"schedperf ab --kernel base={good} --kernel new={bad}{number} -- {workload}")
     return [*lines, *link(evidence, site)]
+
+
+def _effort(evidence: Evidence) -> str:
+    """Return how long the recording took, and its programs: `` (12 minutes, needs hackbench)``."""
+    recordings = [
+        recording
+        for side in evidence.comparison(evidence.culprit.main).sides
+        for recording in side.recordings
+    ]
+    minutes = [recording.minutes for recording in recordings]
+    known = [each for each in minutes if each is not None]
+    programs = dict.fromkeys(program.name for each in recordings for program in each.programs)
+    shown = [cut(name, _LONGEST_NAME) for name in [*programs][:MOST_PROGRAMS]]
+    parts = [
+        f"about {count_of(max(round(sum(known)), 1), 'minute')}"
+        if known and len(known) == len(minutes)
+        else "",
+        f"needs {join_names(shown)}" if shown else "",
+    ]
+    text = ", ".join(filter(None, parts))
+    return f" ({text})" if text else ""
 
 
 def _command(command: str) -> list[str]:

@@ -235,7 +235,8 @@ def check_refusal(line: str) -> None:
 def check_mail(request: Request, message: Message) -> None:
     """Fail unless a mail is as the issue demands it."""
     content = message.content
-    assert lint(content, quoted_texts(request.evidence)) == []
+    faults = lint(content, quoted_texts(request.evidence))
+    assert not faults, "\n".join([*faults, content.decode()])
     text = content.decode()
     header, _, body = text.partition("\n\n")
     assert max(map(len, text.splitlines())) <= COLUMNS

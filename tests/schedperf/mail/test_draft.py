@@ -14,7 +14,7 @@ from schedperf.mail.lint import lint
 from schedperf.mail.message import Kind, Message
 from schedperf.mail.recipients import Maintainers, choose_recipients
 from schedperf.model.caveats import caveat
-from schedperf.model.comparison import OptionDifference
+from schedperf.model.comparison import OptionDifference, Program, Recording
 from schedperf.model.errors import InputError
 from tests.schedperf.mail.checks.cases import make_context, make_mail
 from tests.schedperf.mail.records import (
@@ -350,3 +350,14 @@ def test_what_a_table_of_numbers_does_not_record() -> None:
     assert "number of runs not recorded; change is relative to the parent." in text
     assert "Machine: not recorded." in text
     assert "interleaved" not in text
+
+
+def test_the_effort_to_reproduce() -> None:
+    program = Program(name="hackbench", version="2.5", sha256="0" * 64)
+    recording = Recording(command=("ab",), minutes=6.2, programs=(program,))
+    sides = tuple(make_side(name, recordings=(recording,)) for name in ("base", "new"))
+    text = words_of(drafted(make_evidence(sides=sides)))
+    assert "To reproduce (about 12 minutes, needs hackbench), boot 0a2b65c03e9b and" in text
+    unknown = (make_side("base", recordings=(replace(recording, minutes=None),)), sides[1])
+    text = words_of(drafted(make_evidence(sides=unknown)))
+    assert "To reproduce (needs hackbench), boot" in text
