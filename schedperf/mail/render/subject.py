@@ -22,7 +22,7 @@ _PREFIX = re.compile(r"([A-Za-z0-9_/,. -]{1,24}?): ")
 
 
 def subject_of(evidence: Evidence) -> str:
-    """Return the subject; what does not fit is left out: the improvement, subsystem, tree."""
+    """Return the subject; what does not fit is left out: tree, subsystem, the improvement."""
     commit = _commits(evidence)
     tree, system = _tree(evidence), _subsystem(evidence)
     worse, better = _worse(evidence), _better(evidence)
@@ -30,6 +30,7 @@ def subject_of(evidence: Evidence) -> str:
     for front, what in (
         (f"{tree}{system}", whole),
         (system, whole),
+        ("", whole),
         (f"{tree}{system}", worse),
         (system, worse),
         ("", worse),
