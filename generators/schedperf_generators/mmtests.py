@@ -68,6 +68,21 @@ def hackbench(seconds: float, source: random.Random) -> Benchmark:
     )
 
 
+def unixbenchd(command: str, runs: Sequence[str]) -> Benchmark:
+    """Return the log of a program of UnixBench, to which mmtests appends one run after the other.
+
+    :param command: what follows ``./pgms/``, e.g. "context1 5"
+    :param runs: what each run printed, e.g. "COUNT|52880|1|lps"
+    """
+    return Benchmark(
+        name="unixbenchd",
+        logs={
+            "commands.log": f"./pgms/{command}\n",
+            "unixbenchd.log": "".join(f"{run}\n" for run in runs),
+        },
+    )
+
+
 def write_iteration(
     folder: Path,
     tests: Sequence[Benchmark],

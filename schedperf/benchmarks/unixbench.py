@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-r"""Parse UnixBench: the rate of each test, and the index score.
+r"""Parse UnixBench: the rate of each test, the index score, and what single test programs print.
 
 >>> text = '''\
 ...    BYTE UNIX Benchmarks (Version 6.0.0)
@@ -26,18 +26,32 @@ unixbench System index score (2 copies) 258.1 points secondary
 UnixBench runs the tests with one copy and with one copy per CPU; the number of copies is part of
 the name. The index score is the geometric mean of the tests' ratios to a baseline; it is secondary,
 because it has no information of its own. The indices of single tests are not read.
+
+A test program that runs on its own, e.g. ``pgms/context1 5``, prints ``COUNT|NUMBER|BASE|UNIT``.
+With base 0 the number is a rate; otherwise it is what the program counted until its time was over,
+and the text states neither the program nor the time. mmtests reports the same number.
+
+>>> for item in parse_unixbench(["COUNT|52880|1|lps", "COUNT|4794.5|0|MWIPS", "TIME|9.9"], ""):
+...     print(item.metric.name, f"{item.value:.6g}", item.metric.unit)
+unixbench loops per run 52880 count
+unixbench Whetstone instructions 4.7945e+09 1/s
+
+fstime prints such a line for writing, reading and copying; the last one is its result.
 """
 
 import re
 from collections.abc import Iterable, Iterator
 
-from schedperf.benchmarks import BadLine, Measurement, Metric, measure, parser
+from schedperf.benchmarks import BadLine, Item, Measurement, Metric, Where, measure, parser
 from schedperf.model.comparison import Family
 
 TITLE = re.compile(r"^ *BYTE UNIX Benchmarks \(Version \S", re.MULTILINE)
 COPIES = re.compile(r"\d{1,6} CPUs? in system; running (\d{1,6}) parallel cop(?:y|ies) of tests")
 RESULT = re.compile(
     r"(\S.{0,100}?) +(\S+) (KBps|lps|lpm|MWIPS|fps|score) +\(\S+ s, \S+ samples?\)\s*$"
+)
+COUNT = re.compile(
+    r"^COUNT\|([^|\n]*)\|(\d{1,6})\|(KBps|lps|lpm|MWIPS|fps)\b", re.ASCII | re.MULTILINE
 )
 SCORE = re.compile(r"(\S.{0,60}?) Benchmarks Index Score(?: \(Partial Only\))? +(\S+)\s*$")
 
@@ -51,16 +65,35 @@ UNITS = {
     "fps": ("1/s", 1.0, "Frames per second"),
     "score": ("points", 1.0, "Score of the test"),
 }
+# What single programs count, by printed unit.
+COUNTED = {
+    "KBps": "file throughput",
+    "lps": "loops",
+    "lpm": "loops",
+    "MWIPS": "Whetstone instructions",
+    "fps": "frames",
+}
 OF_COPIES = " in all copies, geometric mean of the best two thirds of the passes."
 
 
-@parser("unixbench", class_="semi", claims=lambda text: TITLE.search(text) is not None)
+def _claims(text: str) -> bool:
+    return any(pattern.search(text) for pattern in (TITLE, COUNT))
+
+
+@parser("unixbench", class_="semi", claims=_claims)
 def parse_unixbench(lines: Iterable[str], label: str) -> Iterator[Measurement | BadLine]:
-    """Parse the results of each number of copies."""
+    """Parse the results of each number of copies, and of single programs."""
     copies: str | None = None
+    of_files: Item | None = None
     for line_number, line in enumerate(lines, start=1):
         where = (label, line_number, line)
-        if (match := COPIES.match(line)) is not None:
+        if (match := COUNT.match(line)) is not None:
+            item = _measure_count(match, where)
+            if match[3] == "KBps":
+                of_files = item
+            else:
+                yield item
+        elif (match := COPIES.match(line)) is not None:
             copies = f"({match[1]} {'copy' if match[1] == '1' else 'copies'})"
         elif copies is None:
             continue
@@ -76,6 +109,20 @@ def parse_unixbench(lines: Iterable[str], label: str) -> Iterator[Measurement | 
                 "Geometric mean of the ratios of the tests to their baselines, times 10.",
             )
             yield measure(metric, match[2], where=where)
+    if of_files is not None:
+        yield of_files
+
+
+def _measure_count(match: re.Match[str], where: Where) -> Item:
+    name = COUNTED[match[3]]
+    if int(match[2]) == 0:
+        unit, scale, definition = UNITS[match[3]]
+        return measure(
+            _metric(name, unit, "primary", f"{definition}."), match[1], where=where, scale=scale
+        )
+    definition = f"{name[0].upper()}{name[1:]} that the program counted until its time was over."
+    metric = _metric(f"{name} per run", "count", "primary", definition)
+    return measure(metric, match[1], where=where)
 
 
 def _metric(name: str, unit: str, family: Family, definition: str) -> Metric:

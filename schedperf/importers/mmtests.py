@@ -15,6 +15,7 @@ from msgspec import Struct
 from schedperf.benchmarks import all_parsers
 from schedperf.importers import Imported, ImportedBoot, ImportedRun, importer
 from schedperf.importers import _host as hosts
+from schedperf.importers import _unixbenchd as unixbenchd
 from schedperf.importers._times import parse_seconds, to_utc
 from schedperf.importers._tree import Tree, strip_compression
 from schedperf.model.errors import InputError
@@ -75,6 +76,11 @@ _NAMES = tuple(
         r"benchlog-(?P<factorA>[\w.]+)-(?P<factorB>[\w.]+)",
     )
 )
+# Scripts of mmtests that write the load and the iteration where others write two parameters.
+_NAMES_BY_SCRIPT = {
+    "easywave": re.compile(r"benchlog-(?P<threads>\d+)-(?P<iteration>\d+)", re.ASCII),
+    "redis-memtier": re.compile(r"benchlog-(?P<clients>\d+)-(?P<iteration>\d+)", re.ASCII),
+}
 _REPEATED = re.compile(r"(.+)\.(\d{1,6})", re.ASCII)
 # Output of time(1), which mmtests keeps of most benchmarks; the result of kernbench and builds.
 _TIMES = re.compile(r"time-(?P<jobs>[\w.]+)-(?P<iteration>\d+)", re.ASCII)
@@ -373,7 +379,7 @@ class _Reading:
         names = [name for name in self._tree.files(folder) if self._is_output(name)]
         repeated = _find_repeated(_stem(name, folder) for name in names)
         logs = sorted(
-            (_describe(name, _stem(name, folder), repeated) for name in names),
+            (_describe(name, _stem(name, folder), repeated, test.name) for name in names),
             key=lambda log: log.key,
         )
         runs = [run for log in logs if not log.is_time for run in self._read_log(log, test)]
@@ -399,16 +405,25 @@ class _Reading:
             return
         self.used.add(name)
         start = None if test.begin is None else to_utc(test.begin)
-        parts = _cut(content, text)
+        point, parts = self._split(log, content, text)
         for number, part in enumerate(parts, start=1):
             yield ImportedRun(
                 workload=test.name,
                 command=(test.name,),
-                point=_name_parameters(log.parameters, test.name),
+                point=_name_parameters(point, test.name),
                 text=part,
                 source=f"{name}, run {number} of {len(parts)}" if len(parts) > 1 else name,
                 start=start,
             )
+
+    def _split(self, log: _Log, content: bytes, text: str) -> tuple[Mapping[str, str], list[bytes]]:
+        if log.parameters != {"log": unixbenchd.LOG}:
+            return log.parameters, _cut(content, text)
+        commands = _join(_parent(log.name), unixbenchd.COMMANDS)
+        point = unixbenchd.read_command(_text(self._tree, commands))
+        if point and (name := self._tree.find(commands)) is not None:
+            self.used.add(name)
+        return point or log.parameters, unixbenchd.cut_runs(content, point.get("test"))
 
     def _read_host(self, folder: str) -> tuple[hosts.Fields, bytes | None]:
         def text(name: str) -> str:
@@ -463,8 +478,9 @@ def _find_repeated(stems: Iterable[str]) -> set[str]:
     return {base for base, found in numbers.items() if len(found) > 1 or min(found) <= 1}
 
 
-def _describe(name: str, stem: str, repeated: Container[str]) -> _Log:
-    for pattern in (*_NAMES, _TIMES):
+def _describe(name: str, stem: str, repeated: Container[str], test: str) -> _Log:
+    own = [pattern for script, pattern in _NAMES_BY_SCRIPT.items() if test.startswith(script)]
+    for pattern in (*own, *_NAMES, _TIMES):
         if match := pattern.fullmatch(stem):
             groups = {name: text for name, text in match.groupdict().items() if text != "_"}
             iteration = int(groups.pop("iteration", "0"))

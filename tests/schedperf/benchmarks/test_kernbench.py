@@ -78,3 +78,48 @@ def test_a_damaged_result_of_unixbench(parse_text: ParseText) -> None:
     assert found == BadLine(
         problem="stdout:3: unixbench Pipe Throughput (1 copy): invalid number '1,2'"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("COUNT|52880|1|lps", {"loops per run": 52880}),
+        ("COUNT|619|60|lpm\r", {"loops per run": 619}),
+        ("COUNT|740|1|fps\nTIME|20.0", {"frames per run": 740}),
+        ("COUNT|4794.543|0|MWIPS\nTIME|10.712", {"Whetstone instructions": 4794.543e6}),
+        # fstime writes and reads before it copies.
+        ("COUNT|9|0|KBps\nTIME|2.0\nCOUNT|4|0|KBps\nTIME|1.0", {"file throughput": 4096}),
+        # Only the first of these lines is a result.
+        (
+            "COUNT|9|1|lps\n  COUNT|1|1|lps\nCOUNT|2|1|ops\nCOUNT|3|-1|lps\nCOUNT|4|1|lpsx",
+            {"loops per run": 9},
+        ),
+    ],
+)
+def test_a_single_program_of_unixbench(
+    text: str, values: dict[str, float], parse_values: ParseValues
+) -> None:
+    assert parse_values("unixbench", text) == pytest.approx(values)
+
+
+def test_recorded_texts_of_single_programs(parse_text: ParseText, recorded_text: Text) -> None:
+    found = parse_text("unixbench", recorded_text("unixbench-programs.txt"))
+    assert [
+        (item.metric.name, item.metric.unit, item.metric.better, item.value)
+        for item in found
+        if isinstance(item, Measurement)
+    ] == [
+        *(
+            ("unixbench loops per run", "count", "higher", loops)
+            for loops in (193613, 193614, 6823659, 1221)
+        ),
+        ("unixbench Whetstone instructions", "1/s", "higher", pytest.approx(7976.383e6)),
+        ("unixbench file throughput", "B/s", "higher", 444142 * 1024),
+    ]
+
+
+@pytest.mark.parametrize("number", ["", "nan", "1,2", "\u0661", "\x00", "\u202e7", "1e999"])
+def test_a_damaged_count_of_unixbench(number: str, parse_text: ParseText) -> None:
+    [found] = parse_text("unixbench", f"COUNT|{number}|1|lps\n")
+    assert isinstance(found, BadLine)
+    assert found.problem.startswith("stdout:1: unixbench loops per run: invalid number ")

@@ -23,6 +23,7 @@ from schedperf_generators.mmtests import (
     RUNS,
     Benchmark,
     messaging,
+    unixbenchd,
     write_iteration,
     write_results,
 )
@@ -121,6 +122,9 @@ def test_without_jiffies_iterations_are_one_boot_in_order_of_time(tmp_path: Path
         ("sysbenchmutex", "benchlog-4-_-1", "sysbench-mutex", "threads=4"),
         ("sysbench-ro", "sysbench-raw-2-1", "sysbench-oltp", "threads=2"),
         ("other", "benchlog-4-b-1", "sysbench-mutex", "factorA=4,factorB=b"),
+        ("other", "benchlog-4-1", "sysbench-mutex", "factorA=4,factorB=1"),
+        ("easywave", "benchlog-4-1", "sysbench-mutex", "threads=4"),
+        ("redis-memtier-small", "benchlog-64-10", "sysbench-mutex", "clients=64"),
         ("own", "my log", "sysbench-mutex", "log=my_log"),
     ],
 )
@@ -480,3 +484,120 @@ def test_a_single_number_is_part_of_an_unknown_name(
 ) -> None:
     one_iteration(tmp_path / "iter-0", {name: messaging(1, [0.1]) for name in names}, "foo")
     assert [point for _, point, _, _ in values_of(tmp_path)] == [f"log={name}" for name in points]
+
+
+def test_two_numbers_of_some_scripts_are_load_and_iteration(tmp_path: Path) -> None:
+    logs = {
+        f"benchlog-{clients}-{number}": messaging(1, [clients + number / 100])
+        for clients in (16, 2)
+        for number in (10, 9, 1)
+    }
+    one_iteration(tmp_path / "iter-0", logs, "redis-memtier")
+    assert [(point, value) for _, point, _, value in values_of(tmp_path)] == [
+        (f"clients={clients}", clients + number / 100)
+        for clients in (2, 16)
+        for number in (1, 9, 10)
+    ]
+
+
+def one_of_unixbench(folder: Path, command: str, runs: list[str]) -> None:
+    test = unixbenchd(command, runs)
+    write_iteration(folder / "iter-0", [test], release="6.12.0", start=START)
+
+
+@pytest.mark.parametrize(
+    ("command", "unit", "point", "metric", "scale"),
+    [
+        ("context1 5", "1|lps", "duration_s=5,test=context1", "loops per run", 1),
+        (
+            "syscall 5 getpid",
+            "1|lps",
+            "argument=getpid,duration_s=5,test=syscall",
+            "loops per run",
+            1,
+        ),
+        (
+            "looper 60 ./pgms/multi.sh",
+            "60|lpm",
+            "argument=._pgms_multi.sh,duration_s=60,test=looper",
+            "loops per run",
+            1,
+        ),
+        (
+            "whetstone-double 10",
+            "0|MWIPS\nTIME|10.1",
+            "duration_s=10,test=whetstone-double",
+            "Whetstone instructions",
+            1e6,
+        ),
+        ("fstime 3", "0|KBps\nTIME|3.0", "duration_s=3,test=fstime", "file throughput", 1024),
+    ],
+)
+def test_each_count_of_unixbenchd_is_a_run(  # noqa: PLR0917 # a table
+    tmp_path: Path, command: str, unit: str, point: str, metric: str, scale: float
+) -> None:
+    numbers = (52880, 71679, 65783, 65783)
+    one_of_unixbench(tmp_path, command, [f"COUNT|{number}|{unit}" for number in numbers])
+    assert values_of(tmp_path) == [
+        ("unixbenchd", point, f"unixbench {metric}", number * scale) for number in numbers
+    ]
+    assert "iter-0/unixbenchd/logs/commands.log" in read(tmp_path).originals
+
+
+@pytest.mark.parametrize(
+    ("command", "numbers", "values"),
+    [
+        # UnixBench 6.0.0 prints the count of both processes.
+        ("context1 1", (68682, 68683, 72267, 72267), [68682.5, 72267]),
+        ("context1 1", (68682, 68683, 72267), [68682.5, 72267]),
+        ("context1 1", (68682, 72267, 72267, 87538), [68682, 72267, 72267, 87538]),
+        ("context1 1", (68682,), [68682]),
+        ("pipe 1", (12, 12, 13, 12), [12, 12, 13, 12]),
+    ],
+)
+def test_a_count_that_two_processes_print_is_one_run(
+    tmp_path: Path, command: str, numbers: tuple[int, ...], values: list[float]
+) -> None:
+    one_of_unixbench(tmp_path, command, [f"COUNT|{number}|1|lps" for number in numbers])
+    assert [value for *_, value in values_of(tmp_path)] == values
+
+
+@pytest.mark.parametrize(
+    "commands",
+    [
+        b"",
+        b"\xff\x00 pgms",
+        b"./pgms/context1",
+        b"./pgms/context1 5\n./pgms/context1 9\n",
+        b"./pgms/" + b"a" * 100_000 + b" 5",
+        "./pgms/\u202econtext1 5".encode(),
+    ],
+)
+def test_without_its_command_unixbenchd_has_no_parameters(tmp_path: Path, commands: bytes) -> None:
+    one_of_unixbench(tmp_path, "context1 5", ["COUNT|7|1|lps", "COUNT|9|1|lps"])
+    log = tmp_path / "iter-0/unixbenchd/logs/commands.log"
+    log.write_bytes(commands)
+    assert [(point, value) for _, point, _, value in values_of(tmp_path)] == [
+        ("log=unixbenchd", 7),
+        ("log=unixbenchd", 9),
+    ]
+
+
+def test_a_damaged_log_of_unixbenchd_costs_only_the_damaged_run(tmp_path: Path) -> None:
+    runs = [
+        "fork failed\r",
+        "COUNT|7|1|lps\r",
+        "COUNT|\x00|1|lps",
+        "COUNT||",
+        f"COUNT|{'9' * 5000}",
+    ]
+    one_of_unixbench(
+        tmp_path, "context1 5", [*runs, "\u202eCOUNT|8|1|lps", "COUNT|9|1|lps", "COUNT"]
+    )
+    assert [value for *_, value in values_of(tmp_path)] == [7, 9]
+
+
+def test_unixbenchd_without_any_count_is_named(tmp_path: Path) -> None:
+    one_of_unixbench(tmp_path, "context1 5", ["Usage: context duration"])
+    with pytest.raises(InputError, match=r"no output that a benchmark parser reads \(unixbenchd\)"):
+        read(tmp_path)
