@@ -76,10 +76,13 @@ _NAMES = tuple(
         r"benchlog-(?P<factorA>[\w.]+)-(?P<factorB>[\w.]+)",
     )
 )
-# Scripts of mmtests that write the load and the iteration where others write two parameters.
+# Names of log files of single scripts; in logs of other scripts, the numbers mean something else.
 _NAMES_BY_SCRIPT = {
     "easywave": re.compile(r"benchlog-(?P<threads>\d+)-(?P<iteration>\d+)", re.ASCII),
     "redis-memtier": re.compile(r"benchlog-(?P<clients>\d+)-(?P<iteration>\d+)", re.ASCII),
+    "unixbench": re.compile(
+        r"(?P<test>[a-z]\w*(?:-[rw])?)-(?P<threads>\d+)-(?P<iteration>\d+)", re.ASCII
+    ),
 }
 _REPEATED = re.compile(r"(.+)\.(\d{1,6})", re.ASCII)
 # Output of time(1), which mmtests keeps of most benchmarks; the result of kernbench and builds.

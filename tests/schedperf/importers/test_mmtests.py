@@ -125,6 +125,9 @@ def test_without_jiffies_iterations_are_one_boot_in_order_of_time(tmp_path: Path
         ("other", "benchlog-4-1", "sysbench-mutex", "factorA=4,factorB=1"),
         ("easywave", "benchlog-4-1", "sysbench-mutex", "threads=4"),
         ("redis-memtier-small", "benchlog-64-10", "sysbench-mutex", "clients=64"),
+        ("unixbench", "pipe-2-1.log", "unixbench", "test=pipe,threads=2"),
+        ("unixbench-io-fsdisk", "fsdisk-r-2-10.log", "unixbench", "test=fsdisk-r,threads=2"),
+        ("own", "pipe-2-1.log", "unixbench", "log=pipe-2-1"),
         ("own", "my log", "sysbench-mutex", "log=my_log"),
     ],
 )
