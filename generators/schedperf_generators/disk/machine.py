@@ -19,6 +19,8 @@ from schedperf_generators.disk.tree import CannotBuild, run
 BOOT_S = 240.0
 _MEMORY = "640M"
 _CPUS = 2
+# A fast model for TCG, with the name by which the recorder recognises emulation.
+_CPU = "Nehalem,model-id=QEMU TCG CPU version 2.5+"
 _POLL_S = 0.5
 _END_S = 20.0
 HOST = "target"
@@ -186,7 +188,7 @@ class Machine:
         return [
             "qemu-system-x86_64",
             *("-machine", "q35" if firmware else "pc", *firmware),
-            *("-accel", "tcg,thread=multi", "-cpu", "Nehalem", "-smp", str(_CPUS), "-m", _MEMORY),
+            *("-accel", "tcg,thread=multi", "-cpu", _CPU, "-smp", str(_CPUS), "-m", _MEMORY),
             *("-nodefaults", "-display", "none", "-serial", "stdio", "-no-reboot"),
             *("-drive", f"if=none,id=disk,format=qcow2,cache=writeback,file={self._overlay}"),
             *("-device", "virtio-blk-pci,drive=disk,bootindex=1"),
