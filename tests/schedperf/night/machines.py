@@ -2,6 +2,7 @@
 """A machine made of processes, and the job file of its nights: real recorder, real bundles."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -123,6 +124,17 @@ class Lab:
             recording,
             lambda: any(json.loads(path.read_text())["done"] for path in self.out.glob(pattern)),
         )
+
+    def emulate(self) -> None:
+        """Let the machine look like one of QEMU TCG."""
+        text = Path("/proc/cpuinfo").read_text()
+        model = "model name\t: QEMU TCG CPU version 2.5+"
+        cpuinfo = self.folder / "cpuinfo"
+        cpuinfo.write_text(re.sub(r"^model name\s*:.*$", model, text, flags=re.MULTILINE))
+        self.run_there("mount", "--bind", str(cpuinfo), "/proc/cpuinfo")
+        # The CPU itself would name the hypervisor of this machine.
+        if Path("/dev/cpu/0/cpuid").exists():
+            self.run_there("mount", "--bind", "/dev/null", "/dev/cpu/0/cpuid")
 
     def run_there(self, *words: str) -> None:
         """Run a command in the machine's mount namespace."""

@@ -68,6 +68,26 @@ def test_planted_regression_is_retested_in_spite_of_kills(lab: Lab) -> None:
     assert "ended: regression, retested" in screen.stdout
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="/proc/cpuinfo has another form")
+def test_emulated_night_acts_only_if_the_job_says_so(lab: Lab) -> None:
+    lab.emulate()
+    status, errors = lab.run()
+    assert status == 0, errors
+    (state,) = lab.states()
+    assert state["outcome"].startswith("emulated, so no verdict; slower: score +")
+    assert "plan.act_on_emulated is not set" in state["outcome"]
+    assert "retest" not in state["steps"]
+    lab.write_job(plan="act_on_emulated = true\n")
+    status, errors = lab.run()
+    assert status == 0, errors
+    state = lab.states()[-1]
+    assert state["id"].endswith("-2")
+    assert "hardware" in state["outcome"].partition(" by: ")[2].split(", ")
+    (path,) = (lab.folder / "outbox").glob("held/*.json")
+    assert "emulat" in path.read_text()
+
+
 def test_one_night_at_a_time_and_a_signal(lab: Lab) -> None:
     lab.slow("none")
     lab.write_job(boots=1)
