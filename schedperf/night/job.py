@@ -71,13 +71,11 @@ class Site(Struct, frozen=True, kw_only=True):
     :param out: gets one folder per night
     :param pages: gets the published pages; None: ``pages`` in ``out``
     :param outbox: gets the mail drafts; None: ``outbox`` in ``out``
-    :param base_url: address of ``pages`` on the web
     """
 
     out: Word = "nights"
     pages: Word | None = None
     outbox: Word | None = None
-    base_url: Word | None = None
 
 
 class Machine(Struct, frozen=True, kw_only=True):

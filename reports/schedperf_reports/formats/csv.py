@@ -24,7 +24,7 @@ FIELDS = (
     "side", "workload", "point", "metric", "unit", "better", "family", "n_base", "n_new", "base",
     "new", "ratio", "ci_low", "ci_high", "p", "q", "margin", "verdict", "mde", "more_runs",
     "reason", "method", "replication", "icc", "design_effect", "p_rank", "rank_ratio", "rank_low",
-    "rank_high", "definition", "p_t", "p_rank_min", "same_as",
+    "rank_high", "definition", "p_t", "p_rank_min", "same_as", "class_",
 )  # fmt: skip
 
 # Fields that hold more than one value.
@@ -35,12 +35,16 @@ LISTS: Mapping[str, Callable[[Row], str]] = {
 }
 
 
+# Names as in the JSON, where "class_" of Python is "class".
+COLUMNS = (*(name.rstrip("_") for name in FIELDS), *LISTS)
+
+
 @output_format("csv", drawings="never")
 def csv(comparison: Comparison, _options: Options) -> str:
     """A table of all results for spreadsheets and scripts: one line each, all numbers."""
     written = io.StringIO()
     writer = _csv.writer(written)
-    writer.writerow([*FIELDS, *LISTS])
+    writer.writerow(COLUMNS)
     for row in comparison.rows:
         cells = [_cell(getattr(row, name)) for name in FIELDS]
         writer.writerow([*cells, *(write(row) for write in LISTS.values())])

@@ -65,7 +65,7 @@ def test_help_names_every_option_of_the_recorder_and_has_examples(
     assert main([name, "--help"]) == 0
     text = capsys.readouterr().out
     hidden = {"--ask-fd", "--booted", "--events", "--factor", "--guest", "--stop-file", "--try"}
-    hidden |= {"--turn"}
+    hidden |= {"--recorded-as", "--turn"}
     for action in make_parser(name, "schedperf").options():
         for option in action.option_strings:
             assert (option in text) == (option not in hidden)
