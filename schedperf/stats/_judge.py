@@ -31,6 +31,7 @@ from schedperf.stats.verdicts import (
     JudgedRow,
     decide,
     fraction_of,
+    lacks_direction,
     ratio_of,
 )
 
@@ -123,7 +124,11 @@ def _row(
     rows, analysis = case.rows, case.analysis
     evidence = _evidence(case, index, question)
     verdict, reason = decide(evidence, side=question.side, margin=case.margin)
-    is_open = verdict == "inconclusive" and evidence.obstacle is None
+    is_open = (
+        verdict == "inconclusive"
+        and evidence.obstacle is None
+        and not (lacks_direction(evidence) and not reason.more)
+    )
     has_ratio = bool(rows.is_log[index])
     low, high = (None, None) if evidence.ci is None else evidence.ci
     ranks = {name: _known(values[index]) for name, values in analysis.ranks.items()}

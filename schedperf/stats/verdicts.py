@@ -121,6 +121,11 @@ def decide(evidence: Evidence, *, side: str, margin: float) -> tuple[Verdict, Re
     return "inconclusive", replace(reason_of(why, numbers=numbers), finds=finds, more=more)
 
 
+def lacks_direction(evidence: Evidence) -> bool:
+    """Return whether a change is significant, but has no verdict without a better direction."""
+    return evidence.better == "unknown" and evidence.ci is not None and _is_significant(evidence)
+
+
 def _is_equal_at_worst(evidence: Evidence, margin: float) -> bool:
     # Numbers that hardly vary are all rounded the same way, so that half a step may be hidden on
     # each side, however many runs there are.

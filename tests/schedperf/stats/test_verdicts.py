@@ -9,7 +9,7 @@ import pytest
 from schedperf.model.comparison import Difference, Family, Row, Verdict
 from schedperf.model.units import interval_of, percent, signed
 from schedperf.model.verdict import MARGIN, SMALLEST_EFFECT, Reason, decide_overall, reason_of
-from schedperf.stats.verdicts import Evidence, decide
+from schedperf.stats.verdicts import Evidence, decide, lacks_direction
 
 ABSENCE: tuple[Verdict, Reason] = ("inconclusive", reason_of("no results"))
 
@@ -125,6 +125,20 @@ class TestDecide:
         assert found[1].endswith("about 1 more run per side would give a verdict")
         found = said(evidence(replication="boots", **opened))
         assert found[1].endswith("smallest detectable change 20% (80% power)")
+
+    @pytest.mark.parametrize(
+        ("changes", "lacks"),
+        [
+            ({"better": "unknown"}, True),
+            ({"better": "unknown", "q": 0.4}, False),
+            ({"better": "unknown", "n_new": 1, "ci": None, "q": None}, False),
+            ({}, False),
+        ],
+    )
+    def test_more_runs_do_not_state_a_direction(
+        self, changes: dict[str, Any], *, lacks: bool
+    ) -> None:
+        assert lacks_direction(evidence(**changes)) == lacks
 
     def test_one_unit_has_no_interval(self) -> None:
         bare = {"ci": None, "equivalence_ci": None, "q": None}
