@@ -237,12 +237,17 @@ def _common(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> tuple[
     # The columns that tell rows apart, and in words what the others say of all of them.
     shown: list[int] = []
     common: list[str] = []
+    optional = [
+        index for index, column in enumerate(columns) if 0 < column.priority < REFERENCE_PRIORITY
+    ]
+    # A mean has none of these. An empty cell of any other row is a value: counts have no unit.
+    full = [row for row in rows if any(row[index].text for index in optional)]
     for index, column in enumerate(columns):
         if column.priority >= REFERENCE_PRIORITY:
             continue
-        texts = [row[index].text for row in rows if row[index].text]
-        if column.priority == 0 or len(texts) == 1 or len(set(texts)) > 1:
+        texts = [row[index].text for row in full]
+        if column.priority == 0 or len(set(texts)) > 1 or (len(texts) == 1 and texts[0]):
             shown.append(index)
-        elif texts:
+        elif texts and texts[0]:
             common.append(f"{column.title} {texts[0]}".strip())
     return shown, ", ".join(common)

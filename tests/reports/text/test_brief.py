@@ -5,6 +5,7 @@ import shlex
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from schedperf_reports.blocks import (
     REFERENCE_PRIORITY,
@@ -244,6 +245,20 @@ def test_quiet_rows_are_counted_and_what_all_rows_share_is_said_once() -> None:
         "  a       regression",
         "  b       inconclusive",
         "  4 more unchanged (list: --all)",
+    ]
+
+
+def test_the_unit_of_one_result_is_not_that_of_a_count() -> None:
+    table = make_table(("a", "regression"), ("b", "regression"), ("mean", "-"))
+    no_unit, mean = list(table.rows[1]), list(table.rows[2])
+    no_unit[1] = mean[1] = mean[2] = Cell(text="")
+    table = replace(table, rows=(table.rows[0], tuple(no_unit), tuple(mean)))
+    assert draw_brief(table) == [
+        "  results; in all rows: n 5+5",
+        "  result  unit  verdict",
+        "  a       v s   regression",
+        "  b             regression",
+        "  mean          -",
     ]
 
 
