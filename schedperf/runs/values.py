@@ -53,8 +53,7 @@ def read_run_values(sides: Sequence[Side], better: Mapping[str, Better] | None =
     """Read every finished run that is not a warm-up.
 
     :param better: direction of metrics whose format does not state it, by name; has precedence
-        over that in the bundles
-
+        over that in the bundles; one that is known on a side holds on all sides
 
     The table has one row per run and metric, in the order of the recorded
     workloads, points, boots and runs: ``side, workload, point, metric, unit,
@@ -94,6 +93,7 @@ def read_run_values(sides: Sequence[Side], better: Mapping[str, Better] | None =
             if not values:
                 unread.append(run.origin)
         caveats += _caveats(side, bad, unread)
+    _share_directions(rows)
     return RunValues(table=Frame.of_rows(rows, COLUMNS), caveats=tuple(caveats))
 
 
@@ -120,6 +120,25 @@ def _describe(side: Side, run: Run, moment: Moment) -> dict[str, object]:
         "round": moment.round,
         "status": "ok" if run.succeeded else "failed",
     }
+
+
+def _share_directions(rows: Sequence[dict[str, object]]) -> None:
+    """Let a direction that is stated on one side hold on all, in place.
+
+    Otherwise the values of the sides would be those of two metrics, and not compared.
+    """
+    stated: dict[tuple[object, ...], set[tuple[object, object]]] = {}
+    for row in rows:
+        if row["better"] != "unknown":
+            stated.setdefault(_metric_of(row), set()).add((row["better"], row["family"]))
+    for row in rows:
+        directions = stated.get(_metric_of(row), set()) if row["better"] == "unknown" else set()
+        if len(directions) == 1:
+            [(row["better"], row["family"])] = directions
+
+
+def _metric_of(row: Mapping[str, object]) -> tuple[object, ...]:
+    return row["workload"], row["metric"], row["unit"]
 
 
 def _directed(metric: Metric, directions: Mapping[str, Better]) -> Metric:

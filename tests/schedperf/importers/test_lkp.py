@@ -153,6 +153,23 @@ def test_better_gives_a_verdict(
     assert decided.stdout.startswith("regression: hackbench.time at ")
 
 
+@pytest.mark.parametrize("stated", ["old", "new"])
+def test_a_direction_of_one_side_holds_on_both(
+    tmp_path: Path, run_cli: Callable[..., subprocess.CompletedProcess[str]], stated: str
+) -> None:
+    paths: list[str] = []
+    for name, factor in (("old", 1.0), ("new", 1.2)):
+        runs = [{"hackbench.time": factor * (10 + number * 7 % 10 / 100)} for number in range(10)]
+        write_root(tmp_path / name, [*runs])
+        bundle = tmp_path / f"{name}.tar"
+        better = ["--better", "hackbench.time=lower"] if name == stated else []
+        assert run_cli("import", "lkp", tmp_path / name, "-o", bundle, *better).returncode == 0
+        paths.append(str(bundle))
+    decided = run_cli("compare", *paths)
+    assert decided.returncode == 1, decided.stderr
+    assert decided.stdout.startswith("regression: hackbench.time at ")
+
+
 def test_a_direction_must_be_lower_or_higher(
     run_cli: Callable[..., subprocess.CompletedProcess[str]],
 ) -> None:
