@@ -29,6 +29,12 @@ MOST_NAMES = 5
 
 PER_INTERVAL = "a value per interval or CPU; record without -I and -A"
 
+# A second metric that perf computes from a counter, on a line of its own.
+_METRIC_ONLY = re.compile(
+    r"([,;\t|])\1{3,5}-?[\d.]{1,30}\1[^,;\t|]{1,200}"
+    r'|\{"metric-value" : "[^"]{1,40}", "metric-unit" : "[^"]{1,200}"\}',
+    re.ASCII,
+)
 _CPU = re.compile(r"CPU\d+|S\d+(?:-\w+)*|N\d+", re.ASCII)
 _EVENT = re.compile(r"[A-Za-z_][\w./:,=@{}-]{0,200}", re.ASCII)
 
@@ -151,7 +157,7 @@ def _read(text: str) -> tuple[list[_Line], list[tuple[int, str]]]:
     lines: list[_Line] = []
     problems: list[tuple[int, str]] = []
     for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip() or line.startswith("#"):
+        if not line.strip() or line.startswith("#") or _METRIC_ONLY.fullmatch(line):
             continue
         try:
             lines.append(_read_line(line.rstrip()))

@@ -67,6 +67,19 @@ def test_each_file_of_perf_stat_is_a_run(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        ",,,,,0.12,stalled cycles per insn",
+        ";;;;;0.12;stalled cycles per insn",
+        '{"metric-value" : "0.12", "metric-unit" : "stalled cycles per insn"}',
+    ],
+)
+def test_a_line_with_only_a_metric_is_no_damage(tmp_path: Path, line: str) -> None:
+    (tmp_path / "run").write_text(f"{FIELDS}{line}\n")
+    assert read("perf-stat", tmp_path).notes == ()
+
+
 REPEATED = """\
 0.64,msec,task-clock,1.58%,636113,100.00,0.405,CPUs utilized
 30,,page-faults,0.00%,636113,50.00,72.200,K/sec
