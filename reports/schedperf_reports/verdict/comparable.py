@@ -156,9 +156,10 @@ def _items(comparison: Comparison, shown: Sequence[Difference]) -> Iterator[Item
         yield Item(text=text, tone="bad", evidence=("environment",))
     # The verdict lists the intended differences.
     if not _of(shown, "treatment") and comparison.comparability.compared:
-        yield Item(
-            text="A/A comparison: same kernel, no intended difference declared", tone="warning"
-        )
+        # Imported results may lack the kernel, which may then differ.
+        is_known = all(map(name_kernel, comparison.sides))
+        what = "A/A comparison: same kernel" if is_known else "kernel not recorded"
+        yield Item(text=f"{what}, no intended difference declared", tone="warning")
     noted = _of(shown, "noted")
     if noted and _is_known(comparison.comparability):
         text = f"other differences (allowed): {_name(noted)}"

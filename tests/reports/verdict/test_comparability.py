@@ -26,7 +26,7 @@ from schedperf_reports.verdict.comparable import MOST_DEFAULTS, describe_treatme
 from schedperf_reports.verdict.environment import environment
 from schedperf_reports.verdict.evidence import evidence
 from schedperf_reports.verdict.verdict import verdict
-from tests.reports.comparison_records import overall_of
+from tests.reports.comparison_records import make_host, overall_of
 
 Make = Callable[..., Comparison]
 MakeRow = Callable[..., Row]
@@ -239,6 +239,17 @@ def test_nothing_that_was_meant_to_differ_is_a_warning(
     # The first column of differences says how severe each is.
     severities = {"blocking", "expected", "noted"}
     assert not [row for table in tables(comparison) for row in table if row[0] in severities]
+
+
+def test_sides_without_a_kernel_are_no_comparison_of_the_same_kernel(
+    make_comparison: Make, item: ItemOf
+) -> None:
+    sides = [
+        replace(side, host=make_host(kernel={"release": None})) for side in make_comparison().sides
+    ]
+    comparison = make_comparison(comparability=differing(), sides=tuple(sides))
+    text = "kernel not recorded, no intended difference declared"
+    assert item(comparison, text).tone == "warning"
 
 
 def test_of_long_values_only_the_words_that_differ_are_shown(

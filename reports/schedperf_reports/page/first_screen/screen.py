@@ -39,7 +39,7 @@ from schedperf_reports.sections import (
     ReportSection,
     all_report_sections,
 )
-from schedperf_reports.verdict.comparable import has_machines, shared_machine
+from schedperf_reports.verdict.comparable import has_machines, name_kernel, shared_machine
 from schedperf_reports.verdict.findings import absent_sections
 from schedperf_reports.verdict.source import say_commits
 from schedperf_reports.words.rows import (
@@ -385,10 +385,9 @@ def _limits(comparison: Comparison, rows: Sequence[Row]) -> Iterator[str]:
         yield say_smallest(format_share(max(changes)))
     elif changes:
         yield "smallest detectable change above 100%"
+    is_known = comparison.comparability.compared and all(map(name_kernel, comparison.sides))
     differences = comparison.comparability.differences
-    if comparison.comparability.compared and not any(
-        difference.severity == "treatment" for difference in differences
-    ):
+    if is_known and not any(difference.severity == "treatment" for difference in differences):
         yield "A/A comparison: no intended difference"
 
 
