@@ -52,6 +52,24 @@ def default_hangup() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
+def lives(pid: str | int) -> bool:
+    """Return whether a process that would live for a minute lives on.
+
+    What was killed a moment ago takes a moment to go.
+    """
+    deadline = time.monotonic() + _LONGEST_WAIT_S
+    while time.monotonic() < deadline:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            return False
+        # An orphan may wait for init to reap it.
+        if state == "Z":
+            return False
+        time.sleep(0.02)
+    return True
+
+
 @contextmanager
 def no_process_left(longest_wait_s: float = _LONGEST_WAIT_S) -> Iterator[None]:
     """Kill the processes that were started inside and do not end.

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from schedperf.bundle.open import open_bundle
-from tests.programs import Program, default_hangup
+from tests.programs import Program, default_hangup, lives
 
 pytestmark = pytest.mark.system
 
@@ -351,7 +351,7 @@ def test_a_signal_keeps_finished_boots_and_leaves_no_guest_behind(
     )
     assert open_bundle(place / "new.tar").incomplete_reason == "interrupted after 1 of 2 boots"
     pid = (place / "guest.pid").read_text().strip()
-    assert not Path(f"/proc/{pid}").exists()
+    assert not lives(pid)
 
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

@@ -2,7 +2,6 @@
 """Collectors of one function, isolated as a recorder does it."""
 
 import os
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -77,26 +76,3 @@ def isolated(tmp_path: Path) -> Callable[..., Tried]:
         )
 
     return make
-
-
-@pytest.fixture
-def lives() -> Callable[[str], bool]:
-    """Tell whether a process that would live for minutes lives on.
-
-    What was killed a moment ago takes a moment to go.
-    """
-    return _lives
-
-
-def _lives(pid: str) -> bool:
-    deadline = time.monotonic() + LONGEST_WAIT_S
-    while time.monotonic() < deadline:
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except OSError:
-            return False
-        # An orphan may wait for init to reap it.
-        if state == "Z":
-            return False
-        time.sleep(0.02)
-    return True

@@ -13,6 +13,7 @@ import pytest
 
 from schedperf_collectors.machine.errors import Interrupted
 from schedperf_collectors.plugin import BEGUN, PREPARED, Capture
+from tests.programs import lives
 
 pytestmark = pytest.mark.system
 
@@ -35,7 +36,7 @@ def test_a_crash_while_the_workload_runs_is_seen_in_the_end(
 
 
 def test_a_collector_that_hangs_is_killed_with_its_children(
-    isolated: Isolate, tmp_path: Path, lives: Callable[[str], bool]
+    isolated: Isolate, tmp_path: Path
 ) -> None:
     def collect(capture: Capture) -> Iterator[None]:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -98,9 +99,7 @@ def test_a_collector_that_hangs_while_it_begins_is_killed(
     assert isolated(collect, "run", startup_limit_s=0.5).run().timed_out
 
 
-def test_a_signal_while_a_collector_begins_ends_it(
-    isolated: Isolate, tmp_path: Path, lives: Callable[[str], bool]
-) -> None:
+def test_a_signal_while_a_collector_begins_ends_it(isolated: Isolate, tmp_path: Path) -> None:
     def collect(capture: Capture) -> Iterator[str]:
         (capture.folder / "pid").write_text(str(os.getpid()))
         yield PREPARED
@@ -133,7 +132,6 @@ def test_a_signal_right_after_the_start_ends_a_collector_that_has_no_group_yet(
 def test_a_recorder_that_is_gone_lets_nothing_begin_and_what_began_end(
     isolated: Isolate,
     tmp_path: Path,
-    lives: Callable[[str], bool],
     has_begun: bool,  # noqa: FBT001 # a parameter of the test
 ) -> None:
     def collect(capture: Capture) -> Iterator[str]:
@@ -161,9 +159,7 @@ def test_a_recorder_that_is_gone_lets_nothing_begin_and_what_began_end(
     assert left == {"pid", "cleaned"} | ({"begun", "over"} if has_begun else set())
 
 
-def test_a_signal_ends_the_wait_and_the_collector(
-    isolated: Isolate, tmp_path: Path, lives: Callable[[str], bool]
-) -> None:
+def test_a_signal_ends_the_wait_and_the_collector(isolated: Isolate, tmp_path: Path) -> None:
     def collect(capture: Capture) -> None:
         (capture.folder / "pid").write_text(str(os.getpid()))
         os.kill(os.getppid(), signal.SIGTERM)
