@@ -95,6 +95,7 @@ class Column(Struct, frozen=True, kw_only=True):
     :param title: with its unit, where all cells share one
     :param priority: 0 is always shown; in a narrow terminal columns of the highest number go
         first, and those of ``REFERENCE_PRIORITY`` and more without a word
+    :param with_next: goes together with the column to its right, as a unit with its number
     :param code: cells are names or values of the kernel or of a tool, so a fixed-width face suits
     :param explains: what the column says, for a reader who asks; "" where the title says it
     """
@@ -102,6 +103,7 @@ class Column(Struct, frozen=True, kw_only=True):
     title: str
     align: Align = "left"
     priority: int = 0
+    with_next: bool = False
     code: bool = False
     explains: str = ""
 

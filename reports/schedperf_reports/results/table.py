@@ -141,7 +141,8 @@ MEAN = "geometric mean of the runs; arithmetic mean if a run has a value of 0 or
 
 FIRST_COLUMNS = (
     Column(title="result"),
-    Column(title="unit", priority=2, explains="unit of base and new"),
+    # No number is shown without its unit.
+    Column(title="unit", priority=1, with_next=True, explains="unit of base and new"),
     Column(title="base", align="right", priority=1, explains=MEAN),
 )
 LAST_COLUMNS = (
@@ -181,7 +182,7 @@ LAST_COLUMNS = (
 def _columns(side: str) -> tuple[Column, ...]:
     return (
         *FIRST_COLUMNS,
-        Column(title=side, align="right", priority=1, explains=MEAN),
+        Column(title=side, align="right", priority=2, explains=MEAN),
         Column(title="change", align="right", explains=f"change of {side} vs base"),
         *LAST_COLUMNS,
     )

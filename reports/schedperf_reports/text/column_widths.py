@@ -21,10 +21,10 @@ def choose_columns(
 ) -> dict[int, int]:
     """Choose which columns are shown and how wide each is, by index.
 
-    Columns of the highest priority number go until the others fit, those of a set together. Where
-    a word would be cut all the same, as that of a verdict, numbers go from the right, save the
-    first of them. Columns of text then share what is left, be it less than their longest words
-    take.
+    Columns of the highest priority number go until the others fit, those of a set together, and a
+    column ``with_next`` with the one to its right. Where a word would be cut all the same, as that
+    of a verdict, numbers go from the right, save the first of them. Columns of text then share what
+    is left, be it less than their longest words take.
     """
     texts = [
         [column.title, *(row[index].text for row in rows)] for index, column in enumerate(columns)
@@ -41,12 +41,8 @@ def choose_columns(
         if not droppable:
             break
         last = max(droppable, key=lambda index: (columns[index].priority, index))
-        is_set = columns[last].priority == SET_PRIORITY
-        kept = [
-            index
-            for index in kept
-            if index != last and not (is_set and columns[index].priority == SET_PRIORITY)
-        ]
+        gone = _dropped_with(last, columns)
+        kept = [index for index in kept if index not in gone]
     texts_kept = [index for index in kept if columns[index].align == "left"]
     while _total(floors, kept) > width and any(floors[index] > 1 for index in texts_kept):
         floors[max(texts_kept, key=lambda index: floors[index])] -= 1
@@ -67,6 +63,16 @@ def share_columns(widths: Sequence[int], repeated: int, width: int) -> list[list
         else:
             parts.append([*first, index])
     return parts or [first]
+
+
+def _dropped_with(last: int, columns: Sequence[Column]) -> set[int]:
+    """Return the columns that go if this one does."""
+    gone = {last}
+    if columns[last].priority == SET_PRIORITY:
+        gone |= {i for i, column in enumerate(columns) if column.priority == SET_PRIORITY}
+    if last > 0 and columns[last - 1].with_next:
+        gone.add(last - 1)
+    return gone
 
 
 def _longest_word(texts: Sequence[str]) -> int:

@@ -28,6 +28,19 @@ def test_columns_of_a_set_go_together() -> None:
     assert list(choose_columns(columns, rows, 60)) == [0, 4]
 
 
+def test_a_unit_goes_with_its_number() -> None:
+    columns = [
+        Column(title="result"),
+        Column(title="unit", priority=1, with_next=True),
+        Column(title="base", align="right", priority=1),
+        Column(title="new", align="right", priority=2),
+    ]
+    rows = [[Cell(text="hackbench time"), Cell(text="ms"), Cell(text="59.86"), Cell(text="65.6")]]
+    assert list(choose_columns(columns, rows, 40)) == [0, 1, 2, 3]
+    assert list(choose_columns(columns, rows, 30)) == [0, 1, 2]
+    assert list(choose_columns(columns, rows, 22)) == [0]
+
+
 def test_numbers_are_never_cut() -> None:
     columns = [Column(title="command"), Column(title="value", align="right")]
     rows = [[Cell(text="a long command " * 9), Cell(text="123456.789")]]
