@@ -121,7 +121,7 @@ def new(path: Path, found: str, good: str, bad: str, *, parent: bool, **options:
     ends = _read_ends(repository, good, bad, first, is_parent=parent)
     roles = _read_roles(options, loaded, repository, ends.bad)
     culprit = new_culprit(ends, first, roles)
-    save_culprit(path, culprit, replace=False)
+    save_culprit(path, culprit)
     _print(culprit, loaded.comparisons)
 
 
@@ -150,7 +150,7 @@ def add(path: Path, **options: Any) -> None:
         name=f"{path}: main", comparison=evidence.comparison(known.main), measured=known.main
     )
     culprit = add_roles(known, main, roles)
-    save_culprit(path, culprit, replace=True)
+    save_culprit(path, culprit)
     _print(culprit, loaded.comparisons)
 
 
@@ -311,15 +311,16 @@ def _split_feature(text: str | None) -> tuple[str | None, str | None]:
 
 
 def _read_bisection(path: Path | None) -> "Bisection | None":
-    from schedperf.bundle.json import parse_json  # noqa: PLC0415 # as above
+    from schedperf.bundle.files import read_regular  # noqa: PLC0415 # as above
+    from schedperf.bundle.json import parse_json  # noqa: PLC0415
     from schedperf.bundle.records import from_plain  # noqa: PLC0415
-    from schedperf.culprit.files import read_bounded  # noqa: PLC0415
     from schedperf.culprit.record import Bisection  # noqa: PLC0415
 
     if path is None:
         return None
     where = f"--bisection {path}"
-    return from_plain(parse_json(read_bounded(path, _MOST_BYTES), where), Bisection, where)
+    content = read_regular(path, _MOST_BYTES, "a bisection; see docs/culprit.md")
+    return from_plain(parse_json(content, where), Bisection, where)
 
 
 def _read_links(options: Mapping[str, Any], bad: "Commit", *, is_merged: bool | None) -> "Links":

@@ -2,6 +2,7 @@
 """``schedperf culprit``: records are made, added to and shown; bad input is one line."""
 
 import json
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -171,8 +172,8 @@ ENDS = ("--good", GOOD, "--bad", BAD)
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (("new", "c.json", *ENDS, "gone.json"), "gone.json: cannot be read (no such file"),
-        (("new", "c.json", *ENDS, "linux"), "linux: cannot be read (is a directory)"),
+        (("new", "c.json", *ENDS, "gone.json"), "gone.json: cannot be read: no such file"),
+        (("new", "c.json", *ENDS, "linux"), "linux: cannot be read: is a directory"),
         (("new", "no/c.json", *ENDS, "compare.json"), "no/c.json: cannot be written (no such file"),
         (("new", "compare.json", *ENDS, "compare.json"), "compare.json: exists; add to it by"),
         (("new", "c.json", "--good", "x", "--bad", BAD, "compare.json"),
@@ -197,7 +198,10 @@ ENDS = ("--good", GOOD, "--bad", BAD)
         (("new", "c.json", *ENDS, "compare.json", "--bisection", "compare.json"),
          "--bisection compare.json: $.good is missing"),
         (("add", "compare.json"), 'compare.json: $.schema is "schedperf/compare/2" (expected "sc'),
-        (("show", "gone.json"), "gone.json: cannot be read (no such file"),
+        (("show", "fifo"), "fifo: not a regular file"),
+        (("new", "c.json", *ENDS, "fifo"), "fifo: not a regular file"),
+        (("new", "c.json", *ENDS, "compare.json", "--bisection", "fifo"), "fifo: not a regular"),
+        (("show", "gone.json"), "gone.json: cannot be read: no such file"),
         (("new", "c.json", *ENDS, "other.json"), 'other.json: $.schema is "schedperf/compare/9"'),
     ],
 )  # fmt: skip
@@ -208,6 +212,7 @@ def test_bad_input_is_one_line_and_writes_nothing(
     write(tmp_path / "compare.json", regression())
     other: Any = json.loads(to_json(regression()))
     (tmp_path / "other.json").write_text(json.dumps({**other, "schema": "schedperf/compare/9"}))
+    os.mkfifo(tmp_path / "fifo")
     before = sorted(path.name for path in tmp_path.iterdir())
     assert run(*words, status=2).startswith(f"schedperf: error: {problem}")
     assert sorted(path.name for path in tmp_path.iterdir()) == before
