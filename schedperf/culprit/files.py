@@ -9,13 +9,13 @@ import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
+from schedperf.bundle.durable import write_durably
 from schedperf.bundle.files import read_head, read_regular
 from schedperf.compare.json import MOST_BYTES, read_comparison
 from schedperf.culprit.json import read_culprit, write_culprit
 from schedperf.culprit.record import Culprit
 from schedperf.model.comparison import Comparison
 from schedperf.model.errors import InputError
-from schedperf_collectors.recorder.bundle import write_durably
 
 # The id stands at the begin of a comparison's file.
 _HEAD_BYTES = 4096

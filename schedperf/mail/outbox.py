@@ -31,6 +31,7 @@ from typing import Annotated, Literal, NamedTuple, get_args
 import msgspec
 from msgspec import Struct
 
+from schedperf.bundle.durable import sync_folder, write_all, write_durably
 from schedperf.bundle.files import read_regular
 from schedperf.mail.message import Message, Metadata
 from schedperf.model.errors import InputError
@@ -295,7 +296,7 @@ class Outbox:
             transition = Transition(state="held", when=timestamp(now), who=who, sha256=sha256)
             self._write_record("held", metadata, (transition,))
             with _reported(self.path, "written"):
-                _write(self._path("held", metadata.id, "eml"), message.content)
+                write_durably(self._path("held", metadata.id, "eml"), message.content)
         return True
 
     def move(
@@ -336,8 +337,8 @@ class Outbox:
             self._write_record(state, mail.metadata, moved.history)
             with _reported(self.path, "written"):
                 source.rename(target)
-                _sync_folder(target.parent)
-                _sync_folder(source.parent)
+                sync_folder(target.parent)
+                sync_folder(source.parent)
                 self._path(mail.state, mail.id, "json").unlink(missing_ok=True)
         return moved
 
@@ -357,7 +358,7 @@ class Outbox:
         with self.locked():
             self._write_record("held", metadata, replaced.history)
             with _reported(self.path, "written"):
-                _write(self._path("held", mail.id, "eml"), content)
+                write_durably(self._path("held", mail.id, "eml"), content)
         return replaced
 
     def decide(self, decision: Decision) -> None:
@@ -371,9 +372,9 @@ class Outbox:
             size = file.seek(0, os.SEEK_END)
             if size and os.pread(file.fileno(), 1, size - 1) != b"\n":
                 line = _CUT + b"\n" + line
-            _write_all(file.fileno(), line)
+            write_all(file.fileno(), line)
             os.fsync(file.fileno())
-            _sync_folder(self.path)
+            sync_folder(self.path)
 
     def tidy(self) -> None:
         """Remove what an interrupted transition left behind: an ``ID.json`` without its mail."""
@@ -438,7 +439,7 @@ class Outbox:
     ) -> None:
         record = _Record(metadata=metadata, history=history)
         with _reported(self.path, "written"):
-            _write(self._path(state, metadata.id, "json"), to_json(record).encode())
+            write_durably(self._path(state, metadata.id, "json"), to_json(record).encode())
 
 
 # What completes a line that a crash cut, so that readers skip it.
@@ -464,33 +465,6 @@ def _check_dates(step: Transition) -> None:
 
 def _is_temporary(name: str) -> bool:
     return name.startswith(".") and name.endswith(".tmp") and bool(_NAME.fullmatch(name[1:-4]))
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Replace a file so that it has all of the content, or its old one, whenever power fails."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-    descriptor = os.open(temporary, flags, 0o666)
-    try:
-        _write_all(descriptor, content)
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    temporary.rename(path)
-    _sync_folder(path.parent)
-
-
-def _write_all(descriptor: int, content: bytes) -> None:
-    while content:
-        content = content[os.write(descriptor, content) :]
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager

@@ -12,13 +12,13 @@ from typing import Annotated, Literal, get_args
 
 from msgspec import Meta, Struct
 
+from schedperf.bundle.durable import write_durably
 from schedperf.bundle.files import read_regular
 from schedperf.bundle.json import decode
 from schedperf.model.errors import BundleError, InputError, SchedperfError
 from schedperf.model.json_text import to_json
 from schedperf.model.text import clean_line
 from schedperf_collectors.machine.errors import explain
-from schedperf_collectors.recorder.bundle import write_durably
 
 SCHEMA = "schedperf/night/1"
 StepName = Literal[

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from schedperf.bundle.durable import write_durably
 from schedperf.model.errors import InputError
 from schedperf.night.job import JobFile
 from schedperf_collectors.machine.errors import explain
-from schedperf_collectors.recorder.bundle import write_durably
 
 _SYSTEM = Path("/etc/systemd/system")
 _SERVICE = """\

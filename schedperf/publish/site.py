@@ -19,6 +19,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from schedperf.bundle.durable import sync_folder
 from schedperf.bundle.files import read_regular
 from schedperf.bundle.json import convert, parse_json
 from schedperf.model.errors import InputError
@@ -132,7 +133,7 @@ class Site:
             target = self.path / name
             target.parent.mkdir(exist_ok=True)
             temporary.rename(target)
-            _sync(target.parent)
+            sync_folder(target.parent)
 
     def clean(self) -> None:
         """Remove what a killed run left."""
@@ -148,7 +149,7 @@ class Site:
         entry = to_json(folder.entry).encode()
         for name, content in (*folder.files.items(), (ENTRY, entry)):
             _write(temporary / name, content)
-        _sync(temporary)
+        sync_folder(temporary)
         return temporary
 
     def _write_file(self, content: bytes) -> Path:
@@ -227,11 +228,3 @@ def _write(path: Path, content: bytes) -> None:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
