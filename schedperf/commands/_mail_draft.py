@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from schedperf.culprit.figures import Evidence
     from schedperf.culprit.record import Check
     from schedperf.mail.message import Message
+    from schedperf.mail.nights import NightSummary
     from schedperf.mail.outbox import Mail, Outbox
     from schedperf.mail.site import MailSite
 
@@ -25,7 +26,7 @@ EPILOG = """\b
 Examples:
   schedperf mail draft culprit/culprit.json --repo linux
   schedperf mail draft culprit/culprit.json --kind fixed -o -
-  schedperf mail draft --digest --night nights/2026-11-27/state.json new.json
+  schedperf mail draft --digest --night nights nights/*/compare.json
 """
 
 
@@ -44,10 +45,11 @@ Examples:
 @click.option(
     "--night",
     "nights",
-    metavar="FILE",
+    metavar="PATH",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="Include the state of this night in the digest. Repeatable.",
+    help="Read the state.json of a night, or all of a directory of nights: for the digest, and "
+    "for the check balance. Repeatable.",
 )
 @click.option(
     "--repo",
@@ -90,11 +92,13 @@ def command(
     site = read_site(folder)
     outbox = Outbox(folder)
     now = datetime.now(UTC).replace(microsecond=0)
+    states = _read_nights(nights)
     if digest:
-        message = _draft_digest(files, nights, outbox, site, now)
+        message = _draft_digest(files, states, outbox, site, now)
     else:
-        _refuse_nights(nights)
-        message = _draft(files, kind, outbox, site, now, repo=repo, check_links=check_links)
+        message = _draft(
+            files, kind, outbox, site, now, states=states, repo=repo, check_links=check_links
+        )
     if output is not None:
         _write(output, message.content)
         _print_checks(message.metadata.checks)
@@ -104,20 +108,22 @@ def command(
 
 def _draft_digest(
     files: Sequence[Path],
-    nights: Sequence[Path],
+    states: "Sequence[NightSummary]",
     outbox: "Outbox",
     site: "MailSite",
     now: datetime,
 ) -> "Message":
     from schedperf.culprit.files import load_comparison  # noqa: PLC0415
+    from schedperf.mail.checks.balance import check_directions  # noqa: PLC0415
     from schedperf.mail.checks.form import check_digest  # noqa: PLC0415
     from schedperf.mail.draft import with_checks  # noqa: PLC0415
-    from schedperf.mail.render.digest import draft_digest, read_night  # noqa: PLC0415
+    from schedperf.mail.nights import directions_of  # noqa: PLC0415
+    from schedperf.mail.render.digest import draft_digest  # noqa: PLC0415
 
     comparisons = [load_comparison(path) for path in files]
-    states = [read_night(_read(path), str(path)) for path in nights]
     message = draft_digest(comparisons, states, outbox.mails(), site, now)
-    return with_checks(message, [check_digest(message)])
+    checks = [check_digest(message), check_directions(directions_of(states))]
+    return with_checks(message, checks)
 
 
 def _draft(
@@ -127,12 +133,14 @@ def _draft(
     site: "MailSite",
     now: datetime,
     *,
+    states: "Sequence[NightSummary]",
     repo: Path | None,
     check_links: bool,
 ) -> "Message":
     from schedperf.mail.checks import run_checks  # noqa: PLC0415
     from schedperf.mail.checks.context import Context  # noqa: PLC0415
     from schedperf.mail.draft import Request, draft, find_report, with_checks  # noqa: PLC0415
+    from schedperf.mail.nights import directions_of  # noqa: PLC0415
     from schedperf.mail.recipients import Maintainers, choose_recipients  # noqa: PLC0415
     from schedperf.mail.repository import ask_get_maintainer, find_undoing  # noqa: PLC0415
     from schedperf.mail.web import asks_archive, is_reachable  # noqa: PLC0415
@@ -166,6 +174,7 @@ def _draft(
         has_newer_version=asks_archive(url) if url else None,
         is_reachable=is_reachable if check_links else None,
         undone_by=find_undoing(repo, bad.commit) if repo else None,
+        directions=directions_of(states),
     )
     return with_checks(message, run_checks(context))
 
@@ -209,9 +218,11 @@ def _print_checks(checks: Sequence["Check"]) -> None:
             click.echo(f"  {check.name}: {check.reason}", err=True)
 
 
-def _refuse_nights(nights: Sequence[Path]) -> None:
-    if nights:
-        raise InputError("--night: only the digest lists nights; add --digest")
+def _read_nights(paths: Sequence[Path]) -> "list[NightSummary]":
+    from schedperf.mail.nights import find_states, read_state  # noqa: PLC0415
+
+    states = dict.fromkeys(state for path in paths for state in find_states(path))
+    return [read_state(state) for state in states]
 
 
 def _write(output: str, content: bytes) -> None:
@@ -223,9 +234,3 @@ def _write(output: str, content: bytes) -> None:
         Path(output).write_bytes(content)
     except OSError as error:
         raise InputError(f"{output}: {(error.strerror or str(error)).lower()}") from None
-
-
-def _read(path: Path) -> bytes:
-    from schedperf.bundle.files import read_regular  # noqa: PLC0415
-
-    return read_regular(path, 1 << 20, "the state of a night")

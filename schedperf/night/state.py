@@ -74,6 +74,7 @@ class Night(Struct, kw_only=True):
     :param kernels: base first; () before ``prepare`` is finished
     :param workload: SHA-256 of the benchmark's program on the machine
     :param notes: what a reader must know about the night
+    :param verdict: of the first comparison; None: not compared, or without a verdict
     :param outcome: how it ended, one line; None: unfinished
     :param failed: it ended without an answer
     """
@@ -85,6 +86,7 @@ class Night(Struct, kw_only=True):
     kernels: tuple[NightKernel, ...] = ()
     workload: Text | None = None
     notes: tuple[Text, ...] = ()
+    verdict: Text | None = None
     steps: dict[StepName, StepState] = {}
     outcome: Text | None = None
     failed: bool = False

@@ -201,6 +201,7 @@ def record(context: Context) -> Result:
 def compare(context: Context) -> Result:
     """Compare the bundles; end the night unless there is something to retest."""
     judged = _compare(context, "night", "compare")
+    context.night.verdict = judged.verdict
     if judged.is_regression and (not judged.is_emulated or context.job.plan.act_on_emulated):
         return Result(text=judged.text)
     outcome = judged.text
@@ -265,7 +266,7 @@ def draft(context: Context) -> Result:
         [
             *("mail", "draft", str(context.file("culprit.json"))),
             *(str(context.file(name)) for name in names),
-            *("--outbox", outbox),
+            *("--outbox", outbox, "--night", str(context.job.out)),
             *_repo(context),
         ],
     )

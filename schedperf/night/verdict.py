@@ -12,7 +12,7 @@ from msgspec import Struct
 from schedperf.bundle.files import read_regular
 from schedperf.compare.json import MOST_BYTES, read_comparison
 from schedperf.culprit.figures import has_change, is_emulated, is_worse, show_both, worst_first
-from schedperf.model.comparison import Row
+from schedperf.model.comparison import Row, Verdict
 from schedperf.model.text import clean_line
 
 
@@ -21,11 +21,13 @@ class Judged(Struct, frozen=True, kw_only=True):
 
     :param is_regression: new is slower than base; under emulation: by the intervals alone
     :param is_emulated: its timings come from an emulator
+    :param verdict: of all results; None under emulation
     :param text: one line
     """
 
     is_regression: bool
     is_emulated: bool
+    verdict: Verdict | None
     text: str
 
 
@@ -44,12 +46,14 @@ def judge(path: Path, side: str) -> Judged:
         return Judged(
             is_regression=bool(worse),
             is_emulated=True,
+            verdict=None,
             text=clean_line(f"emulated, so no verdict; {found}"),
         )
     overall = comparison.overall
     return Judged(
         is_regression=bool(worse) and overall.verdict == "regression",
         is_emulated=False,
+        verdict=overall.verdict,
         text=clean_line(f"{overall.verdict}: {overall.reason}"),
     )
 

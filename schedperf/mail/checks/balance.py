@@ -1,30 +1,48 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Check ``balance``: regressions and improvements are found about equally often.
+"""Check ``balance``: nights find regressions and improvements about equally often.
 
 A process that finds 17 regressions and no improvement finds its own noise.
 """
 
 import math
+from collections.abc import Sequence
 
 from schedperf.culprit.record import Check
 from schedperf.mail.checks.context import Context, judge
+from schedperf_reports.words.rows import count_of
 
 MOST = 50
 LARGEST_P = 0.01
 
 
 def check(context: Context) -> Check:
-    """Fail if a sign test over the last 50 retested changes has p < 0.01."""
-    last = context.directions[-MOST:]
-    worse = sum(last)
-    p = sign_test(worse, len(last))
-    if p >= LARGEST_P:
-        return judge("balance")
-    return judge(
-        "balance",
-        f"{worse} regressions and {len(last) - worse} improvements among the last retested changes "
-        f"(sign test, p = {p:.1g}): run A/A comparisons first",
-    )
+    """Fail if a sign test over the last 50 changes has p < 0.01."""
+    return check_directions(context.directions)
+
+
+def check_directions(directions: Sequence[bool]) -> Check:
+    """Fail as :func:`check`.
+
+    :param directions: of the changes that nights found, the last one last, True for a regression
+    """
+    return judge("balance", describe(directions) if _p(directions) < LARGEST_P else None)
+
+
+def describe(directions: Sequence[bool]) -> str:
+    """Return how many of the last 50 changes are regressions, and what to do if most are."""
+    last = directions[-MOST:]
+    if not last:
+        return "no change found by the nights"
+    worse = count_of(sum(last), "regression")
+    better = count_of(len(last) - sum(last), "improvement")
+    p = _p(directions)
+    warning = f" (sign test, p = {p:.1g}): run A/A comparisons" if p < LARGEST_P else ""
+    return f"{worse} and {better} among the last changes that nights found{warning}"
+
+
+def _p(directions: Sequence[bool]) -> float:
+    last = directions[-MOST:]
+    return sign_test(sum(last), len(last))
 
 
 def sign_test(worse: int, total: int) -> float:

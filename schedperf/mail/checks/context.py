@@ -28,7 +28,7 @@ class Context(Struct, frozen=True, kw_only=True):
     :param is_reachable: whether an address answers; None if nothing may be asked
     :param undone_by: commits of the watched tree that revert or fix a commit; None if no repository
         was given
-    :param directions: of the last retested changes, True for a regression
+    :param directions: of the changes that nights found, the last one last, True for a regression
     """
 
     message: Message

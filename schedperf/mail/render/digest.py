@@ -7,16 +7,14 @@ Weak and empty cases are lines, never left out: that no digest comes is the alar
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from datetime import datetime
-from typing import Annotated, Literal
+from datetime import datetime, timedelta
 
-from msgspec import Meta, Struct
-
-from schedperf.bundle.json import decode
 from schedperf.culprit.figures import has_change, is_emulated, show_change, worst_first
 from schedperf.mail.address import parse_mailbox
+from schedperf.mail.checks import balance
 from schedperf.mail.headers import SUBJECT_COLUMNS, message_id, parse, write_header
 from schedperf.mail.message import Message, Metadata
+from schedperf.mail.nights import NightSummary, directions_of
 from schedperf.mail.outbox import Mail
 from schedperf.mail.plain import cut, join_paragraphs, spell, wrap
 from schedperf.mail.recipients import own_list
@@ -24,43 +22,14 @@ from schedperf.mail.render.report import signature
 from schedperf.mail.site import MailSite
 from schedperf.model.comparison import Comparison, Row, digest_of
 from schedperf.model.units import percent
+from schedperf_reports.words.rows import count_of
 
 MOST_LISTED = 8
+_DAYS = 7
 _KEY_DIGITS = 8
 _LONGEST_NAME = 60
 _LABEL_COLUMNS = 14
 _FIRST_LINE = "  {label:<12}"
-
-_Text = Annotated[str, Meta(max_length=4096)]
-
-
-class NightSummary(Struct, frozen=True, kw_only=True):
-    """What the digest needs of the state of a night, ``schedperf/night/1``.
-
-    :param outcome: how it ended, one line; None: unfinished
-    :param failed: it ended without an answer
-    """
-
-    schema: Literal["schedperf/night/1"]
-    id: _Text
-    machine: _Text
-    job: _Text
-    outcome: _Text | None = None
-    failed: bool = False
-
-    @property
-    def is_lost(self) -> bool:
-        """Return whether the night has no result."""
-        return self.failed or self.outcome is None
-
-
-def read_night(content: bytes, name: str) -> NightSummary:
-    """Parse the state of a night.
-
-    :param name: file, for messages
-    :raises BundleError: it is damaged, or of another version
-    """
-    return decode(content, NightSummary, name)
 
 
 def draft_digest(
@@ -72,9 +41,12 @@ def draft_digest(
 ) -> Message:
     """Return the digest of the week of ``now``, without checks.
 
+    :param nights: those of the last seven days are listed; changes of all of them are counted
     :param mails: of the outbox
     """
     year, week, _ = now.isocalendar()
+    oldest = f"{now - timedelta(days=_DAYS):%Y-%m-%d}"
+    listed = [night for night in nights if night.id >= oldest]
     key = digest_of([site.site.domain, year, week])[:_KEY_DIGITS]
     number = 1 + sum(
         mail.metadata.kind == "digest"
@@ -84,7 +56,7 @@ def draft_digest(
     )
     local = f"schedperf.1.{year}-w{week:02}.{key}.digest.{number}"
     identity = message_id(local, site.site.domain)
-    subject = cut(_subject(year, week, comparisons, nights), SUBJECT_COLUMNS)
+    subject = cut(_subject(year, week, comparisons, listed), SUBJECT_COLUMNS)
     recipients = own_list(site)
     header = write_header(
         sender=parse_mailbox(site.site.sender, "site.from"),
@@ -98,7 +70,7 @@ def draft_digest(
         key=key,
         is_ascii=True,
     )
-    body = join_paragraphs([list(_lines(comparisons, nights, mails))]) + signature(site)
+    body = join_paragraphs([list(_lines(comparisons, listed, nights, mails))]) + signature(site)
     content = f"{header}\n\n{spell_body(body)}".encode()
     parse(content)
     return Message(
@@ -140,7 +112,10 @@ def _subject(
 
 
 def _lines(
-    comparisons: Sequence[Comparison], nights: Sequence[NightSummary], mails: Sequence[Mail]
+    comparisons: Sequence[Comparison],
+    nights: Sequence[NightSummary],
+    history: Sequence[NightSummary],
+    mails: Sequence[Mail],
 ) -> Iterator[str]:
     rows = [row for each in comparisons for row in each.rows if row.family != "informational"]
     yield from _line("tracked", _tracked(rows, comparisons, nights))
@@ -151,7 +126,8 @@ def _lines(
     yield from _list("regressed", [_change(row) for row in regressed])
     emulated = sum(is_emulated(row) for each in comparisons for row in each.rows)
     if emulated:
-        yield from _line("emulated", f"{_count(emulated, 'result')} without a verdict")
+        yield from _line("emulated", f"{count_of(emulated, 'result')} without a verdict")
+    yield from _line("balance", balance.describe(directions_of(history)))
     yield from _list("lost", [_lost(night) for night in nights if night.is_lost])
     yield from _line("mails", _mails(mails))
 
@@ -160,10 +136,10 @@ def _tracked(
     rows: Sequence[Row], comparisons: Sequence[Comparison], nights: Sequence[NightSummary]
 ) -> str:
     machines = {night.machine for night in nights}
-    on = f" on {_count(len(machines), 'machine')}" if machines else ""
+    on = f" on {count_of(len(machines), 'machine')}" if machines else ""
     unclear = sum(row.verdict in ("inconclusive", "invalid") for row in rows)
-    compared = _count(len(comparisons), "comparison")
-    return f"{_count(len(rows), 'result')}{on} in {compared}; {unclear} inconclusive or invalid"
+    compared = count_of(len(comparisons), "comparison")
+    return f"{count_of(len(rows), 'result')}{on} in {compared}; {unclear} inconclusive or invalid"
 
 
 def _sensitivity(rows: Sequence[Row]) -> str:
@@ -193,7 +169,7 @@ def _list(label: str, texts: Sequence[str]) -> Iterator[str]:
     if not texts:
         yield from _line(label, "0")
         return
-    yield from _line(f"{label}", texts[0])
+    yield from _line(label, texts[0])
     for text in texts[1:MOST_LISTED]:
         yield from _line("", text)
     if len(texts) > MOST_LISTED:
@@ -204,7 +180,3 @@ def _line(label: str, text: str) -> list[str]:
     plain = spell(text, where=label or "digest")
     first = _FIRST_LINE.format(label=label)
     return wrap(cut(plain, 3 * _LONGEST_NAME), first=first, rest=" " * _LABEL_COLUMNS)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'s' * (number != 1)}"

@@ -91,13 +91,27 @@ def test_a_digest(draft: Run, folder: Path) -> None:
     assert "[schedperf] " in out
 
 
+def test_nights_that_find_only_regressions_hold_a_mail(draft: Run, folder: Path) -> None:
+    for number in range(1, 10):
+        state = folder / "nights" / f"2026-11-0{number}" / "state.json"
+        state.parent.mkdir(parents=True)
+        night = {"id": state.parent.name, "machine": "2x48", "job": "hackbench"}
+        text = json.dumps({"schema": "schedperf/night/1", "verdict": "regression", **night})
+        state.write_text(text)
+    _, _, err = draft("culprit.json", "--night", "nights")
+    assert "  balance: 9 regressions and 0 improvements among the last changes" in err
+    _, _, err = draft("--digest", "--night", "nights")
+    assert "  balance: 9 regressions" in err
+    assert main(["mail", "list"]) == 0
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         ([], "no CULPRIT"),
         (["missing.json"], "missing.json"),
         (["0.json"], "0.json"),
-        (["culprit.json", "--night", "state.json"], "--night: only the digest lists nights"),
+        (["culprit.json", "--night", "0.json"], "0.json: $.schema"),
         (["culprit.json", "--kind", "fixed"], "no measured fix"),
         (["culprit.json", "--outbox", "nowhere"], "mail.toml"),
         (["culprit.json", "--repo", "nowhere"], "--repo nowhere"),

@@ -7,7 +7,8 @@ import pytest
 
 from schedperf.mail.checks.form import check_digest
 from schedperf.mail.headers import parse
-from schedperf.mail.render.digest import draft_digest, read_night
+from schedperf.mail.nights import NightSummary, directions_of, read_night
+from schedperf.mail.render.digest import draft_digest
 from schedperf.model.errors import InputError
 from tests.schedperf.mail.checks.cases import make_context, make_mail
 from tests.schedperf.mail.records import NOW, SWEEP, make_comparison, make_site
@@ -38,6 +39,7 @@ def test_a_week() -> None:
         "  sensitivity median smallest detectable change 3% (80% power)\n"
         "  regressed   hackbench time: +21.8%\n"
         "              hackbench time: +8.9%\n"
+        "  balance     no change found by the nights\n"
         "  lost        2x48, hackbench, 2026-11-27: new: did not boot\n"
         "              2x48, hackbench, 2026-11-28: unfinished\n"
         "  mails       1 held, 0 approved, 0 sent\n"
@@ -52,6 +54,28 @@ def test_an_empty_week_is_a_digest_too() -> None:
     text = message.content.decode()
     assert "smallest detectable change unknown" in text
     assert "lost        0" in text
+
+
+def states(*verdicts: str | None) -> list[NightSummary]:
+    """Return old nights, the newest first."""
+    return [
+        read_night(night(id=f"2026-09-{30 - back}", verdict=verdict, outcome="x"), "state.json")
+        for back, verdict in enumerate(verdicts)
+    ]
+
+
+def test_changes_of_all_nights_are_counted_and_those_of_the_week_listed() -> None:
+    nights = states(*["regression"] * 17, "no-change", None)
+    assert directions_of(nights) == [True] * 17
+    text = " ".join(draft_digest([], nights, [], make_site(), NOW).content.decode().split())
+    assert "0 of 0 nights" in text
+    assert "17 regressions and 0 improvements among the last changes that" in text
+    assert "run A/A comparisons" in text
+    nights = states("improvement", "regression", "regression", "inconclusive")
+    assert directions_of(nights) == [True, True, False]
+    text = " ".join(draft_digest([], nights, [], make_site(), NOW).content.decode().split())
+    assert "2 regressions and 1 improvement among the last changes that" in text
+    assert "A/A" not in text
 
 
 def test_one_digest_a_week() -> None:

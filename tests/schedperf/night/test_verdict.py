@@ -29,10 +29,13 @@ def _compare(tmp_path: Path, run_cli: RunCli, new: int) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("new", "expected"), [(120, True), (80, False), (100, False)])
-def test_verdict(tmp_path: Path, run_cli: RunCli, new: int, *, expected: bool) -> None:
+@pytest.mark.parametrize(
+    ("new", "expected"), [(120, "regression"), (80, "improvement"), (100, "no-change")]
+)
+def test_verdict(tmp_path: Path, run_cli: RunCli, new: int, expected: str) -> None:
     judged = judge(_compare(tmp_path, run_cli, new), "new")
-    assert judged.is_regression is expected
+    assert judged.verdict == expected
+    assert judged.is_regression is (expected == "regression")
     assert not judged.is_emulated
     assert not judge(tmp_path / "compare.json", "new2").is_regression
 
@@ -47,6 +50,7 @@ def test_emulated(tmp_path: Path, run_cli: RunCli) -> None:
     path.write_text(json.dumps(record))
     judged = judge(path, "new")
     assert judged.is_emulated
+    assert judged.verdict is None
     assert judged.is_regression
     assert judged.text.startswith("emulated, so no verdict; slower: time groups=1 +20.0% [")
 
