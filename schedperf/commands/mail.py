@@ -187,14 +187,15 @@ def resolve(mail_id: str, folder: Path, *, arrived: bool) -> None:
 
 
 @command.command()
-@click.argument("maildir", metavar="MAILDIR", type=click.Path(path_type=Path))
+@click.argument("path", metavar="PATH", type=click.Path(path_type=Path))
 @OUTBOX
-def replies(maildir: Path, folder: Path) -> None:
-    """Read replies in a Maildir: "stop" or "expected" silences a thread.
+def replies(path: Path, folder: Path) -> None:
+    """Read replies: "stop" or "expected" silences a thread.
 
-    The word must be a line of its own. A bounce suspends the address. The Maildir is only read.
+    PATH is a Maildir, or a git clone of a public-inbox; it is only read. The word must be a line of
+    its own. A bounce suspends the address.
     """
-    _apply_replies(_open(folder), maildir)
+    _apply_replies(_open(folder), path)
 
 
 @command.command()
@@ -202,7 +203,7 @@ def replies(maildir: Path, folder: Path) -> None:
 def send(folder: Path) -> int:
     """Send the approved mails, each once.
 
-    Replies are read first, if mail.toml names their Maildir. An interrupted attempt is repeated
+    Replies are read first, if mail.toml says where they are. An interrupted attempt is repeated
     only if the archive shows that the mail did not arrive; otherwise it waits for a person. The
     exit status is 1 if a mail was refused or waits.
     """
@@ -223,10 +224,10 @@ def send(folder: Path) -> int:
     return int(not is_done)
 
 
-def _apply_replies(outbox: "Outbox", maildir: Path) -> None:
+def _apply_replies(outbox: "Outbox", path: Path) -> None:
     from schedperf.mail.replies import read_replies  # noqa: PLC0415 # --help stays fast
 
-    for heard in read_replies(outbox, maildir, _now()):
+    for heard in read_replies(outbox, path, _now()):
         click.echo(f"{clean_line(heard.file)}: {clean_line(heard.effect)}")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Read replies in a Maildir: ``stop`` and ``expected`` silence a thread, bounces an address.
+"""Read replies: ``stop`` and ``expected`` silence a thread, bounces an address.
 
 Anyone may send anything: what a reply says can only make the bot quieter.
 """
@@ -7,7 +7,7 @@ Anyone may send anything: what a reply says can only make the bot quieter.
 import os
 import re
 from collections.abc import Iterable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from email.errors import MessageError
 from email.message import EmailMessage
 from email.parser import BytesParser
@@ -18,12 +18,15 @@ from pathlib import Path
 from msgspec import Struct
 
 from schedperf.bundle.files import read_regular
+from schedperf.mail.inbox import find_repositories, read_messages
 from schedperf.mail.limits import recipients_of, silenced_threads, suspended_addresses
 from schedperf.mail.outbox import Decision, Mail, Outbox, timestamp
 from schedperf.model.errors import InputError
 from schedperf.model.text import clean_line
 
 _LARGEST_REPLY = 1 << 22
+# Clocks of mail servers differ.
+_EARLIER = timedelta(days=1)
 _LONGEST_NAME = 100
 _MESSAGE_ID = re.compile(r"<[^<>\s]{1,250}>")
 _WORD = re.compile(r"(?:please )?(stop|expected)[.!]?", re.IGNORECASE)
@@ -62,26 +65,26 @@ class _Reply(Struct, frozen=True, kw_only=True):
     bounced: tuple[str, ...]
 
 
-def read_replies(outbox: Outbox, maildir: Path, now: datetime) -> Iterator[Heard]:
-    """Apply what the mails in a Maildir ask for; a mail that was applied changes nothing again.
+def read_replies(outbox: Outbox, path: Path, now: datetime) -> Iterator[Heard]:
+    """Apply what replies ask for; one that was applied changes nothing again.
 
-    The Maildir is only read.
-
-    :raises InputError: the Maildir or the outbox cannot be read or written
+    :param path: Maildir, public-inbox or clone of one, which is only read
+    :raises InputError: it cannot be read, or the outbox cannot be read or written
     """
     with outbox.locked():
         mails = {mail.metadata.message_id: mail for mail in outbox.mails()}
-        for path in _files(maildir):
-            reply = _read(path)
+        first = min((_began(mail) for mail in mails.values()), default=now)
+        for name, content in _contents(path, first - _EARLIER):
+            reply = None if content is None else _parse(content)
             if reply is None:
-                yield Heard(file=path.name, effect="not readable as a mail; read it yourself")
+                yield Heard(file=name, effect="not readable as a mail; read it yourself")
                 continue
             answered = [mails[id_] for id_ in reply.references if id_ in mails]
             for effect in (
                 *_silence(outbox, reply, answered, now),
                 *_suspend(outbox, reply, answered, now),
             ):
-                yield Heard(file=path.name, effect=effect)
+                yield Heard(file=name, effect=effect)
 
 
 def _silence(
@@ -131,13 +134,12 @@ def _suspend(
 # --- what a mail says
 
 
-def _read(path: Path) -> _Reply | None:
+def _parse(content: bytes) -> _Reply | None:
     """Return what a mail says; ``None`` if it is not readable as one."""
     try:
-        content = read_regular(path, _LARGEST_REPLY, "a mail")
         return _understand(BytesParser(policy=policy).parsebytes(content))
     # The parser of Python 3.11 raises several kinds of errors for malformed mails.
-    except (InputError, *_MALFORMED):
+    except _MALFORMED:
         return None
 
 
@@ -243,7 +245,30 @@ def _header(reply: EmailMessage, name: str) -> str:
         return ""
 
 
-# --- the Maildir
+# --- where mails are
+
+
+def _began(mail: Mail) -> datetime:
+    return datetime.fromisoformat(mail.history[0].when)
+
+
+def _contents(path: Path, since: datetime) -> Iterator[tuple[str, bytes | None]]:
+    """Yield name and content of each mail; None for one that cannot be read.
+
+    :param since: of a public-inbox, only messages that arrived later
+    """
+    repositories = find_repositories(path)
+    for repository in repositories:
+        yield from read_messages(repository, since, _LARGEST_REPLY)
+    for file in [] if repositories else _files(path):
+        yield file.name, _read(file)
+
+
+def _read(file: Path) -> bytes | None:
+    try:
+        return read_regular(file, _LARGEST_REPLY, "a mail")
+    except InputError:
+        return None
 
 
 def _files(maildir: Path) -> list[Path]:
@@ -257,5 +282,5 @@ def _files(maildir: Path) -> list[Path]:
     except OSError as error:
         raise InputError(
             f"{maildir}: cannot be read: {(error.strerror or str(error)).lower()} (expected a "
-            "Maildir with new/ and cur/); check the path"
+            "Maildir with new/ and cur/, or a clone of a public-inbox); check the path"
         ) from None

@@ -108,7 +108,7 @@ class MailSite(_Table, frozen=True, kw_only=True):
     quota: Quota = Quota()
     archive: Archive | None = None
     transport: Transport = Files()
-    replies: Annotated[Line | None, "Maildir with the replies, read before sending"] = None
+    replies: Annotated[Line | None, "Maildir or public-inbox with the replies"] = None
 
     def allows(self, address: str) -> bool:
         """Return whether the site allows mails to an address at all.

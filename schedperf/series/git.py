@@ -264,7 +264,7 @@ def run_git(
     """
     try:
         return subprocess.run(
-            ["git", "-C", str(folder), "--no-pager", *_OPTIONS, *arguments],
+            git_words(folder, arguments),
             env=clean_environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -279,6 +279,11 @@ def run_git(
         raise InputError(
             f"{folder}: git did not finish within {limit_s:.0f} s; try again"
         ) from None
+
+
+def git_words(folder: Path, arguments: Sequence[str]) -> list[str]:
+    """Return the command that runs git as :func:`run_git` does."""
+    return ["git", "-C", str(folder), "--no-pager", *_OPTIONS, *arguments]
 
 
 def clean_environment() -> Mapping[str, str]:
