@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Draw the page of a culprit from its record and the comparisons that it refers to."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -15,8 +15,6 @@ from schedperf_reports.page.views import environment, read_template, shorten
 from schedperf_reports.words.rows import describe_directions, name_rows
 from schedperf_reports.words.units import format_change, format_interval
 
-# From the folder of the page to the top of the site.
-ROOT = "../../"
 # Of an id, in the address of a comparison.
 ID_DIGITS = 16
 
@@ -78,10 +76,14 @@ def machine_of(evidence: Evidence) -> str:
     return name_machine(evidence.side(evidence.culprit.main))
 
 
-def draw_culprit(evidence: Evidence, root: str = ROOT) -> bytes:
+def draw_culprit(
+    evidence: Evidence, *, root: str, version: int, bundles: Mapping[str, Sequence[str]]
+) -> bytes:
     """Return the page of a culprit as HTML.
 
     :param root: from the page's folder to the top of the site
+    :param version: of the record
+    :param bundles: names of published bundles, by the address of the comparison
     """
     culprit = evidence.culprit
     rows = worst_first(evidence.rows(culprit.main))
@@ -90,6 +92,7 @@ def draw_culprit(evidence: Evidence, root: str = ROOT) -> bytes:
         .get_template("site/culprit.html.j2")
         .render(
             root=root,
+            version=version,
             style=style(),
             title=title_of(evidence),
             summary=summary_of(evidence),
@@ -105,6 +108,7 @@ def draw_culprit(evidence: Evidence, root: str = ROOT) -> bytes:
                 ("No change on", _places(evidence, culprit.no_change_on)),
             ),
             comparisons=[*_comparisons(evidence)],
+            bundles=bundles,
         )
     )
     return page.encode()

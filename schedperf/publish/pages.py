@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Draw the files of a published record and the list of all records."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from schedperf.culprit.figures import Evidence, name_machine
 from schedperf.culprit.json import write_culprit
@@ -44,6 +44,7 @@ def draw_comparison(comparison: Comparison, published: str, bundles: Mapping[str
         machine=_machines(comparison),
         date=_date(comparison),
         published=published,
+        bundles=tuple(bundles),
     )
     files = {
         PAGE: _render("html", comparison, options),
@@ -54,10 +55,13 @@ def draw_comparison(comparison: Comparison, published: str, bundles: Mapping[str
     return Folder(entry=entry, files=files)
 
 
-def draw_culprit_folder(evidence: Evidence, address: str, published: str) -> Folder:
+def draw_culprit_folder(
+    evidence: Evidence, address: str, published: str, bundles: Mapping[str, Sequence[str]]
+) -> Folder:
     """Return the files of a culprit: page and JSON.
 
     :param evidence: records without private strings
+    :param bundles: names of published bundles, by the address of the comparison
     """
     entry = Entry(
         address=address,
@@ -68,7 +72,9 @@ def draw_culprit_folder(evidence: Evidence, address: str, published: str) -> Fol
         published=published,
         state=state_of(evidence),
     )
-    page = draw_culprit(evidence, root="../" * address.count("/"))
+    page = draw_culprit(
+        evidence, root="../" * address.count("/"), version=entry.version, bundles=bundles
+    )
     files = {PAGE: page, CULPRIT: write_culprit(evidence.culprit)}
     return Folder(entry=entry, files=files)
 

@@ -88,12 +88,15 @@ def publish(
             draw_comparison(comparison, published, archives.get(comparison.id, {}))
             for comparison in redacted.values()
         ]
+        # What is published at an address already stays.
+        entries = (*(folder.entry for folder in folders), *site.entries)
+        shown_bundles = {entry.address: entry.bundles for entry in entries}
         for path, culprit in culprits.items():
             evidence = _find_evidence(culprit, redacted, site, path)
             result_of_culprit = redact_culprit(culprit, private)
             left_out.update(result_of_culprit.left_out)
             shown = replace(evidence, culprit=result_of_culprit.record)
-            folders.append(_draw_culprit(shown, site, published, update=update))
+            folders.append(_draw_culprit(shown, site, published, shown_bundles, update=update))
         for folder in folders:
             _refuse_private(folder, private)
         new = {folder.entry.address: site.add(folder) for folder in folders}
@@ -146,16 +149,24 @@ def _find_evidence(
     return Evidence(culprit=culprit, comparisons=found)
 
 
-def _draw_culprit(evidence: Evidence, site: Site, published: str, *, update: bool) -> Folder:
+def _draw_culprit(
+    evidence: Evidence,
+    site: Site,
+    published: str,
+    bundles: Mapping[str, Sequence[str]],
+    *,
+    update: bool,
+) -> Folder:
     """Return the files of a culprit at its address, or at that of a version.
 
+    :param bundles: names of published bundles, by the address of the comparison
     :param update: choose the version that has this content already, or else a new one
     """
     for version in count(1):
         address = f"r/{evidence.culprit.key}/" + (f"{version}/" if version > 1 else "")
         links = replace(evidence.culprit.links, page=address)
-        culprit = replace(evidence.culprit, links=links)
-        folder = draw_culprit_folder(replace(evidence, culprit=culprit), address, published)
+        shown = replace(evidence, culprit=replace(evidence.culprit, links=links))
+        folder = draw_culprit_folder(shown, address, published, bundles)
         if not update or not site.has(address) or site.find_change(folder) is None:
             return folder
     raise AssertionError("count() does not end")

@@ -44,6 +44,7 @@ class Entry(Struct, frozen=True, kw_only=True):
     :param date: of the data, ISO 8601; None if not recorded
     :param published: when it was published first, ISO 8601
     :param state: of a culprit; None for a comparison
+    :param bundles: file names of the published bundles of a comparison
     """
 
     schema: Literal["schedperf/published/1"] = "schedperf/published/1"
@@ -54,6 +55,7 @@ class Entry(Struct, frozen=True, kw_only=True):
     date: str | None
     published: str
     state: State | None = None
+    bundles: tuple[str, ...] = ()
 
     @property
     def record(self) -> str:

@@ -9,6 +9,7 @@ import pytest
 
 from schedperf.bundle.open import open_bundle
 from schedperf.compare.bundles import compare_bundles
+from schedperf.culprit.record import Culprit
 from schedperf.model.comparison import Comparison
 from schedperf.model.errors import SchedperfError
 from schedperf.publish.bundle import find_bundle, redact_bundle
@@ -40,6 +41,22 @@ def test_published_bundles_compare_like_the_originals(found: Comparison, tmp_pat
     before = contents(site)
     publish(write(tmp_path, found), site, now=FIRST, bundles=True)
     assert contents(site) == before
+
+
+def test_pages_link_to_published_bundles(
+    found: Comparison, retested: Comparison, culprit: Culprit, tmp_path: Path
+) -> None:
+    site = tmp_path / "site"
+    publish(write(tmp_path, found), site, now=FIRST, bundles=True)
+    publish(write(tmp_path, found, retested, culprit), site, now=FIRST)
+    address = f"c/{found.id[:16]}/"
+    index = (site / "index.html").read_text()
+    page = (site / f"r/{culprit.key}/index.html").read_text()
+    for name in ("base.tar", "new.tar"):
+        assert f'href="{address}{name}"' in index
+        assert f'href="../../{address}{name}"' in page
+    assert index.count(".tar") == page.count(".tar") == 4
+    assert f"c/{retested.id[:16]}/index.html" in page
 
 
 def test_profiles_and_files_of_the_machine_are_left_out(

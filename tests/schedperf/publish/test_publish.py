@@ -163,6 +163,9 @@ def test_a_changed_culprit_is_published_as_a_further_version(
     assert f'href="../../../c/{found.id[:16]}/index.html"' in after[f"{address}index.html"].decode()
     assert f'"{address}index.html"' in after["index.html"].decode()
     assert f'"r/{culprit.key}/index.html"' not in after["index.html"].decode()
+    for page in (f"r/{culprit.key}/", address):
+        assert f'index.html#r-{culprit.key}">' in after[f"{page}index.html"].decode()
+    assert f'<tr id="r-{culprit.key}"><td' in after["index.html"].decode()
     (entry,) = feed(site)
     texts = {child.tag.partition("}")[2]: child.text for child in entry}
     assert texts["published"] == "2026-11-27T12:00:00Z"
