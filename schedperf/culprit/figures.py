@@ -232,15 +232,26 @@ def show_both(row: Row) -> str:
     return f"{show_change(row.ratio)} {show_interval(row)}"
 
 
-def describe_effect(row: Row) -> str:
+def describe_effect(row: Row, metric: str | None = None) -> str:
     """Return what a commit does to a result.
 
     ``increases hackbench time by 21.8% [95% CI +16.1%, +27.9%]``
+
+    :param metric: how the text spells it [default: as the row]
     """
     assert row.ratio is not None
     verb = "increases" if row.ratio >= 1.0 else "decreases"
     interval = show_interval(row).replace("[", "[95% CI ", 1)
-    return f"{verb} {row.metric} by {show_size(row.ratio)} {interval}"
+    return f"{verb} {metric or row.metric} by {show_size(row.ratio)} {interval}"
+
+
+def day_of(date: str | None) -> str:
+    """Return the day of a date in ISO 8601; "" if the date is unknown.
+
+    >>> day_of("2026-11-21T12:00:00Z")
+    '2026-11-21'
+    """
+    return (date or "")[: len("2026-11-21")]
 
 
 def name_machine(side: SideSummary) -> str:

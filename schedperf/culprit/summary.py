@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from schedperf.culprit.figures import (
     ID_DIGITS,
     Evidence,
+    day_of,
     describe_effect,
     name_machine,
     show_both,
@@ -14,7 +15,6 @@ from schedperf.culprit.record import COMMIT_DIGITS, Commit, Culprit, Elsewhere, 
 from schedperf.model.comparison import Row
 from schedperf.model.text import clean_line
 
-_DATE_DIGITS = len("2026-11-21")
 _LABEL_COLUMNS = 18
 # Fields that are null until something is measured, as the summary calls them.
 _MEASURABLE = {
@@ -70,7 +70,7 @@ def _describe_commit(commit: Commit) -> str:
     facts = [
         f'{commit.commit[:COMMIT_DIGITS]} ("{commit.subject}")',
         commit.author,
-        commit.committed and commit.committed[:_DATE_DIGITS],
+        day_of(commit.committed),
     ]
     return ", ".join(filter(None, facts))
 
@@ -100,8 +100,12 @@ def _describe_n(row: Row) -> str:
 def _tree_lines(culprit: Culprit) -> Iterator[tuple[str, str]]:
     tree = culprit.tree
     if tree is not None:
-        date = tree.date and tree.date[:_DATE_DIGITS]
-        facts = (tree.name, tree.commit and tree.commit[:COMMIT_DIGITS], date, tree.url)
+        facts = (
+            tree.name,
+            tree.commit and tree.commit[:COMMIT_DIGITS],
+            day_of(tree.date),
+            tree.url,
+        )
         yield "tree", ", ".join(filter(None, (*facts, "private" if tree.private else None)))
     merged = {True: "yes", False: "no", None: "unknown"}[culprit.merged]
     yield "merged", merged

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from schedperf.culprit.figures import Evidence, describe_effect, name_machine, worst_first
+from schedperf.culprit.figures import Evidence, day_of, describe_effect, name_machine, worst_first
 from schedperf.culprit.record import COMMIT_DIGITS, Commit, Culprit, Elsewhere, Measured
 from schedperf.model.comparison import BASE, Comparison, Row, Verdict
 from schedperf.model.units import scale_for
@@ -137,7 +137,7 @@ def _facts(evidence: Evidence) -> Iterator[tuple[str, str]]:
     culprit = evidence.culprit
     yield "machine", machine_of(evidence)
     if culprit.tree is not None:
-        date = f", {culprit.tree.date[:10]}" if culprit.tree.date else ""
+        date = f", {day_of(culprit.tree.date)}" if culprit.tree.date else ""
         commit = f" ({culprit.tree.commit[:COMMIT_DIGITS]}{date})" if culprit.tree.commit else ""
         yield "tree", f"{culprit.tree.name}{commit}"
     yield "last good", _describe_commit(culprit.good)
@@ -148,7 +148,7 @@ def _facts(evidence: Evidence) -> Iterator[tuple[str, str]]:
 
 def _describe_commit(commit: Commit) -> str:
     author = f", {commit.author.partition(' <')[0]}" if commit.author else ""
-    date = f", {commit.committed[:10]}" if commit.committed else ""
+    date = f", {day_of(commit.committed)}" if commit.committed else ""
     return f"{commit.commit[:COMMIT_DIGITS]} “{commit.subject}”{author}{date}"
 
 

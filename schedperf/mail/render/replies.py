@@ -3,7 +3,7 @@
 
 from collections.abc import Sequence
 
-from schedperf.culprit.figures import Evidence, show_both
+from schedperf.culprit.figures import Evidence, day_of, show_both
 from schedperf.culprit.record import COMMIT_DIGITS, Culprit, Elsewhere, Measured
 from schedperf.mail.plain import COLUMNS, INDENT, cut, items, join_paragraphs, spell, wrap
 from schedperf.mail.render.replicates import count_replicates, is_interleaved
@@ -22,7 +22,6 @@ from schedperf.model.units import percent, scale_for
 
 MOST_PLACES = 12
 _LONGEST_LINE = 200
-_DATE_DIGITS = len("2026-11-21")
 
 
 def fixed_body(evidence: Evidence, site: MailSite) -> str:
@@ -90,8 +89,8 @@ def bisected_body(evidence: Evidence, site: MailSite) -> str:
 def _since(culprit: Culprit) -> str:
     if culprit.tree is None or culprit.fixed_by is None:
         return ""
-    date = culprit.fixed_by.committed
-    since = f" since {date[:_DATE_DIGITS]}" if date else ""
+    day = day_of(culprit.fixed_by.committed)
+    since = f" since {day}" if day else ""
     return f", in {spell(culprit.tree.name, where='tree')}{since},"
 
 

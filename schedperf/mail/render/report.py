@@ -4,8 +4,15 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from schedperf.culprit.figures import Evidence, name_machine, show_both, show_size, side_of
-from schedperf.culprit.record import COMMIT_DIGITS, Elsewhere, Measured, Trailer
+from schedperf.culprit.figures import (
+    Evidence,
+    day_of,
+    describe_effect,
+    name_machine,
+    show_both,
+    side_of,
+)
+from schedperf.culprit.record import COMMIT_DIGITS, Elsewhere, Measured, Revert, Trailer, Tree
 from schedperf.evidence.perf_stat.record import Counters
 from schedperf.mail.plain import COLUMNS, INDENT, cut, items, join_paragraphs, spell, wrap
 from schedperf.mail.render.table import draw_table
@@ -26,7 +33,6 @@ _LONGEST_ITEM = 220
 _LONGEST_NAME = 60
 _LONGEST_MACHINE = 90
 _LONGEST_COMMAND = 200
-_DATE_DIGITS = len("2026-11-21")
 _SWITCHES = ("sched.numa_balancing", "sched.autogroup")
 # Benchmarks that readers of scheduler lists know.
 _WELL_KNOWN = (
@@ -117,22 +123,21 @@ def signature(site: MailSite) -> str:
 
 def _opening(evidence: Evidence) -> list[str]:
     culprit, row = evidence.culprit, evidence.headline()
-    verb = "increases" if (row.ratio or 0.0) > 1.0 else "decreases"
     side = evidence.side(culprit.main)
     names = names_of(evidence)
     quoted = quote_subject(culprit.bad.subject, names)
     where = _machine_of(side)
-    change = f"{show_size(row.ratio or 0.0)} [95% CI {show_both(row).partition('[')[2]}"
     metric = cut(spell(row.metric, where="metric"), _LONGEST_NAME)
+    effect = describe_effect(row, metric)
     if culprit.is_range:
         good = culprit.good.commit[:COMMIT_DIGITS]
         what = (
-            f"A commit after {good} and up to {culprit.id} {quoted} {verb} {metric} by {change} on "
-            f"{where}. The commits between them were not tested."
+            f"A commit after {good} and up to {culprit.id} {quoted} {effect} on {where}. "
+            "The commits between them were not tested."
         )
     else:
-        what = f"Commit {culprit.id} {quoted} {verb} {metric} by {change} on {where}."
-    return wrap(" ".join([what, _tip(evidence), _revert(evidence), *_elsewhere(evidence)]).strip())
+        what = f"Commit {culprit.id} {quoted} {effect} on {where}."
+    return wrap(" ".join([what, *_since(evidence), *_elsewhere(evidence)]))
 
 
 def _machine_of(side: SideSummary) -> str:
@@ -147,41 +152,49 @@ def _article(name: str) -> str:
     return "an" if re.match(r"[aeiouAEIOU]|8|1[18]\b", name) else "a"
 
 
-def _tip(evidence: Evidence) -> str:
+def _since(evidence: Evidence) -> Iterator[str]:
+    """Say whether the regression is still in the tree, and what a revert does."""
     culprit = evidence.culprit
+    row = evidence.headline()
     tree = culprit.tree
     name = cut(spell(tree.name, where="tree"), _LONGEST_NAME) if tree else "the tree"
-    row = evidence.row_like(culprit.tip, evidence.headline())
-    if row is None:
-        return f"The newest kernel of {name} was not measured."
-    commit = (
-        [tree.commit[:COMMIT_DIGITS], (tree.date or "")[:_DATE_DIGITS]]
-        if tree and tree.commit
-        else []
-    )
-    at = f" ({', '.join(filter(None, commit))})" if commit else ""
+    tip = evidence.row_like(culprit.tip, row)
+    revert = culprit.revert
+    reverted = evidence.row_like(revert.result if revert else None, row)
+    is_impossible = revert is not None and bool(revert.impossible)
+    if tip is None and reverted is None and not is_impossible:
+        yield f"The newest kernel of {name} and a revert were not measured."
+        return
+    if tip is None:
+        yield f"The newest kernel of {name} was not measured."
+    else:
+        yield _tip(tree, tip, name)
+    yield _revert(revert, reverted, "" if tip is None else " there")
+
+
+def _tip(tree: Tree | None, row: Row, name: str) -> str:
+    facts = [tree.commit[:COMMIT_DIGITS], day_of(tree.date)] if tree and tree.commit else []
+    at = f" ({', '.join(filter(None, facts))})" if facts else ""
     match row.verdict:
         case "regression":
             return f"It is still present in {name}{at}."
         case "no-change" | "improvement":
             return f"It is no longer present in {name}{at}."
         case _:
-            return f"Whether it is still present in {name}{at} is {row.verdict}."
+            return f"The result of the newest kernel of {name}{at} is {row.verdict}."
 
 
-def _revert(evidence: Evidence) -> str:
-    revert = evidence.culprit.revert
+def _revert(revert: Revert | None, row: Row | None, where: str) -> str:
     if revert is not None and revert.impossible:
         why = cut(spell(revert.impossible, where="revert"), _LONGEST_NAME)
-        return f"It cannot be reverted there: {why.rstrip('.')}."
-    row = evidence.row_like(revert.result if revert else None, evidence.headline())
+        return f"It cannot be reverted{where}: {why.rstrip('.')}."
     if row is None:
         return "A revert was not measured."
     match row.verdict:
         case "no-change" | "improvement":
-            return "Reverting it there restores the previous result."
+            return f"Reverting it{where} restores the previous result."
         case "regression":
-            return "Reverting it there does not remove the regression."
+            return f"Reverting it{where} does not remove the regression."
         case _:
             return f"The result of a revert is {row.verdict}."
 

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from schedperf.culprit.figures import Evidence
-from schedperf.culprit.record import Commit, Elsewhere, FeatureSwitch, Links, Tree
+from schedperf.culprit.record import Commit, Elsewhere, FeatureSwitch, Links, Revert, Tree
 from schedperf.mail.draft import Request, draft, quoted_texts
 from schedperf.mail.headers import parse
 from schedperf.mail.lint import lint
@@ -145,9 +145,29 @@ def test_a_range_names_its_bad_end() -> None:
     text = words_of(message)
     assert text.startswith("A commit after 0a2b65c03e9b and up to 0123456789ab")
     assert "The commits between them were not tested." in text
-    assert "The newest kernel of the tree was not measured. A revert was not measured." in text
+    assert "The newest kernel of the tree and a revert were not measured." in text
     assert "Not done: retest, bisection." in text
     assert "Reported-by" not in text
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"tip": None}, "tip/sched/core was not measured. Reverting it restores the previous"),
+        ({"revert": None}, "2026-11-21). A revert was not measured."),
+        (
+            {"tip": None, "revert": Revert(impossible="later commits need it.")},
+            "was not measured. It cannot be reverted: later commits need it. A 1-socket",
+        ),
+        (
+            {"revert": Revert(impossible="later commits need it")},
+            "2026-11-21). It cannot be reverted there: later commits need it. A 1-socket",
+        ),
+    ],
+)
+def test_what_was_not_measured(fields: dict[str, Any], said: str) -> None:
+    text = words_of(drafted(make_evidence(culprit=make_culprit(**fields))))
+    assert said in text
 
 
 def test_no_tags_for_an_unmerged_patch() -> None:
