@@ -79,7 +79,7 @@ def command(
     folder: Path,
     output: str | None,
 ) -> None:
-    """Render a mail about a first bad commit, check it, and hold it in the outbox.
+    """Render, check and hold a mail about a first bad commit.
 
     CULPRIT is the record that `schedperf culprit` writes; its comparisons are found beside it, or
     are given. Nothing is sent: a person approves the mail. Each failed check says what would
@@ -201,11 +201,13 @@ def _hold(outbox: "Outbox", message: "Message") -> None:
     metadata = message.metadata
     earlier: Mail | None = next((each for each in outbox.mails() if each.id == metadata.id), None)
     if earlier is not None:
-        click.echo(
-            f"{metadata.id}: already {earlier.state}; to draft it again: schedperf mail withdraw "
-            f"{metadata.id}",
-            err=True,
+        is_final = earlier.state in {"sending", "sent"}
+        advice = (
+            "a mail is sent once (later results: --kind again)"
+            if is_final
+            else f"to draft it again: schedperf mail withdraw {metadata.id}"
         )
+        click.echo(f"{metadata.id}: already {earlier.state}; {advice}", err=True)
         return
     outbox.hold(message)
     click.echo(f"{outbox.path / 'held' / metadata.id}.eml: held; {metadata.subject}")

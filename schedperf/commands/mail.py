@@ -109,7 +109,7 @@ def show(mail_id: str, folder: Path) -> None:
 @ID
 @OUTBOX
 def why(mail_id: str, folder: Path) -> None:
-    """Print what holds a mail, what would satisfy each check, and its history."""
+    """Print what holds a mail, what would satisfy it, and its history."""
     from schedperf.mail.approval import failed_checks  # noqa: PLC0415 # --help stays fast
     from schedperf.mail.limits import over_quota, prohibitions  # noqa: PLC0415 # as above
 

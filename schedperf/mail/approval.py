@@ -103,4 +103,5 @@ def _decide(
                 reason=reason,
             )
         )
-        return outbox.move(mail, state, who, reason or act, now=now)
+        shown = act if act in {"arrived", "not-arrived"} else reason
+        return outbox.move(mail, state, who, shown, now=now)

@@ -17,7 +17,7 @@ from schedperf.culprit.record import Check, Culprit
 from schedperf.mail.address import parse_mailbox
 from schedperf.mail.headers import check_id, local_part, message_id, parse, write_header
 from schedperf.mail.message import Kind, Message, Metadata
-from schedperf.mail.outbox import Mail
+from schedperf.mail.outbox import NEVER_SENT, Mail
 from schedperf.mail.plain import spell
 from schedperf.mail.recipients import Recipients
 from schedperf.mail.render.replies import again_body, bisected_body, fixed_body
@@ -28,8 +28,6 @@ from schedperf.model.comparison import digest_of
 from schedperf.model.errors import InputError
 from schedperf.model.text import ASCII, clean_line
 
-# A withdrawn or refused mail has not been read by anyone outside.
-_NEVER_SENT = ("withdrawn", "refused")
 _FINDINGS = 3
 _FINGERPRINT_DIGITS = 16
 
@@ -100,18 +98,25 @@ def number_of(culprit: Culprit, kind: Kind, earlier: Sequence[Mail]) -> int:
         for each in earlier
         if (each.metadata.culprit, each.metadata.kind) == (culprit.key, kind)
     ]
-    counted = (*_NEVER_SENT, "sent") if kind == "again" else _NEVER_SENT
+    counted = (*NEVER_SENT, "sent") if kind == "again" else NEVER_SENT
     return 1 + sum(each.state in counted for each in alike)
 
 
 def find_report(culprit: Culprit, earlier: Sequence[Mail]) -> Mail | None:
-    """Return the report about the same commit that was sent, or will be; None without one."""
+    """Return the report of the thread that was sent, or will be; None without one.
+
+    It is about the same commit, or the one that ``links.report`` names: about the range.
+    """
     reports = [
         each
         for each in earlier
         if each.metadata.kind == "report"
-        and each.state not in _NEVER_SENT
-        and (each.metadata.commit == culprit.id or each.metadata.culprit == culprit.key)
+        and each.state not in NEVER_SENT
+        and (
+            each.metadata.commit == culprit.id
+            or each.metadata.culprit == culprit.key
+            or each.metadata.message_id == culprit.links.report
+        )
     ]
     return reports[0] if reports else None
 
@@ -170,6 +175,11 @@ def _parents(request: Request) -> list[str]:
         raise InputError(
             f"{culprit.id}: --kind {request.kind}: no report to reply to, in the outbox or in "
             "links.report of the record; draft the report first"
+        )
+    if request.kind == "bisected" and known and known.metadata.culprit == culprit.key:
+        raise InputError(
+            f"{culprit.id}: --kind bisected: {known.id} names this commit already (expected a "
+            "report about a range); nothing to add"
         )
     before = _references(request.report) if request.report else []
     return [*before, check_id(report, "links.report")]

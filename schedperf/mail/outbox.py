@@ -40,6 +40,8 @@ from schedperf.model.text import clean_line
 
 State = Literal["held", "approved", "sending", "sent", "refused", "withdrawn"]
 STATES: tuple[State, ...] = get_args(State)
+# Nobody outside has read such a mail.
+NEVER_SENT: tuple[State, ...] = ("withdrawn", "refused")
 DECISIONS = "decisions.jsonl"
 Act = Literal["approve", "withdraw", "arrived", "not-arrived", "silence", "suspend"]
 

@@ -6,10 +6,9 @@ from datetime import datetime, timedelta
 
 from schedperf.culprit.record import Check
 from schedperf.mail.checks.context import Context, judge
-from schedperf.mail.outbox import Mail
+from schedperf.mail.outbox import NEVER_SENT, Mail
 
 BETWEEN_REPLIES = timedelta(days=7)
-_NEVER_SENT = ("withdrawn", "refused")
 
 
 def check(context: Context) -> Check:
@@ -19,7 +18,7 @@ def check(context: Context) -> Check:
 
 def _others(context: Context) -> Iterator[Mail]:
     own = context.message.metadata.id
-    return (each for each in context.earlier if each.id != own and each.state not in _NEVER_SENT)
+    return (each for each in context.earlier if each.id != own and each.state not in NEVER_SENT)
 
 
 def _thread(context: Context) -> str | None:

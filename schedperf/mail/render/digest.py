@@ -15,7 +15,7 @@ from schedperf.mail.checks import balance
 from schedperf.mail.headers import SUBJECT_COLUMNS, message_id, parse, write_header
 from schedperf.mail.message import Message, Metadata
 from schedperf.mail.nights import NightSummary, directions_of
-from schedperf.mail.outbox import Mail
+from schedperf.mail.outbox import NEVER_SENT, Mail
 from schedperf.mail.plain import cut, join_paragraphs, spell, wrap
 from schedperf.mail.recipients import own_list
 from schedperf.mail.render.report import signature
@@ -49,9 +49,7 @@ def draft_digest(
     listed = [night for night in nights if night.id >= oldest]
     key = digest_of([site.site.domain, year, week])[:_KEY_DIGITS]
     number = 1 + sum(
-        mail.metadata.kind == "digest"
-        and f".{key}." in mail.id
-        and mail.state in ("withdrawn", "refused")
+        mail.metadata.kind == "digest" and f".{key}." in mail.id and mail.state in NEVER_SENT
         for mail in mails
     )
     local = f"schedperf.1.{year}-w{week:02}.{key}.digest.{number}"

@@ -9,6 +9,7 @@ import pytest
 
 from schedperf.cli import main
 from schedperf.culprit.json import write_culprit
+from schedperf.mail.outbox import Outbox
 from schedperf.model.json_text import to_json
 from tests.schedperf.mail.records import make_comparisons, make_culprit
 
@@ -64,8 +65,19 @@ def test_the_same_is_drafted_once(draft: Run, folder: Path) -> None:
     before = {path: path.read_bytes() for path in (folder / "outbox/held").iterdir()}
     status, out, err = draft("culprit.json")
     assert (status, out) == (0, "")
-    assert "already held" in err
+    assert "already held; to draft it again: schedperf mail withdraw" in err
     assert {path: path.read_bytes() for path in (folder / "outbox/held").iterdir()} == before
+
+
+def test_a_sent_mail_is_not_drafted_again(draft: Run, folder: Path) -> None:
+    draft("culprit.json")
+    outbox = Outbox(folder / "outbox")
+    (mail,) = outbox.mails()
+    outbox.move(mail, "sent", "a test")
+    _, out, err = draft("culprit.json")
+    assert out == ""
+    assert "already sent; a mail is sent once" in err
+    assert "withdraw" not in err
 
 
 def test_to_a_file_or_stdout(draft: Run, folder: Path) -> None:

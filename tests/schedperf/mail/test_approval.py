@@ -34,6 +34,7 @@ def test_approve_records_who_and_when(outbox: Outbox, site: MailSite) -> None:
     assert outbox.content(outbox.find(ID)) == MESSAGE.content
     (decision,) = outbox.decisions()
     assert (decision.act, decision.who, decision.id) == ("approve", "person", ID)
+    assert (mail.last.who, mail.last.reason) == ("person", "")
 
 
 def test_a_failed_check_holds_a_mail_to_a_public_list(tmp_path: Path, site: MailSite) -> None:

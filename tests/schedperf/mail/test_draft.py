@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from schedperf.culprit.figures import Evidence
 from schedperf.culprit.record import Commit, Elsewhere, FeatureSwitch, Links, Revert, Tree
-from schedperf.mail.draft import Request, draft, quoted_texts
+from schedperf.mail.draft import Request, draft, find_report, quoted_texts
 from schedperf.mail.headers import parse
 from schedperf.mail.lint import lint
 from schedperf.mail.message import Kind, Message
@@ -265,6 +265,21 @@ def test_bisected() -> None:
     assert text.startswith("The first bad commit of the reported range is now known.\n\nCommit")
     with pytest.raises(InputError, match="the first bad commit is unknown"):
         drafted(make_evidence(culprit=make_culprit(is_range=True)), "bisected")
+
+
+def test_bisected_answers_a_report_about_a_range_only() -> None:
+    about_commit = make_mail(make_context())
+    with pytest.raises(InputError, match=r"report\.1 names this commit already"):
+        drafted(make_evidence(), "bisected", earlier=[about_commit])
+    # The first bad commit is rarely the end of the range: the record names the report.
+    other = make_culprit(is_range=True, bad=Commit(commit="f" * 40, subject="x"))
+    about_range = make_mail(make_context(make_evidence(culprit=other)))
+    id_ = about_range.metadata.message_id
+    culprit = make_culprit(links=Links(report=id_))
+    assert find_report(culprit, [about_range]) == about_range
+    assert find_report(make_culprit(), [about_range]) is None
+    text = drafted(make_evidence(culprit=culprit), "bisected", earlier=[about_range]).content
+    assert f"In-Reply-To: {id_}".encode() in text
 
 
 def test_a_posted_series_is_answered() -> None:
