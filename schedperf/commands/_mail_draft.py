@@ -203,7 +203,7 @@ def _hold(outbox: "Outbox", message: "Message") -> None:
     if earlier is not None:
         is_final = earlier.state in {"sending", "sent"}
         advice = (
-            "a mail is sent once (later results: --kind again)"
+            "it is sent once"
             if is_final
             else f"to draft it again: schedperf mail withdraw {metadata.id}"
         )

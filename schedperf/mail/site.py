@@ -14,16 +14,17 @@ The file is in the folder of the outbox::
     base_url = "https://lab.example/schedperf"
 """
 
+import json
 import tomllib
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 from msgspec import Meta, Struct
 
 from schedperf.bundle.files import read_regular
+from schedperf.bundle.json import decode
 from schedperf.mail.address import address_of
-from schedperf.model.errors import InputError
+from schedperf.model.errors import BundleError, InputError
 from schedperf.model.text import clean, clean_line
 
 CONFIGURATION = "mail.toml"
@@ -132,11 +133,17 @@ def read_site(outbox: Path) -> MailSite:
     content = read_regular(
         path, _LARGEST, f"the file {CONFIGURATION} with [site] and allow; see docs/mail.md"
     )
+    advice = "correct it (docs/mail.md lists the keys)"
     try:
-        site = msgspec.convert(tomllib.loads(content.decode()), MailSite)
+        tree = tomllib.loads(content.decode())
     except (ValueError, RecursionError) as error:
-        problem = clean_line(str(error)).removesuffix(".") or "too deeply nested"
-        raise InputError(f"{path}: {problem}; correct it (docs/mail.md lists the keys)") from None
+        problem = clean_line(str(error)).removesuffix(".") or "nested too deeply"
+        raise InputError(f"{path}: invalid TOML: {problem}; {advice}") from None
+    try:
+        # As JSON, dates are text and infinite numbers are refused.
+        site = decode(json.dumps(tree, default=str).encode(), MailSite, str(path))
+    except BundleError as error:
+        raise InputError(f"{clean_line(error.problem).replace('$.', '', 1)}; {advice}") from None
     _check(site, str(path))
     return site
 

@@ -76,7 +76,7 @@ def test_a_sent_mail_is_not_drafted_again(draft: Run, folder: Path) -> None:
     outbox.move(mail, "sent", "a test")
     _, out, err = draft("culprit.json")
     assert out == ""
-    assert "already sent; a mail is sent once" in err
+    assert "already sent; it is sent once" in err
     assert "withdraw" not in err
 
 

@@ -43,8 +43,9 @@ def test_allowed_addresses(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "problem"),
     [
-        ("colour = 1\n", "unknown field `colour`"),
-        ("[quota]\nper_day = -1\n", "per_day|>= 0"),
+        ("colour = 1\n", "unknown field colour"),
+        ("[quota]\nper_day = -1\n", r"mail\.toml: quota\.per_day is -1 \(expected int >= 0\); cor"),
+        ("[quota]\nper_day = 1979-05-27\n", "quota.per_day is"),
         ('[transport]\nkind = "pigeon"\n', "pigeon"),
         ('[transport]\nkind = "smtp"\n', "host"),
         ('[transport]\nkind = "smtp"\nhost = "a\\nb"\n', "host"),
