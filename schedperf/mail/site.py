@@ -14,21 +14,18 @@ The file is in the folder of the outbox::
     base_url = "https://lab.example/schedperf"
 """
 
-import json
-import tomllib
 from pathlib import Path
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from schedperf.bundle.files import read_regular
-from schedperf.bundle.json import decode
+from schedperf.bundle.toml import read_toml, to_record
 from schedperf.mail.address import address_of
-from schedperf.model.errors import BundleError, InputError
+from schedperf.model.errors import InputError
 from schedperf.model.text import clean, clean_line
 
 CONFIGURATION = "mail.toml"
-_LARGEST = 1 << 20
+_EXAMPLES = {"domain": "lab.example", "security": "starttls, tls or none"}
 _DOMAIN = r"^[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+\Z"
 
 Line = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f-\x9f]+\Z")]
@@ -130,20 +127,8 @@ def read_site(outbox: Path) -> MailSite:
     :raises InputError: it is missing or invalid
     """
     path = outbox / CONFIGURATION
-    content = read_regular(
-        path, _LARGEST, f"the file {CONFIGURATION} with [site] and allow; see docs/mail.md"
-    )
-    advice = "correct it (docs/mail.md lists the keys)"
-    try:
-        tree = tomllib.loads(content.decode())
-    except (ValueError, RecursionError) as error:
-        problem = clean_line(str(error)).removesuffix(".") or "nested too deeply"
-        raise InputError(f"{path}: invalid TOML: {problem}; {advice}") from None
-    try:
-        # As JSON, dates are text and infinite numbers are refused.
-        site = decode(json.dumps(tree, default=str).encode(), MailSite, str(path))
-    except BundleError as error:
-        raise InputError(f"{clean_line(error.problem).replace('$.', '', 1)}; {advice}") from None
+    tree = read_toml(path, f"the file {CONFIGURATION} with [site] and allow; see docs/mail.md")
+    site = to_record(tree, MailSite, path, _EXAMPLES)
     _check(site, str(path))
     return site
 

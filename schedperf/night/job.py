@@ -23,27 +23,18 @@
 Unknown keys are refused, each with the key that is probably meant.
 """
 
-import difflib
-import json
-import re
-import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import time
 from pathlib import Path
 from typing import Annotated
 
-from msgspec import Meta, Struct, inspect
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from schedperf.bundle.files import read_regular
-from schedperf.bundle.json import decode
-from schedperf.model.errors import BundleError, InputError
-from schedperf.model.text import clean_line
+from schedperf.bundle.toml import read_toml, to_record
+from schedperf.model.errors import InputError
 
-_LARGEST_BYTES = 1 << 20
-_LONGEST_KEY = 40
 _COMMAND = "command:"
-_EXPECTED_PATTERN = re.compile(r"(?s)\(expected str matching regex .*\)\Z")
 _EXAMPLES = {
     "name": "hackbench",
     "reach": "ssh:root@lab1",
@@ -186,31 +177,9 @@ def read_job(path: Path) -> JobFile:
 
     :raises InputError: it cannot be read or is invalid
     """
-    content = read_regular(path, _LARGEST_BYTES, "a job file", "pass a job file")
-    try:
-        tree = tomllib.loads(content.decode())
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: not UTF-8 text (expected a job file in TOML)") from None
-    except (ValueError, RecursionError) as error:
-        reason = clean_line(str(error)) or "nested too deeply"
-        raise InputError(f"{path}: invalid TOML: {reason}; edit the file") from None
-    for problem in _unknown_keys(tree, _Keys, ""):
-        raise InputError(f"{path}: {problem}; edit the file")
+    tree = read_toml(path, "a job file")
     _refuse_several(path, tree)
-    try:
-        # As JSON, dates are text and infinite numbers are refused.
-        keys = decode(json.dumps(tree, default=str).encode(), _Keys, str(path))
-    except BundleError as error:
-        raise InputError(f"{path}: {_explain(error, path)}; edit the file") from None
-    return _resolve(path.absolute(), keys)
-
-
-def _explain(error: BundleError, path: Path) -> str:
-    """Return what is wrong with a value, with an example where a pattern describes it."""
-    problem = error.problem.removeprefix(f"{path}: ").replace("$.", "").replace("[0]", "")
-    key = problem.partition(" ")[0].rpartition(".")[2]
-    example = f"(expected e.g. {_EXAMPLES.get(key, 'text on one line')})"
-    return clean_line(_EXPECTED_PATTERN.sub(lambda _: example, problem))
+    return _resolve(path.absolute(), to_record(tree, _Keys, path, _EXAMPLES))
 
 
 def _refuse_several(path: Path, tree: Mapping[str, object]) -> None:
@@ -224,26 +193,6 @@ def _refuse_several(path: Path, tree: Mapping[str, object]) -> None:
                 f"{path}: {number} tables [[{name}]] (expected exactly one); write one job file "
                 f"per {name}"
             )
-
-
-def _unknown_keys(tree: Mapping[str, object], kind: type, where: str) -> Iterator[str]:
-    """Yield what is wrong with keys that a table does not have."""
-    info = inspect.type_info(kind)
-    assert isinstance(info, inspect.StructType)
-    fields = {field.encode_name: field.type for field in info.fields}
-    for key, value in tree.items():
-        if key not in fields:
-            shown = clean_line(key)[:_LONGEST_KEY]
-            near = difflib.get_close_matches(key, fields, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(fields)}"
-            yield f"{where}{shown}: unknown key ({hint})"
-            continue
-        inner = fields[key]
-        if isinstance(inner, inspect.VarTupleType):
-            inner = inner.item_type
-        for table in value if isinstance(value, list) else [value]:
-            if isinstance(inner, inspect.StructType) and isinstance(table, dict):
-                yield from _unknown_keys(table, inner.cls, f"{key}.")
 
 
 def _resolve(path: Path, keys: _Keys) -> JobFile:
