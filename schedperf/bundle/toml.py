@@ -61,8 +61,10 @@ def to_record(
 def _explain(error: BundleError, path: Path, examples: Mapping[str, str]) -> str:
     """Return what is wrong with a value, with an example where a pattern describes it."""
     problem = error.problem.removeprefix(f"{path}: ").replace("$.", "").replace("[0]", "")
-    key = problem.partition(" ")[0].rpartition(".")[2]
+    key = problem.partition(" ")[0].rstrip(":").rpartition(".")[2]
     example = f"(expected e.g. {examples.get(key, 'text on one line')})"
+    if "Invalid value" in problem:
+        return clean_line(f"{problem} {example}")
     return clean_line(_EXPECTED_PATTERN.sub(lambda _: example, problem))
 
 

@@ -25,7 +25,11 @@ from schedperf.model.errors import InputError
 from schedperf.model.text import clean, clean_line
 
 CONFIGURATION = "mail.toml"
-_EXAMPLES = {"domain": "lab.example", "security": "starttls, tls or none"}
+_EXAMPLES = {
+    "domain": "lab.example",
+    "kind": "command, smtp or maildir",
+    "security": "starttls, tls or none",
+}
 _DOMAIN = r"^[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+\Z"
 
 Line = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f-\x9f]+\Z")]

@@ -44,12 +44,18 @@ def test_allowed_addresses(tmp_path: Path) -> None:
     ("more", "problem"),
     [
         ("colour = 1\n", r"site\.colour: unknown key \(expected one of name, domain, "),
-        ("[quota]\nper_day = -1\n", r"mail\.toml: quota\.per_day is -1 \(expected int >= 0\); edit"),
+        (
+            "[quota]\nper_day = -1\n",
+            r"mail\.toml: quota\.per_day is -1 \(expected int >= 0\); edit",
+        ),
         ("[quota]\nper_day = 1979-05-27\n", "quota.per_day is"),
         ('[transport]\nkind = "smtp"\nhosts = "a"\n', r"transport\.hosts: .*did you mean host\?"),
         ("[quota]\nper_week = 1\n", "quota.per_week: unknown key"),
         ("[archive]\nurls = 1\n", r"archive\.urls: unknown key \(did you mean url\?\)"),
-        ('[transport]\nkind = "pigeon"\n', "pigeon"),
+        (
+            '[transport]\nkind = "pigeon"\n',
+            r"'pigeon' \(expected e\.g\. command, smtp or maildir\)",
+        ),
         ('[transport]\nkind = "smtp"\n', "host"),
         ('[transport]\nkind = "smtp"\nhost = "a\\nb"\n', "host"),
         ('[transport]\nkind = "command"\nargv = []\n', "argv"),
