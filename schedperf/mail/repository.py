@@ -3,19 +3,18 @@
 
 import subprocess
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
 from schedperf.culprit.record import COMMIT_DIGITS
 from schedperf.mail.recipients import Maintainers, parse_maintainers
 from schedperf.model.errors import InputError
 from schedperf.model.text import clean_line
+from schedperf.series.git import reason_of, run_git
 
 _LIMIT_S = 60.0
+_LONGEST_REASON = 120
 _SCRIPT = "scripts/get_maintainer.pl"
 _NEEDED = (_SCRIPT, "MAINTAINERS")
-# A configuration must not start programs.
-_GIT = ("-c", "core.fsmonitor=false", "-c", "core.pager=cat", "-c", "log.showSignature=false")
 
 
 def ask_get_maintainer(repository: Path, commit: str) -> Maintainers:
@@ -28,15 +27,13 @@ def ask_get_maintainer(repository: Path, commit: str) -> Maintainers:
         for name in _NEEDED:
             path = Path(folder) / name
             path.parent.mkdir(exist_ok=True)
-            path.write_bytes(
-                _git(repository, where, "show", "--end-of-options", f"{commit}:{name}")
-            )
+            text = _git(repository, where, "show", "--end-of-options", f"{commit}:{name}")
+            path.write_text(text, encoding="utf-8")
         patch = _git(
             repository, where, "show", "--format=", "--no-ext-diff", "--no-textconv", commit
         )
-        words = ["perl", _SCRIPT, "--no-tree", "--no-git", "--no-git-fallback", "--roles", "-"]
-        printed = _run(words, where, folder=Path(folder), given=patch)
-    return parse_maintainers(printed.decode("utf-8", "replace").splitlines())
+        printed = _ask_script(Path(folder), patch, where)
+    return parse_maintainers(printed.splitlines())
 
 
 def find_undoing(repository: Path, commit: str) -> list[str]:
@@ -50,26 +47,33 @@ def find_undoing(repository: Path, commit: str) -> list[str]:
         f"--grep=Fixes: {commit[:COMMIT_DIGITS]}",
         f"{commit}..HEAD", "--",
     )  # fmt: skip
-    return printed.decode("ascii", "replace").split()
+    return printed.split()
 
 
-def _git(repository: Path, where: str, *words: str) -> bytes:
-    return _run(["git", "-C", str(repository), *_GIT, *words], where)
+def _git(repository: Path, where: str, *words: str) -> str:
+    ran = run_git(repository, words)
+    if ran.returncode:
+        raise _failed(where, reason_of(ran.stderr))
+    return ran.stdout
 
 
-def _run(
-    words: Sequence[str], where: str, *, folder: Path | None = None, given: bytes = b""
-) -> bytes:
+def _ask_script(folder: Path, patch: str, where: str) -> str:
+    words = ["perl", _SCRIPT, "--no-tree", "--no-git", "--no-git-fallback", "--roles", "-"]
     try:
         ran = subprocess.run(
-            words, cwd=folder, input=given, capture_output=True, timeout=_LIMIT_S, check=False
-        )
+            words, cwd=folder, input=patch.encode(), capture_output=True, timeout=_LIMIT_S,
+            check=False,
+        )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise InputError(f"{where}: {words[0]} failed ({clean_line(str(error))[:80]})") from None
+        raise _failed(where, clean_line(str(error))[:_LONGEST_REASON]) from None
     if ran.returncode:
-        said = clean_line(ran.stderr.decode("utf-8", "replace"))[:120]
-        raise InputError(
-            f"{where}: {words[0]} failed ({said or f'exit status {ran.returncode}'}; expected a "
-            f"kernel tree with {_SCRIPT}); name another, or leave out --repo"
-        )
-    return ran.stdout
+        said = clean_line(ran.stderr.decode("utf-8", "replace"))[:_LONGEST_REASON]
+        raise _failed(where, said or f"{_SCRIPT}: exit status {ran.returncode}")
+    return ran.stdout.decode("utf-8", "replace")
+
+
+def _failed(where: str, reason: str) -> InputError:
+    return InputError(
+        f"{where}: {reason} (expected a kernel repository with the commit and {_SCRIPT}); name "
+        "another, or leave out --repo"
+    )

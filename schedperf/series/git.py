@@ -183,7 +183,7 @@ class Repository:
     def _ask(self, *arguments: str) -> str:
         ran = self._run(*arguments)
         if ran.returncode:
-            raise InputError(f"--repo {self._path}: {_reason(ran.stderr)}")
+            raise InputError(f"--repo {self._path}: {reason_of(ran.stderr)}")
         return ran.stdout.strip()
 
     def _run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -236,7 +236,7 @@ class Checkouts:
             limit_s=_CHECKOUT_LIMIT_S,
         )  # fmt: skip
         if ran.returncode:
-            reason = _reason(f"{ran.stderr}\n{ran.stdout}")
+            reason = reason_of(f"{ran.stderr}\n{ran.stdout}")
             raise InputError(f"the patches do not apply to base ({reason}); choose another base")
         return run_git(tree, ["rev-parse", "HEAD"]).stdout.strip()
 
@@ -252,7 +252,7 @@ class Checkouts:
     def _do(self, folder: Path, *arguments: str) -> None:
         ran = run_git(folder, arguments, limit_s=_CHECKOUT_LIMIT_S)
         if ran.returncode:
-            raise InputError(f"{folder}: git {arguments[0]} failed ({_reason(ran.stderr)})")
+            raise InputError(f"{folder}: git {arguments[0]} failed ({reason_of(ran.stderr)})")
 
 
 def run_git(
@@ -310,7 +310,8 @@ def _without_login(url: str) -> str:
     return re.sub(r"^(\w+://)[^/]*@", r"\1", url.strip())
 
 
-def _reason(output: str) -> str:
+def reason_of(output: str) -> str:
+    """Return the line of git's output that states what is wrong, without its prefix."""
     lines = [clean_line(line) for line in output.splitlines() if line.strip()]
     named = [line for line in lines if line.startswith(("fatal: ", "error: "))]
     text = (named or lines or ["no message"])[0]
