@@ -135,7 +135,6 @@ class Links(Struct, frozen=True, kw_only=True):
     ] = None
     report: Annotated[str | None, "Message-ID of the first mail about the commit"] = None
     page: Annotated[str | None, "published page of the record"] = None
-    config: Annotated[str | None, "published kernel configuration"] = None
 
 
 class Culprit(Struct, frozen=True, kw_only=True):

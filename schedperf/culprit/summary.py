@@ -54,7 +54,7 @@ def _lines(evidence: Evidence) -> Iterator[tuple[str, str]]:
             yield label, _describe_place(evidence, place)
     for check in culprit.checks:
         yield "check", f"{check.name}: {'passed' if check.passed else check.reason}"
-    for name in ("posted", "report", "page", "config"):
+    for name in ("posted", "report", "page"):
         if (link := getattr(culprit.links, name)) is not None:
             yield name, link
     yield "key", culprit.key
