@@ -14,6 +14,7 @@ from schedperf.culprit.figures import (
 from schedperf.culprit.record import COMMIT_DIGITS, Commit, Culprit, Elsewhere, Measured
 from schedperf.model.comparison import Row
 from schedperf.model.text import clean_line
+from schedperf.model.verdict import count_units
 
 _LABEL_COLUMNS = 18
 # Fields that are null until something is measured, as the summary calls them.
@@ -84,17 +85,15 @@ def _result_lines(evidence: Evidence) -> Iterator[tuple[str, str]]:
     if not regressions:
         yield "result", "no significant regression"
     for row in regressions[:1]:
-        yield "result", f"{describe_effect(row)}, {_describe_n(row)}"
+        yield "result", f"{describe_effect(row)}, n = {_count(row)}"
         yield "workload", ", ".join(filter(None, (row.workload, row.point)))
     if len(regressions) > 1:
         yield "", f"{len(regressions) - 1} more results regressed"
     yield "machine", name_machine(evidence.side(culprit.main))
 
 
-def _describe_n(row: Row) -> str:
-    if row.n_base is None or row.n_new is None:
-        return "n unknown"
-    return f"n = {row.n_base}+{row.n_new} {row.replication}"
+def _count(row: Row) -> str:
+    return count_units(row.n_base, row.n_new, row.replication)
 
 
 def _tree_lines(culprit: Culprit) -> Iterator[tuple[str, str]]:

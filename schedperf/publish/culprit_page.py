@@ -5,11 +5,18 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from schedperf.culprit.figures import Evidence, day_of, describe_effect, name_machine, worst_first
+from schedperf.culprit.figures import (
+    Evidence,
+    day_of,
+    describe_effect,
+    name_machine,
+    show_size,
+    worst_first,
+)
 from schedperf.culprit.record import COMMIT_DIGITS, Commit, Culprit, Elsewhere, Measured
 from schedperf.model.comparison import BASE, Comparison, Row, Verdict
 from schedperf.model.units import scale_for
-from schedperf.model.verdict import count_units
+from schedperf.model.verdict import count_units, count_values, name_units
 from schedperf.publish.site import State
 from schedperf_reports.page.views import environment, read_template, shorten
 from schedperf_reports.words.rows import describe_directions, name_rows
@@ -49,9 +56,10 @@ def address_of(comparison_id: str) -> str:
 
 
 def title_of(evidence: Evidence) -> str:
-    """Return the title of a culprit: ``0123456789ab: hackbench +21.8% regression``."""
+    """Return the title of a culprit: ``0123456789ab: hackbench 21.8% regression``."""
     culprit, row = evidence.culprit, evidence.headline()
-    return f"{culprit.id}: {culprit.benchmark} {format_change(row.ratio)} regression"
+    assert row.ratio is not None
+    return f"{_commits(culprit)}: {culprit.benchmark} {show_size(row.ratio)} regression"
 
 
 def summary_of(evidence: Evidence) -> str:
@@ -124,8 +132,12 @@ def style() -> object:
 def _name(culprit: Culprit) -> str:
     if not culprit.is_range:
         return f"Commit {culprit.id}"
-    good = culprit.good.commit[:COMMIT_DIGITS]
-    return f"A commit in {good}..{culprit.id}"
+    return f"A commit in {_commits(culprit)}"
+
+
+def _commits(culprit: Culprit) -> str:
+    good = f"{culprit.good.commit[:COMMIT_DIGITS]}.." if culprit.is_range else ""
+    return f"{good}{culprit.id}"
 
 
 def _label(evidence: Evidence, name: str) -> str:
@@ -153,8 +165,7 @@ def _describe_commit(commit: Commit) -> str:
 
 
 def _units(rows: Sequence[Row]) -> str:
-    kinds = sorted({row.replication for row in rows})
-    return " or ".join(kinds) if kinds else "runs"
+    return " or ".join(sorted({name_units(2, row.replication) for row in rows}))
 
 
 def _shown_rows(rows: Sequence[Row]) -> list[ShownRow]:
@@ -162,11 +173,10 @@ def _shown_rows(rows: Sequence[Row]) -> list[ShownRow]:
     shown = []
     for index, row in enumerate(rows):
         scale = scale_for(row.unit, row.base, row.new)
-        n = [("?" if count is None else str(count)) for count in (row.n_base, row.n_new)]
         shown.append(
             ShownRow(
                 name=names[index],
-                n="+".join(n),
+                n=count_values(row.n_base, row.n_new, row.replication),
                 base=scale.format(row.base),
                 new=scale.format(row.new),
                 unit=scale.unit,

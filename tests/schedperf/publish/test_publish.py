@@ -197,7 +197,7 @@ def test_the_feed_has_confirmed_regressions_only(
     (entry,) = feed(site)
     texts = {child.tag.partition("}")[2]: child.text for child in entry}
     assert texts["published"] == texts["updated"] == "2026-12-01T00:00:00Z"
-    assert texts["title"] == "0123456789ab: hackbench +25.0% regression"
+    assert texts["title"] == "0123456789ab: hackbench 25.0% regression"
     link = entry.find(f"{{{ATOM}}}link")
     assert link is not None
     assert link.get("href") == f"r/{culprit.key}/"
