@@ -4,7 +4,7 @@
 from datetime import datetime
 
 from schedperf.mail.envelope import envelope_of
-from schedperf.mail.limits import prohibitions
+from schedperf.mail.limits import QUOTA, prohibitions
 from schedperf.mail.message import Metadata
 from schedperf.mail.outbox import Act, Decision, Mail, Outbox, State, digest, timestamp
 from schedperf.mail.regzbot import add_regzbot
@@ -70,8 +70,15 @@ def resolve(outbox: Outbox, mail: Mail, who: str, now: datetime, *, arrived: boo
 
 
 def failed_checks(metadata: Metadata) -> tuple[str, ...]:
-    """Return one line per check that did not pass: its name and what would satisfy it."""
-    return tuple(f"{check.name}: {check.reason}" for check in metadata.checks if not check.passed)
+    """Return one line per check that did not pass: its name and what would satisfy it.
+
+    The quota is left out: that of the draft's day says nothing about the day of sending.
+    """
+    return tuple(
+        f"{check.name}: {check.reason}"
+        for check in metadata.checks
+        if not check.passed and check.name != QUOTA
+    )
 
 
 def _expect(mail: Mail, states: set[State], verb: str) -> None:

@@ -9,6 +9,8 @@ from schedperf.mail.message import Metadata
 from schedperf.mail.outbox import Decision, Mail
 from schedperf.mail.site import MailSite
 
+# Name of the check that looks at the limits.
+QUOTA = "quota"
 _DAY = timedelta(days=1)
 _WEEK = timedelta(days=7)
 
@@ -65,7 +67,9 @@ def silenced_threads(decisions: Iterable[Decision]) -> dict[str, str]:
 def suspended_addresses(decisions: Iterable[Decision]) -> set[str]:
     """Return the addresses whose mails bounced."""
     return {
-        decision.address for decision in decisions if decision.act == "suspend" and decision.address
+        decision.address.lower()
+        for decision in decisions
+        if decision.act == "suspend" and decision.address
     }
 
 
@@ -109,5 +113,6 @@ def attempted(mail: Mail) -> datetime | None:
     """Return when a mail was last sent, or may have been; ``None`` if it was not."""
     if mail.state not in {"sending", "sent"}:
         return None
-    times = [step.when for step in mail.history if step.state == "sending"]
-    return datetime.fromisoformat(times[-1]) if times else None
+    # A person who sends the file resolves it: such a mail was never in sending/.
+    times = [step.when for step in mail.history if step.state == "sending"] or [mail.last.when]
+    return datetime.fromisoformat(times[-1])

@@ -47,8 +47,11 @@ def _week(context: Context) -> str | None:
     if own.kind != "again":
         return None
     for each in _others(context):
-        if each.metadata.commit == own.commit and context.now - date_of(each) < BETWEEN_REPLIES:
-            return f"the thread had a mail in the last 7 days ({each.id}): wait"
+        until = date_of(each) + BETWEEN_REPLIES
+        if each.metadata.commit == own.commit and context.now < until:
+            return (
+                f"the thread had a mail this week ({each.id}): draft again after {until:%Y-%m-%d}"
+            )
     return None
 
 

@@ -5,10 +5,11 @@ The kernel's rule (Documentation/admin-guide/reporting-regressions.rst): 5% of a
 or 1% of an application.
 """
 
-from schedperf.culprit.figures import show_size
+from schedperf.culprit.figures import name_machine, show_size
 from schedperf.culprit.record import Check
 from schedperf.mail.checks.context import Context, judge
 from schedperf.model.comparison import Row
+from schedperf.model.text import clean_line
 
 LEAST_MICRO = 0.05
 LEAST_APPLICATION = 0.01
@@ -17,9 +18,9 @@ LEAST_APPLICATION = 0.01
 def check(context: Context) -> Check:
     """Fail below 5%, unless an application regressed by 1% or another machine agrees."""
     row = context.evidence.headline()
-    if context.evidence.culprit.regressed_on or any(
-        map(_is_enough, context.evidence.regressions())
-    ):
+    here = clean_line(name_machine(context.sides[1]))
+    elsewhere = {place.machine for place in context.evidence.culprit.regressed_on} - {here}
+    if elsewhere or any(map(_is_enough, context.evidence.regressions())):
         return judge("size")
     return judge(
         "size",

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from schedperf.culprit.record import Check
 from schedperf.mail.approval import approve, resolve, withdraw
 from schedperf.mail.message import Message
 from schedperf.mail.outbox import Decision, Outbox
@@ -46,6 +47,15 @@ def test_a_failed_check_holds_a_mail_to_a_public_list(tmp_path: Path, site: Mail
     assert outbox.find("report.1").state == "held"
     assert outbox.decisions() == ()
     assert approve(outbox, site, outbox.find("report.2"), "person", NOW).state == "approved"
+
+
+def test_a_quota_of_the_day_of_the_draft_does_not_hold_a_mail(
+    tmp_path: Path, site: MailSite
+) -> None:
+    quota = Check(name="quota", passed=False, reason="quota of 2 mails per day is used up")
+    cc = ("linux-kernel@lists.example",)
+    outbox = make_outbox(tmp_path / "outbox", make_message(1, cc=cc, checks=(quota,)))
+    assert approve(outbox, site, outbox.find(ID), "person", NOW).state == "approved"
 
 
 def test_what_the_site_or_a_reply_forbids(tmp_path: Path, site: MailSite) -> None:

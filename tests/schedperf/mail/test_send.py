@@ -235,6 +235,16 @@ def test_quota_of_a_recipient(tmp_path: Path, site: MailSite) -> None:
     assert len(_sent(send(outbox, generous, transport, NOW + timedelta(days=8)))) == 1
 
 
+def test_mails_that_a_person_sent_count(tmp_path: Path, site: MailSite) -> None:
+    commits = [f"{number:012x}" for number in range(3)]
+    messages = [make_message(commit=commit, to=(f"{commit}@lists.example",)) for commit in commits]
+    outbox = make_outbox(tmp_path / "more", *messages, state="approved")
+    for mail in outbox.mails()[:2]:
+        outbox.move(mail, "sent", "person", "arrived", now=NOW)
+    assert _sent(send(outbox, site, Transport(Accepted()))) == []
+    assert len(_sent(send(outbox, site, Transport(Accepted()), NOW + timedelta(days=1)))) == 1
+
+
 def _sent(results: list[Sent]) -> list[Sent]:
     return [sent for sent in results if sent.result == "sent"]
 

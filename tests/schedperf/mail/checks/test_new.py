@@ -38,6 +38,8 @@ def test_one_reply_a_week() -> None:
     again = make_context(evidence, kind="again")
     other = replace(again.message.metadata, id="other", fingerprint="other")
     recent = make_mail(again)._replace(metadata=other)
-    assert "last 7 days" in failure(check(make_context(evidence, kind="again", earlier=[recent])))
+    assert "mail this week" in failure(
+        check(make_context(evidence, kind="again", earlier=[recent]))
+    )
     old = make_mail(again, when="2026-11-01T12:00:00+00:00")._replace(metadata=other)
     assert check(make_context(evidence, kind="again", earlier=[old])).passed

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Check ``size``: the kernel's rule of 5% for micro-benchmarks."""
 
+from schedperf.culprit.figures import name_machine
 from schedperf.culprit.record import Elsewhere
 from schedperf.mail.checks.size import check
 from tests.schedperf.mail.checks.cases import failure, make_context
@@ -17,6 +18,13 @@ def test_another_machine_agrees() -> None:
     elsewhere = (Elsewhere(result=measured("small"), machine="1-socket EPYC"),)
     evidence = make_evidence(SMALL, culprit=make_culprit(regressed_on=elsewhere))
     assert check(make_context(evidence)).passed
+
+
+def test_another_workload_of_the_same_machine_is_no_second_machine() -> None:
+    context = make_context(make_evidence(SMALL))
+    same = Elsewhere(result=measured("small"), machine=name_machine(context.sides[1]))
+    evidence = make_evidence(SMALL, culprit=make_culprit(regressed_on=(same,)))
+    assert failure(check(make_context(evidence))).startswith("3.1%")
 
 
 def test_a_large_change_passes() -> None:
