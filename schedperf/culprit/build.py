@@ -37,7 +37,7 @@ from schedperf.culprit.record import (
 )
 from schedperf.model.comparison import FIRST_NEW, Comparison, Row, SideSummary
 from schedperf.model.errors import InputError
-from schedperf.model.host import has_other_kernel, read_host
+from schedperf.model.host import has_other_kernel, has_same_kernel, read_host
 from schedperf.model.text import clean_line
 
 # Words of a workload that name the benchmark: perf bench sched pipe.
@@ -234,7 +234,12 @@ def _headline(part: Part) -> Row:
 
 
 def _check_ends(part: Part, culprit: Culprit) -> None:
-    """Refuse a comparison that records other commits than those of the record."""
+    """Refuse a comparison of one kernel, or of other commits than those of the record."""
+    if has_same_kernel(part.base.host, part.new.host):
+        raise InputError(
+            f"{part.name}: {part.measured.before} and {part.measured.side} have the same kernel "
+            "(expected those of good and bad); record both kernels"
+        )
     for side, commit in ((part.base, culprit.good), (part.new, culprit.bad)):
         _check_commit(part, side, commit)
 

@@ -187,6 +187,15 @@ def has_other_kernel(base: Mapping[str, object], new: Mapping[str, object]) -> b
     return any(None not in pair and pair[0] != pair[1] for pair in pairs)
 
 
+def has_same_kernel(base: Mapping[str, object], new: Mapping[str, object]) -> bool:
+    """Say whether two hosts are known to have run one build of a kernel."""
+    one, other = (read_host(host).kernel for host in (base, new))
+    if one.build_id is not None and other.build_id is not None:
+        return one.build_id == other.build_id
+    is_known = None not in (one.release, one.version)
+    return is_known and (one.release, one.version) == (other.release, other.version)
+
+
 def _read_topology(value: object) -> Topology:
     group = value if isinstance(value, Mapping) else {}
     cpus, nodes = group.get("cpus"), group.get("nodes")

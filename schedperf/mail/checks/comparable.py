@@ -3,17 +3,19 @@
 
 from schedperf.culprit.record import Check
 from schedperf.mail.checks.context import Context, judge
+from schedperf.model.comparison import Difference
 
 _SCHED_EXT = "sched.sched_ext"
 
 
 def check(context: Context) -> Check:
-    """Fail for invalid rows, blocking differences, sched_ext on one side, or imported sides."""
+    """Fail for invalid rows, differences beside the kernel, and imported sides."""
     main, side = context.main, context.evidence.culprit.main.side
     differences = [each for each in main.comparability.differences if each.side == side]
     blocking = next((each.path for each in differences if each.severity == "blocking"), None)
     invalid = [row for row in main.rows if row.side == side and row.verdict == "invalid"]
     imported = next((each.imported for each in main.sides if each.imported), None)
+    changed = next((each.path for each in differences if _is_not_of_the_kernel(each)), None)
     sched_ext = any(each.path.startswith(_SCHED_EXT) for each in differences)
     return judge(
         "comparable",
@@ -22,6 +24,13 @@ def check(context: Context) -> Check:
         if invalid
         else None,
         "sched_ext is loaded on one side: unload it" if sched_ext else None,
+        f"{changed} differs, too: make it equal, then record again" if changed else None,
         f"imported from {imported}: the machines cannot be compared" if imported else None,
         None if main.comparability.comparable else "the sides are not comparable",
     )
+
+
+def _is_not_of_the_kernel(difference: Difference) -> bool:
+    """Return whether a person changed something else on purpose, such as a setting."""
+    is_of_kernel = difference.path.startswith("kernel.") or difference.is_part_of_change
+    return difference.severity == "treatment" and not is_of_kernel

@@ -35,7 +35,8 @@ from tests.culprits import (
 )
 
 OTHER_MACHINE = {"cpu": {"model": "Another 9000", "count_online": 64}}
-OTHER_KERNEL = {"kernel": {"release": "7.0", "build_id": "beef"}}
+ONE_KERNEL = {"kernel": {"release": "7.0", "build_id": "beef"}}
+REBUILT = {"kernel": {"release": "7.0"}}
 
 
 def part(comparison: Comparison, name: str = "a.json", side: str | None = None) -> Part:
@@ -71,9 +72,9 @@ def test_each_comparison_has_its_role() -> None:
         tip=part(regression("tip", GOOD, TIP)),
         revert=part(no_change("revert", GOOD, TIP)),
         feature="PLACE_LAG",
-        feature_switch=part(improvement("feature", BAD, BAD, hosts=OTHER_KERNEL)),
-        forced_alignment=part(no_change("aligned", hosts=OTHER_KERNEL)),
-        a_a=part(no_change("a-a", GOOD, GOOD, hosts=OTHER_KERNEL)),
+        feature_switch=part(improvement("feature", BAD, BAD, hosts=ONE_KERNEL)),
+        forced_alignment=part(no_change("aligned", hosts=REBUILT)),
+        a_a=part(no_change("a-a", GOOD, GOOD, hosts=ONE_KERNEL)),
         elsewhere=(
             part(regression("other", hosts=OTHER_MACHINE)),
             part(no_change("third", hosts=OTHER_MACHINE)),
@@ -247,6 +248,15 @@ def uncertain() -> Comparison:
 def test_without_a_regression_there_is_nothing_to_record(comparison: Comparison) -> None:
     with pytest.raises(InputError, match=r"a\.json: no significant regression of new against base"):
         new_culprit(ENDS, part(comparison), Roles())
+
+
+def test_sides_of_one_kernel_show_nothing_about_commits() -> None:
+    one = {"kernel": {"release": "6.18.0", "version": "#1 SMP", "build_id": "ab" * 20}}
+    same = regression("same", hosts=one)
+    with pytest.raises(InputError, match=r"found\.json: base and new have the same kernel"):
+        new_culprit(ENDS, part(same, "found.json"), Roles())
+    with pytest.raises(InputError, match="--retest: base and new have the same kernel"):
+        new(retest=part(same, "--retest"))
 
 
 def test_the_comparison_must_be_of_the_named_commits() -> None:

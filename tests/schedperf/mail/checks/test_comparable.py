@@ -23,6 +23,10 @@ def differing(path: str, severity: Any) -> Comparability:
             make_evidence(comparability=differing("cpu.microcode", "blocking")),
             "cpu.microcode differs",
         ),
+        (
+            make_evidence(comparability=differing("cgroup.depth", "treatment")),
+            "cgroup.depth differs, too",
+        ),
         (make_evidence(comparability=differing("sched.sched_ext", "noted")), "sched_ext is loaded"),
         (
             make_evidence(make_row(), make_row(metric="other", verdict="invalid")),
