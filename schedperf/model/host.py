@@ -189,11 +189,12 @@ def has_other_kernel(base: Mapping[str, object], new: Mapping[str, object]) -> b
 
 def has_same_kernel(base: Mapping[str, object], new: Mapping[str, object]) -> bool:
     """Say whether two hosts are known to have run one build of a kernel."""
-    one, other = (read_host(host).kernel for host in (base, new))
-    if one.build_id is not None and other.build_id is not None:
-        return one.build_id == other.build_id
-    is_known = None not in (one.release, one.version)
-    return is_known and (one.release, one.version) == (other.release, other.version)
+    kernels = [read_host(host).kernel for host in (base, new)]
+    is_known = all(
+        kernel.build_id is not None or None not in (kernel.release, kernel.version)
+        for kernel in kernels
+    )
+    return is_known and not has_other_kernel(base, new)
 
 
 def _read_topology(value: object) -> Topology:
