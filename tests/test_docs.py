@@ -22,6 +22,7 @@ from schedperf_collectors.plugin import all_collectors
 from schedperf_generators.memory import scheduler_run
 from schedperf_generators.numa import Numa
 from schedperf_generators.perf_data import write_perf_data
+from tests.golden_inputs import regression
 from tests.mails import make_message, make_outbox, make_site
 
 RunCli = Callable[..., subprocess.CompletedProcess[str]]
@@ -325,6 +326,8 @@ def test_examples_of_help_run(
         make_outbox(folder / "outbox", make_message())
     if name == "culprit":
         bring_commits(folder)
+        # Of two kernels.
+        regression(folder)
     if name == "night":
         text = (REPOSITORY / "docs" / "night.md").read_text()
         (folder / "night.toml").write_text(text.split("```toml\n")[1].split("```")[0])
