@@ -419,8 +419,9 @@ def _reproduce(evidence: Evidence, site: MailSite) -> list[str]:
         *_command(workload),
     ]
     number = f" --boots {boots}" if boots else ""
-    lines.append("or:")
-    lines += _command(f"schedperf ab --kernel base={good} --kernel new={bad}{number} -- {workload}")
+    lines.append("or, with the releases of both kernels as they are installed on HOST:")
+    kernels = "--kernel base=RELEASE --kernel new=RELEASE"
+    lines += _command(f"schedperf ab -o check {kernels} --on ssh:HOST{number} -- {workload}")
     return [*lines, *link(evidence, site)]
 
 

@@ -64,9 +64,9 @@ Machine: 2-socket, 96-CPU AMD EPYC, 25-17-1, ucode 0x1000065, SMT on,
 To reproduce, boot 0a2b65c03e9b and 0123456789ab alternately, 8 times
 each, and run on each boot:
   hackbench -p -l 4000 -g 16
-or:
-  schedperf ab --kernel base=0a2b65c03e9b --kernel new=0123456789ab \\
-      --boots 8 -- hackbench -p -l 4000 -g 16
+or, with the releases of both kernels as they are installed on HOST:
+  schedperf ab -o check --kernel base=RELEASE --kernel new=RELEASE --on \\
+      ssh:HOST --boots 8 -- hackbench -p -l 4000 -g 16
 All runs, profiles and configurations:
   https://lab.example/schedperf/r/1f4466b8/
 
