@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Check ``private``: no host name, machine id, kernel parameter, user or path leaves the site."""
+"""Check ``private``: no host name, machine id, kernel parameter, user or path leaves the site.
+
+Values of machines are private if ``schedperf publish`` leaves them out.
+"""
 
 import re
-from collections.abc import Iterator
 
 from schedperf.culprit.record import Check
 from schedperf.mail.checks.context import Context, judge
-from schedperf.model.comparison import SideSummary
+from schedperf.publish.host import private_values
+from schedperf.publish.private import PrivateStrings
 
-_SYSTEM = ("hostname", "machine_id_sha256", "boot_id")
-# Shorter words are in every text.
-_SHORTEST = 4
 _PATH = re.compile(r"/(?:home|root|mnt|srv|tmp)/[^/\s]+")
 
 
@@ -23,28 +23,20 @@ def check(context: Context) -> Check:
 
 
 def _found(context: Context, text: str) -> str | None:
-    lower = text.lower()
-    for comparison in context.evidence.comparisons.values():
-        for side in comparison.sides:
-            for what, string in _private_strings(side):
-                if re.search(rf"(?<![\w.-]){re.escape(string.lower())}(?![\w-])", lower):
-                    return (
-                        f"the mail contains the {what} of {side.name}: rename it and record again"
-                    )
     path = _PATH.search(text)
-    return f"the mail contains the path {path[0]}: record with a public command" if path else None
-
-
-def _private_strings(side: SideSummary) -> Iterator[tuple[str, str]]:
-    system, kernel = side.host.get("system"), side.host.get("kernel")
-    if isinstance(system, dict):
-        for key in _SYSTEM:
-            value = system.get(key)
-            if isinstance(value, str) and len(value) >= _SHORTEST:
-                yield key, value
-    words = kernel.get("cmdline") if isinstance(kernel, dict) else None
-    for word in words.split() if isinstance(words, str) else ():
-        if "=" in word:
-            yield "kernel command line", word
-    if side.path.startswith("/"):
-        yield "path", side.path
+    if path is not None:
+        return f"the mail contains the path {path[0]}: record with a public command"
+    # Names of accounts may be those of people in commits, so only values of machines are searched.
+    names = {
+        value
+        for comparison in context.evidence.comparisons.values()
+        for side in comparison.sides
+        for value in private_values(side.host)
+    }
+    # A line may end within a value.
+    name = PrivateStrings(names).find(" ".join(text.split()))
+    if name is None:
+        return None
+    return (
+        f"the mail contains {name!r}, which a recording has in a private field: record without it"
+    )
