@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from schedperf.culprit.record import Culprit, Measured
+from schedperf.culprit.record import Bisection, Culprit, Measured
 from schedperf.model.comparison import BASE, Comparison, Row, SideBySide, SideSummary, Verdict
 from schedperf.model.errors import InputError
 from schedperf.model.host import read_host
@@ -243,6 +243,15 @@ def describe_effect(row: Row, metric: str | None = None) -> str:
     verb = "increases" if row.ratio >= 1.0 else "decreases"
     interval = show_interval(row).replace("[", "[95% CI ", 1)
     return f"{verb} {metric or row.metric} by {show_size(row.ratio)} {interval}"
+
+
+def describe_bisection(bisection: Bisection) -> str:
+    """Return its effort and its certainty: ``10 builds and 40 boots, probability 0.996``."""
+    builds = f"{bisection.builds} build{'s' * (bisection.builds != 1)}"
+    boots = f"{bisection.boots} boot{'s' * (bisection.boots != 1)}"
+    known = bisection.probability is not None
+    probability = f"{bisection.probability:.3f}" if known else "unknown"
+    return f"{builds} and {boots}, probability {probability}"
 
 
 def day_of(date: str | None) -> str:

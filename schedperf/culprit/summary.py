@@ -7,6 +7,7 @@ from schedperf.culprit.figures import (
     ID_DIGITS,
     Evidence,
     day_of,
+    describe_bisection,
     describe_effect,
     name_machine,
     show_both,
@@ -115,12 +116,7 @@ def _role_lines(evidence: Evidence) -> Iterator[tuple[str, str]]:
     if culprit.retest is not None:
         yield "retest", _figures(evidence, culprit.retest.result)
     if culprit.bisection is not None:
-        found = culprit.bisection
-        probability = "unknown" if found.probability is None else f"{found.probability:.3g}"
-        yield (
-            "bisection",
-            f"{found.builds} builds, {found.boots} boots, probability {probability}",
-        )
+        yield "bisection", describe_bisection(culprit.bisection)
     alone = (
         ("tip", culprit.tip),
         ("fix", culprit.fix),

@@ -8,6 +8,7 @@ from msgspec import Struct
 from schedperf.culprit.figures import (
     Evidence,
     day_of,
+    describe_bisection,
     describe_effect,
     name_machine,
     show_size,
@@ -246,12 +247,8 @@ def _describe_bisection(culprit: Culprit) -> str:
     bisection = culprit.bisection
     if bisection is None:
         return "not bisected" if culprit.is_range else "not recorded"
-    parts = [f"{bisection.builds} builds and {bisection.boots} boots"]
-    if bisection.probability is not None:
-        parts.append(f"probability {bisection.probability:.3g}")
-    if bisection.neighbours_tested:
-        parts.append("the commits before and after it were tested")
-    return ", ".join(parts)
+    neighbours = "; the commits before and after it were tested"
+    return f"{describe_bisection(bisection)}{neighbours if bisection.neighbours_tested else ''}"
 
 
 def _places(evidence: Evidence, places: Sequence[Elsewhere]) -> list[Belief]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from schedperf.culprit.figures import (
     Evidence,
     day_of,
+    describe_bisection,
     describe_effect,
     name_machine,
     show_both,
@@ -328,10 +329,7 @@ def _retest(evidence: Evidence) -> Iterator[str]:
 def _bisection(evidence: Evidence) -> Iterator[str]:
     bisection = evidence.culprit.bisection
     if bisection is not None:
-        known = bisection.probability is not None
-        probability = f", probability {bisection.probability:.3f}" if known else ""
-        boots = f"{bisection.builds} builds and {bisection.boots} boots"
-        yield f"bisected in {boots}{probability}"
+        yield f"bisected in {describe_bisection(bisection)}"
 
 
 def _switched(evidence: Evidence) -> Iterator[str]:
