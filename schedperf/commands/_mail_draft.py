@@ -191,7 +191,15 @@ def _load(files: Sequence[Path]) -> "Evidence":
     if not files:
         raise InputError("mail draft: no CULPRIT (expected the record of schedperf culprit new)")
     culprit = load_culprit(files[0])
-    given = {each.id: each for each in map(load_comparison, files[1:])}
+    given = {}
+    for path in files[1:]:
+        comparison = load_comparison(path)
+        if comparison.id not in culprit.comparisons:
+            raise InputError(
+                f"{path}: {files[0]} does not refer to this comparison; leave it out, or add it by "
+                "schedperf culprit add"
+            )
+        given[comparison.id] = comparison
     left = {each for each in culprit.comparisons if each not in given}
     found = find_comparisons(files[0].parent, left) if left else {}
     return Evidence(culprit=culprit, comparisons={**given, **found})

@@ -11,7 +11,7 @@ from schedperf.cli import main
 from schedperf.culprit.json import write_culprit
 from schedperf.mail.outbox import Outbox
 from schedperf.model.json_text import to_json
-from tests.schedperf.mail.records import make_comparisons, make_culprit
+from tests.schedperf.mail.records import make_comparison, make_comparisons, make_culprit
 
 SITE = """\
 allow = ["@kernel.example"]
@@ -101,6 +101,15 @@ def test_a_digest(draft: Run, folder: Path) -> None:
     status, out, err = draft("--digest", "--night", "state.json", "0.json")
     assert (status, err) == (0, "")
     assert "[schedperf] " in out
+
+
+def test_a_comparison_that_does_not_belong_to_the_record(draft: Run, folder: Path) -> None:
+    other = make_comparison(name="other")
+    (folder / "other.json").write_text(to_json(other))
+    status, _, err = draft("culprit.json", "other.json")
+    assert status == 2
+    assert "other.json: culprit.json does not refer to this comparison" in err
+    assert draft("culprit.json", "0.json")[0] == 0
 
 
 def test_nights_that_find_only_regressions_hold_a_mail(draft: Run, folder: Path) -> None:
