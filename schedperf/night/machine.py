@@ -118,9 +118,10 @@ class Target:
         try:
             output: Output = self._ssh.run(["sh", "-c", script, "sh", *arguments])
         except (Unreachable, RecordError) as error:
+            port = [] if self._ssh.port is None else ["-p", str(self._ssh.port)]
+            command = shlex.join(["ssh", *port, self._ssh.host, "true"])
             raise NightError(
-                f"{self.reach}: not reachable ({clean_line(str(error))}); check with `ssh "
-                f"{shlex.quote(self._ssh.host)} true`"
+                f"{self.reach}: not reachable ({clean_line(str(error))}); check with `{command}`"
             ) from error
         return output.stdout.decode(errors="replace")
 

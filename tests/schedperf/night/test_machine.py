@@ -88,5 +88,7 @@ def test_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "ssh:root@lab: not reachable (no route); check with `ssh root@lab true`" in str(
         error.value
     )
+    with pytest.raises(NightError, match="check with `ssh -p 2222 root@lab true`"):
+        Target("ssh:root@lab:2222").kernels()
     with pytest.raises(NightError, match="invalid target"):
         Target("ssh:a b")
