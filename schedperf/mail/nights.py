@@ -22,6 +22,7 @@ class NightSummary(Struct, frozen=True, kw_only=True):
     """What mails need of the state of a night, ``schedperf/night/1``.
 
     :param verdict: of the first comparison, before a retest; None: none, or not compared
+    :param retest: verdict of the retest; None as for ``verdict``
     :param outcome: how it ended, one line; None: unfinished
     :param failed: it ended without an answer
     """
@@ -31,6 +32,7 @@ class NightSummary(Struct, frozen=True, kw_only=True):
     machine: _Text
     job: _Text
     verdict: _Text | None = None
+    retest: _Text | None = None
     outcome: _Text | None = None
     failed: bool = False
 

@@ -75,6 +75,7 @@ class Night(Struct, kw_only=True):
     :param workload: SHA-256 of the benchmark's program on the machine
     :param notes: what a reader must know about the night
     :param verdict: of the first comparison; None: not compared, or without a verdict
+    :param retest: verdict of the retest; None: not retested, or without a verdict
     :param outcome: how it ended, one line; None: unfinished
     :param failed: it ended without an answer
     """
@@ -87,6 +88,7 @@ class Night(Struct, kw_only=True):
     workload: Text | None = None
     notes: tuple[Text, ...] = ()
     verdict: Text | None = None
+    retest: Text | None = None
     steps: dict[StepName, StepState] = {}
     outcome: Text | None = None
     failed: bool = False

@@ -220,6 +220,7 @@ def retest(context: Context) -> Result:
 def confirm(context: Context) -> Result:
     """Compare the bundles of the retest."""
     judged = _compare(context, "retest", "confirm")
+    context.night.retest = judged.verdict
     outcome = None if judged.is_regression else f"not reproduced; retest: {judged.text}"
     return Result(text=judged.text, outcome=outcome)
 

@@ -125,6 +125,7 @@ def _lines(
     emulated = sum(is_emulated(row) for each in comparisons for row in each.rows)
     if emulated:
         yield from _line("emulated", f"{count_of(emulated, 'result')} without a verdict")
+    yield from _line("retested", _retested(nights))
     yield from _line("balance", balance.describe(directions_of(history)))
     yield from _list("lost", [_lost(night) for night in nights if night.is_lost])
     yield from _line("mails", _mails(mails))
@@ -138,6 +139,15 @@ def _tracked(
     unclear = sum(row.verdict in ("inconclusive", "invalid") for row in rows)
     compared = count_of(len(comparisons), "comparison")
     return f"{count_of(len(rows), 'result')}{on} in {compared}; {unclear} inconclusive or invalid"
+
+
+def _retested(nights: Sequence[NightSummary]) -> str:
+    suspected = [night for night in nights if night.verdict == "regression"]
+    retested = [night for night in suspected if night.retest is not None]
+    reproduced = sum(night.retest == "regression" for night in retested)
+    left = len(suspected) - len(retested)
+    not_yet = f"; {left} not retested" if left else ""
+    return f"{count_of(len(suspected), 'suspected regression')}, {reproduced} reproduced{not_yet}"
 
 
 def _sensitivity(rows: Sequence[Row]) -> str:

@@ -39,6 +39,7 @@ def test_a_week() -> None:
         "  sensitivity median smallest detectable change 3% (80% power)\n"
         "  regressed   hackbench time: +21.8%\n"
         "              hackbench time: +8.9%\n"
+        "  retested    0 suspected regressions, 0 reproduced\n"
         "  balance     no change found by the nights\n"
         "  lost        2x48, hackbench, 2026-11-27: new: did not boot\n"
         "              2x48, hackbench, 2026-11-28: unfinished\n"
@@ -76,6 +77,16 @@ def test_changes_of_all_nights_are_counted_and_those_of_the_week_listed() -> Non
     text = " ".join(draft_digest([], nights, [], make_site(), NOW).content.decode().split())
     assert "2 regressions and 1 improvement among the last changes that" in text
     assert "A/A" not in text
+
+
+def test_retests() -> None:
+    retests = ("regression", "no-change", None, "regression")
+    nights = [
+        read_night(night(verdict="regression", retest=retest, outcome="x"), "state.json")
+        for retest in retests
+    ]
+    text = draft_digest([], nights, [], make_site(), NOW).content.decode()
+    assert "  retested    4 suspected regressions, 2 reproduced; 1 not retested\n" in text
 
 
 def test_one_digest_a_week() -> None:

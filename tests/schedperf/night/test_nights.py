@@ -50,6 +50,7 @@ def test_planted_regression_is_retested_in_spite_of_kills(lab: Lab) -> None:
     (state,) = lab.states()
     assert state["outcome"].startswith("regression, retested; mail held in ")
     assert "boots" in state["outcome"].partition(" by: ")[2].split(", ")
+    assert state["verdict"] == state["retest"] == "regression"
     assert not state["failed"]
     assert "score: worse: +" in state["steps"]["compare"]["result"]
     assert "score: worse: +" in state["steps"]["confirm"]["result"]
@@ -78,6 +79,7 @@ def test_emulated_night_acts_only_if_the_job_says_so(lab: Lab) -> None:
     assert state["outcome"].startswith("emulated, so no verdict; slower: score +")
     assert "plan.act_on_emulated is not set" in state["outcome"]
     assert "retest" not in state["steps"]
+    assert state["verdict"] is None
     lab.write_job(plan="act_on_emulated = true\n")
     status, errors = lab.run()
     assert status == 0, errors
