@@ -50,6 +50,9 @@ ROOT = "$"
 # Advice for invalid values.
 DAMAGED = "copy the file again"
 _OTHER_VERSION = "use the version of schedperf that wrote the file, or record again"
+_OTHER_KIND = "pass a file of the expected kind"
+# How a schema that does not match is described.
+_SCHEMA = re.compile(r'\$\.schema is "(schedperf/[a-z-]+)/[0-9]+" \(expected "(schedperf/[a-z-]+)/')
 
 
 class Sentence(str):
@@ -137,8 +140,15 @@ def convert(value: object, kind: type[Value], where: str, path: str = ROOT) -> V
         return msgspec.convert(value, kind, str_keys=True, dec_hook=_decode_other)
     except msgspec.ValidationError as error:
         problem = _describe(str(error), value, kind).replace(ROOT, path, 1)
+    raise BundleError(f"{where}: {problem}", _advise(problem))
+
+
+def _advise(problem: str) -> str:
+    kinds = _SCHEMA.match(problem)
+    if kinds and kinds[1] != kinds[2]:
+        return _OTHER_KIND
     of_another_version = problem.startswith(("$.schema is", "$.format is"))
-    raise BundleError(f"{where}: {problem}", _OTHER_VERSION if of_another_version else DAMAGED)
+    return _OTHER_VERSION if of_another_version else DAMAGED
 
 
 def _decode_other(kind: type, value: object) -> object:

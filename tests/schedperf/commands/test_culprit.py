@@ -216,3 +216,10 @@ def test_bad_input_is_one_line_and_writes_nothing(
     before = sorted(path.name for path in tmp_path.iterdir())
     assert run(*words, status=2).startswith(f"schedperf: error: {problem}")
     assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_a_file_of_another_kind_is_not_called_old(run: Run, tmp_path: Path) -> None:
+    write(tmp_path / "compare.json", regression())
+    assert run("show", "compare.json", status=2).endswith("; pass a file of the expected kind\n")
+    (tmp_path / "next.json").write_text('{"schema": "schedperf/culprit/2"}')
+    assert "use the version of schedperf that wrote" in run("show", "next.json", status=2)
