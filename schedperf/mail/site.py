@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Annotated
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from schedperf.bundle.toml import read_toml, to_record
 from schedperf.mail.address import address_of
@@ -126,7 +127,7 @@ class MailSite(_Table, frozen=True, kw_only=True):
 
 
 def read_site(outbox: Path) -> MailSite:
-    """Read ``mail.toml`` in the folder of an outbox.
+    """Read ``mail.toml`` in the folder of an outbox; relative paths in it become absolute.
 
     :raises InputError: it is missing or invalid
     """
@@ -134,7 +135,30 @@ def read_site(outbox: Path) -> MailSite:
     tree = read_toml(path, f"the file {CONFIGURATION} with [site] and allow; see docs/mail.md")
     site = to_record(tree, MailSite, path, _EXAMPLES)
     _check(site, str(path))
-    return site
+    return _resolve(site, outbox.absolute())
+
+
+def _resolve(site: MailSite, folder: Path) -> MailSite:
+    """Return the settings with paths that are relative to a folder made absolute."""
+
+    def absolute(given: str | None) -> str | None:
+        return None if given is None else str(folder / Path(given).expanduser())
+
+    archive, transport = site.archive, site.transport
+    if isinstance(transport, MaildirTransport):
+        transport = replace(transport, path=absolute(transport.path))
+    elif isinstance(transport, SmtpTransport):
+        transport = replace(
+            transport,
+            ca_file=absolute(transport.ca_file),
+            login_file=absolute(transport.login_file),
+        )
+    return replace(
+        site,
+        archive=archive and replace(archive, maildir=absolute(archive.maildir)),
+        transport=transport,
+        replies=absolute(site.replies),
+    )
 
 
 def _check(site: MailSite, where: str) -> None:

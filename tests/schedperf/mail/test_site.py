@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from schedperf.mail.site import Archive, Files, SmtpTransport, read_site
+from schedperf.mail.site import Archive, Files, MaildirTransport, SmtpTransport, read_site
 from schedperf.model.errors import InputError
 from tests.mails import LIST, SITE, make_site
 
@@ -26,6 +26,19 @@ def test_a_full_file(tmp_path: Path) -> None:
     site = make_site(tmp_path, more)
     assert site.transport == SmtpTransport(host="mail.lab.example")
     assert site.archive == Archive(url="https://lore.example/all", delay_minutes=5)
+
+
+def test_paths_are_relative_to_the_outbox(tmp_path: Path) -> None:
+    (tmp_path / "mail.toml").write_text(
+        'replies = "replies"\n' + SITE + '[archive]\nmaildir = "/var/copies"\n'
+        '[transport]\nkind = "smtp"\nhost = "a"\nlogin_file = "login"\n'
+    )
+    site = read_site(tmp_path)
+    assert site.replies == str(tmp_path / "replies")
+    assert site.archive == Archive(maildir="/var/copies")
+    assert site.transport == SmtpTransport(host="a", login_file=str(tmp_path / "login"))
+    maildir = make_site(tmp_path / "other", '[transport]\nkind = "maildir"\npath = "md"\n')
+    assert maildir.transport == MaildirTransport(path=str(tmp_path / "other/md"))
 
 
 def test_allowed_addresses(tmp_path: Path) -> None:
