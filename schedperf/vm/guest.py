@@ -5,6 +5,7 @@ virtme-ng 1.42 passes its arguments through a shell, unquoted, so schedperf choo
 """
 
 import contextlib
+import functools
 import json
 import os
 import re
@@ -39,6 +40,8 @@ _EVENTS_BYTES = 1 << 20
 _TEXT_BYTES = 1 << 16
 # Time for QEMU to exit after SIGTERM.
 _KILL_S = 10.0
+# By these the user ends a session.
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 # With one thread per CPU, QEMU 7.2 may continue executing code translated while the kernel had int3
 # there, as it has while probes are added and removed (text_poke_bp()). All CPUs then trap at one
@@ -263,15 +266,26 @@ def _started(command: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
     # QEMU is a grandchild: signals reach it through the session's group. A terminal's Ctrl-C does
     # not. virtme-ng runs another of its programs, which may not be on the PATH.
     path = f"{Path(command[0]).parent}:{os.environ.get('PATH', os.defpath)}"
-    process = subprocess.Popen(
-        command,
-        env={**os.environ, "PATH": path},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
+    # A signal that arrives while the program starts waits until the program can be killed.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     try:
+        process = subprocess.Popen(
+            command,
+            env={**os.environ, "PATH": path},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            # This process has one thread.
+            preexec_fn=functools.partial(  # noqa: PLW1509
+                signal.pthread_sigmask, signal.SIG_SETMASK, before
+            ),
+        )
+    except BaseException:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        raise
+    try:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         yield process
     finally:
         _end_group(process)

@@ -2,15 +2,19 @@
 """One boot: what is called, what is heard, and how it ends. Real guests: tests/end_to_end."""
 
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from schedperf.commands.vm import Interrupted, interruptible
 from schedperf.model.errors import InputError
 from schedperf.vm.guest import Event, GuestFailed, Hypervisor, boot, explain
+from tests.programs import lives
 
 MakeHypervisor = Callable[..., Hypervisor]
 
@@ -199,3 +203,31 @@ def test_virtme_ng_finds_its_own_programs_when_they_are_not_on_the_path(
 )
 def test_the_console_says_why_a_guest_ended(console: str, reason: str) -> None:
     assert explain(console).startswith(reason)
+
+
+def test_a_signal_while_a_guest_starts_leaves_no_guest_behind(
+    make_hypervisor: MakeHypervisor, share: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = []
+
+    class Signalled(subprocess.Popen[bytes]):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            started.append(self.pid)
+            signal.raise_signal(signal.SIGTERM)
+
+    hypervisor = make_hypervisor("exec sleep 60")
+    monkeypatch.setattr(subprocess, "Popen", Signalled)
+    with pytest.raises(Interrupted), interruptible():
+        boot_once(hypervisor, share)
+    (pid,) = started
+    assert not lives(pid)
+
+
+def test_a_guest_does_not_ignore_signals(make_hypervisor: MakeHypervisor, share: Path) -> None:
+    behaviour = """
+    grep SigBlk /proc/self/status >$share/blocked
+    echo 0 >$share/status
+    """
+    boot_once(make_hypervisor(behaviour), share)
+    assert int((share / "blocked").read_text().split()[1], 16) == 0
