@@ -7,13 +7,10 @@ public-inbox-httpd to b4. Each order of arrival has an inbox of its own.
 
 import itertools
 import os
-import re
-import shutil
 import smtplib
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,11 +23,11 @@ from schedperf.mail.message import Message
 from schedperf.mail.outbox import Outbox
 from schedperf.mail.site import Archive
 from tests.mails import LIST, NOW, make_message, make_outbox, make_site
+from tests.public_inbox import make_home, running, running_httpd
 from tests.smtp_server import port_of_server
 
 pytestmark = [pytest.mark.slow, pytest.mark.system]
 
-PROGRAMS = ("b4", "public-inbox-init", "public-inbox-watch", "public-inbox-httpd")
 LIMIT_S = 120
 ORDERS = tuple(itertools.permutations(range(3)))
 
@@ -73,31 +70,7 @@ class Inbox(NamedTuple):
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for program in PROGRAMS:
-        if shutil.which(program) is None:
-            pytest.skip(f"needs {program}: apt-get install b4 public-inbox")
-    home = tmp_path / "home"
-    home.mkdir()
-    for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
-        monkeypatch.setenv(name, str(home / name))
-    monkeypatch.setenv("HOME", str(home))
-    monkeypatch.setenv("PI_CONFIG", str(home / "config"))
-    (home / "config").write_text("[publicinboxwatch]\nspamcheck = none\n")
-    return home
-
-
-@contextmanager
-def running(*command: str) -> Iterator[str]:
-    """Run a daemon of public-inbox; yield the first line that it prints."""
-    process = subprocess.Popen(
-        command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
-    )
-    try:
-        assert process.stderr is not None
-        yield process.stderr.readline() if "httpd" in command[0] else ""
-    finally:
-        process.kill()
-        process.communicate()
+    return make_home(tmp_path / "home", monkeypatch, "public-inbox-watch")
 
 
 def make_inbox(home: Path, number: int, port: int, maildir: Path) -> Inbox:
@@ -143,9 +116,7 @@ def test_one_thread_in_whatever_order(home: Path, tmp_path: Path) -> None:
             maildir = home / f"maildir{number}"
             port = stack.enter_context(port_of_server(Mailbox(maildir)))
             inboxes.append(make_inbox(home, number, port, maildir))
-        bound = stack.enter_context(running("public-inbox-httpd", "-l", "127.0.0.1:0", "-W0"))
-        url = re.search(r"http://127\.0\.0\.1:[0-9]+", bound)
-        assert url is not None
+        url = stack.enter_context(running_httpd())
         stack.enter_context(running("public-inbox-watch"))
         for position in range(3):
             arriving = [
@@ -155,9 +126,9 @@ def test_one_thread_in_whatever_order(home: Path, tmp_path: Path) -> None:
             for inbox, mail in arriving:
                 deliver(inbox, mail)
             for inbox, mail in arriving:
-                wait_for(f"{url[0]}/{inbox.name}", mail.metadata.message_id)
+                wait_for(f"{url}/{inbox.name}", mail.metadata.message_id)
         for inbox in inboxes:
-            check_thread(inbox, f"{url[0]}/{inbox.name}", tmp_path / f"b4-{inbox.name}")
+            check_thread(inbox, f"{url}/{inbox.name}", tmp_path / f"b4-{inbox.name}")
 
 
 def check_thread(inbox: Inbox, url: str, folder: Path) -> None:

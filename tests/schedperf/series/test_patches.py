@@ -13,6 +13,7 @@ import pytest
 from schedperf.model.errors import InputError
 from schedperf.series.git import Repository
 from schedperf.series.patches import fetch_patches
+from tests.public_inbox import make_home, running_httpd
 
 needs_b4 = pytest.mark.skipif(shutil.which("b4") is None, reason="needs b4")
 
@@ -61,17 +62,7 @@ def test_a_series_that_is_not_in_the_mailbox_is_refused(tmp_path: Path, mailbox:
 @pytest.fixture
 def archive(tmp_path: Path, mailbox: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Serve the messages of the mailbox by a public-inbox on this machine, which b4 asks."""
-    for program in ("b4", "public-inbox-init", "public-inbox-mda", "public-inbox-httpd"):
-        if shutil.which(program) is None:
-            pytest.skip(f"needs {program}")
-    home = tmp_path / "home"
-    home.mkdir()
-    # Neither an identity of git nor a cache of b4.
-    for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
-        monkeypatch.setenv(name, str(home / name))
-    monkeypatch.setenv("HOME", str(home))
-    monkeypatch.setenv("PI_CONFIG", str(home / "config"))
-    (home / "config").write_text("[publicinboxmda]\nspamcheck = none\n")
+    home = make_home(tmp_path / "home", monkeypatch, "public-inbox-mda")
     address = "list@example.org"
     inbox = ("list", str(home / "inbox"), "http://127.0.0.1/list", address)
     subprocess.run(["public-inbox-init", "-V2", *inbox], check=True, capture_output=True)
@@ -88,21 +79,9 @@ def archive(tmp_path: Path, mailbox: Path, monkeypatch: pytest.MonkeyPatch) -> I
             capture_output=True,
             env={**os.environ, "ORIGINAL_RECIPIENT": address},
         )
-    server = subprocess.Popen(
-        ["public-inbox-httpd", "-l", "127.0.0.1:0", "-W0"],
-        stderr=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        text=True,
-    )
-    try:
-        assert server.stderr is not None
-        bound = re.search(r"http://127\.0\.0\.1:[0-9]+", server.stderr.readline())
-        assert bound is not None
-        (home / ".gitconfig").write_text(f"[b4]\nmidmask = {bound[0]}/list/%s\n")
+    with running_httpd() as url:
+        (home / ".gitconfig").write_text(f"[b4]\nmidmask = {url}/list/%s\n")
         yield
-    finally:
-        server.kill()
-        server.communicate()
 
 
 @pytest.mark.slow
