@@ -120,7 +120,7 @@ class Result(NamedTuple):
 class Trial:
     """A mail in an outbox and an archive of its own.
 
-    Time is simulated: each process is told when it runs.
+    The clock is simulated: the trial sets the time of each process.
 
     :param has_newer: whether the archive gets a message after the delay
     """

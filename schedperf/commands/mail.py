@@ -141,8 +141,8 @@ def why(mail_id: str, folder: Path) -> None:
 def approve(mail_id: str, folder: Path, *, regzbot: bool) -> None:
     """Approve a held mail: schedperf mail send will send it.
 
-    A mail to a public list must pass all checks; there is no option that skips them. --regzbot adds
-    a paragraph for the tracker and Cc regressions@lists.linux.dev, not for micro-benchmarks.
+    A mail to a public list must pass all checks; no option skips them. --regzbot adds a paragraph
+    for the tracker and Cc regressions@lists.linux.dev, not for micro-benchmarks.
     """
     from schedperf.mail import approval  # noqa: PLC0415 # --help stays fast
 
@@ -279,7 +279,7 @@ def _site(folder: Path) -> "MailSite":
 def _who() -> str:
     try:
         return getpass.getuser()
-    # There is no user of this ID.
+    # The user ID has no entry in /etc/passwd.
     except (KeyError, OSError):
         return f"uid {os.getuid()}"
 

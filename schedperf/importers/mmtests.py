@@ -337,9 +337,9 @@ class _Reading:
         if self.unread:
             yield f"no parser reads the output of {self._list(self.unread)}"
         if self._missing:
-            yield f"there is no output of {self._list(self._missing)}"
+            yield f"no output of {self._list(self._missing)}"
         if self._empty:
-            yield f"there are no benchmarks in {list_some(self._empty, MOST_NAMES)}"
+            yield f"no benchmarks in {list_some(self._empty, MOST_NAMES)}"
         if self._files_unread:
             names = list_some([clean_line(name) for name in self._files_unread], MOST_NAMES)
             yield f"no parser reads the output in {names}"

@@ -162,7 +162,7 @@ class Outbox:
     def read(self) -> Contents:
         """Return all mails and one line per problem: foreign file, mail in two folders ...
 
-        :raises InputError: there is no outbox, or a folder cannot be read
+        :raises InputError: the outbox does not exist, or one of its folders cannot be read
         """
         if self._is_locked or not (self.path / _LOCK).exists():
             return self._read()

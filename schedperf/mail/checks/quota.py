@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Check ``quota``: nobody gets more mails than the site allows, nor one after saying stop.
+"""Check ``quota``: no recipient gets more mails than the site allows, or a mail after "stop".
 
 It does not prevent an approval: the limits are looked at again when the mail is sent.
 """

@@ -180,7 +180,7 @@ def _tip(tree: Tree | None, row: Row, name: str) -> str:
         case "regression":
             return f"It is still present in {name}{at}."
         case "no-change" | "improvement":
-            return f"It is no longer present in {name}{at}."
+            return f"It is gone in {name}{at}."
         case _:
             return f"The result of the newest kernel of {name}{at} is {row.verdict}."
 

@@ -230,7 +230,7 @@ def test_one_class_of_machines_is_one_machine() -> None:
         return replace(comparison, sides=sides)
 
     found = part(of_class(regression(), "epyc-1"))
-    # Another CPU model in the text of the firmware is no other class.
+    # The class decides, whatever CPU model the firmware prints.
     again = regression("retest", hosts={"cpu": {"model": "Example 9000 ES"}})
     with pytest.raises(InputError, match="expected the machine of"):
         new_culprit(ENDS, found, Roles(retest=part(of_class(again, "epyc-2"))))
