@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
+from schedperf.commands.mail import OUTBOX
 from schedperf.mail.message import Kind
 from schedperf.model.errors import InputError
 
@@ -58,15 +59,7 @@ Examples:
     help="Ask this kernel repository for maintainers, reverts and fixes.",
 )
 @click.option("--check-links", is_flag=True, help="Check that the published pages answer.")
-@click.option(
-    "--outbox",
-    "folder",
-    metavar="FOLDER",
-    default="outbox",
-    show_default=True,
-    type=click.Path(path_type=Path),
-    help="Use this outbox.",
-)
+@OUTBOX
 @click.option("-o", "--output", metavar="FILE", help="Write the mail to this file (- for stdout).")
 def command(
     files: tuple[Path, ...],

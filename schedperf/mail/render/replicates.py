@@ -1,28 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Say how many boots, runs or pairs a result is based on."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from schedperf.model.comparison import Comparison, Replication, Row
-
-_UNITS: Mapping[Replication, tuple[str, str]] = {
-    "boots": ("boot", "boots"),
-    "runs": ("run", "runs"),
-    "rounds": ("interleaved pair of runs", "interleaved pairs of runs"),
-}
+from schedperf.model.comparison import Comparison, Row
+from schedperf.model.verdict import name_units
 
 
 def count_replicates(rows: Sequence[Row], *, interleaved: bool | None) -> str:
     """Return n of the rows and its unit: ``8 boots per kernel, interleaved``."""
     counts = [n for row in rows for n in (row.n_base, row.n_new) if n is not None]
-    one, several = _UNITS[rows[0].replication]
+    replication = rows[0].replication
     if not counts:
-        return f"number of {several} not recorded"
+        return f"number of {name_units(0, replication)} not recorded"
     least, most = min(counts), max(counts)
     number = f"{least}" if least == most else f"{least} to {most}"
-    noun = one if most == 1 else several
-    if rows[0].replication == "rounds":
-        return f"{number} {noun}"
+    noun = name_units(most, replication)
+    if replication == "rounds":
+        return f"{number} interleaved {noun} of runs"
     order = {True: ", interleaved", False: ", not interleaved", None: ""}[interleaved]
     return f"{number} {noun} per kernel{order}"
 
