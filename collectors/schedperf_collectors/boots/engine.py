@@ -201,7 +201,11 @@ class Engine:
                 self._end(f"--boot {self.state.hook}: {reason}", 1)
             return
         if self._armed() is None:
-            self._end(f"--boot {self.state.hook}: no one-shot entry is set after `arm`", 1)
+            # A boot in between, as after a power cut, consumes the entry.
+            if self._look()["boot_id"] != look["boot_id"]:
+                self._go(CHOOSE, started=self.state.started + 1)
+            else:
+                self._end(f"--boot {self.state.hook}: no one-shot entry is set after `arm`", 1)
             return
         state = self.state
         self._go(BOOT, before=look["boot_id"], started=state.started + 1, attempt=state.attempt + 1)

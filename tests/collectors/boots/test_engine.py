@@ -60,6 +60,8 @@ class Machine:
         self.hook_statuses: dict[str, list[int | None]] = {}
         self.random = random.Random(0)  # noqa: S311 # faults, no secrets
         self.cut_chance = 0.0
+        # How often the power is cut when `arm` has just set an entry.
+        self.cuts_after_arm = 0
         self.deaf_chance = 0.0
         self.calls: list[str] = []
 
@@ -137,6 +139,9 @@ class Machine:
                 return Called(status, "", "no access\n")
         if verb == "arm":
             self.armed = arguments[1]
+            if self.cuts_after_arm > 0 or self.random.random() < self.cut_chance:
+                self.cuts_after_arm -= 1
+                self.power_cut()
         elif verb == "disarm":
             self.armed = None
         elif verb == "armed":
@@ -255,6 +260,24 @@ def test_crashes_and_power_cuts_lose_no_run(tmp_path: Path, seed: int) -> None:
     _check(machine, state)
     if not machine.cut_chance:
         assert (state.done, state.ended) == (list(range(6)), None)
+
+
+def test_a_power_cut_after_arm_costs_one_boot(tmp_path: Path) -> None:
+    store, machine, said = Store(tmp_path / "state"), Machine(), list[str]()
+    store.write(_state(tmp_path, boots=2))
+    machine.cuts_after_arm = 2
+    state = _drive(store, machine, said)
+    _check(machine, state)
+    assert (state.done, state.ended, state.started) == ([0, 1, 2, 3], None, 6)
+
+
+def test_power_cuts_after_each_arm_end_at_the_cap(tmp_path: Path) -> None:
+    store, machine, said = Store(tmp_path / "state"), Machine(), list[str]()
+    store.write(_state(tmp_path, boots=2))
+    machine.cuts_after_arm = 1000
+    state = _drive(store, machine, said)
+    assert state.ended is not None
+    assert "boots is reached; too many boots failed" in state.ended
 
 
 def test_a_kernel_that_does_not_boot_is_given_up(tmp_path: Path) -> None:
