@@ -276,7 +276,7 @@ def _check_first_lines(evidence: Evidence, body: str) -> None:
         r"(increases|decreases) .* by [\d.e+]+% \[95% CI [-+][\d.e+]+%, [-+][\d.e+]+%\]", first
     )
     assert "8-CPU" in first
-    assert re.search("present in|newest kernel of .* (not measured|is [a-z]+)", first)
+    assert re.search("(present|gone) in|newest kernel of .* (not measured|is [a-z]+)", first)
     assert re.search("revert", first, re.IGNORECASE)
     assert re.search(r"\d (boots?|runs?|interleaved pairs? of runs?)|not recorded", first)
     assert "change is relative to" in first
