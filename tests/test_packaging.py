@@ -4,8 +4,10 @@
 import email
 import subprocess
 import sys
+import tempfile
+import tomllib
 import zipfile
-from importlib.metadata import requires
+from importlib.metadata import packages_distributions, requires
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -54,6 +56,23 @@ def test_the_wheel_brings_the_man_pages_where_pip_puts_them(wheel: zipfile.ZipFi
         if (path := PurePosixPath(name)).match("*.data/data/share/man/man1/*.1")
     }
     assert {"schedperf.1", "schedperf-record.1", "schedperf-compare.1"} <= pages
+
+
+def test_the_build_requires_what_the_man_pages_import() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
+    declared = [line.partition(">")[0] for line in project["build-system"]["requires"]]
+    script = (
+        f"import {', '.join(declared)}, runpy, sys; before = set(sys.modules); "
+        "runpy.run_path('scripts/man_pages.py', run_name='__main__'); "
+        "print(*{name.partition('.')[0] for name in sys.modules.keys() - before})"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        words = [sys.executable, "-c", script, folder]
+        loaded = subprocess.run(words, cwd=REPOSITORY, check=True, capture_output=True, text=True)
+    installed = packages_distributions()
+    missing = {name for name in loaded.stdout.split() if name in installed} - {*declared}
+    # The tree itself is installed in an editable way.
+    assert not {name for name in missing if not name.startswith("schedperf")}
 
 
 def test_the_metadata_name_author_licence_and_audience(wheel: zipfile.ZipFile) -> None:
