@@ -27,7 +27,11 @@ def command() -> None:
 
 @command.command()
 @_JOB
-def run(job_file: Path) -> int:
+@click.option("--again", is_flag=True,
+              help="Record the kernels although the last night has a result of them.")  # fmt: skip
+@click.option("--unfinished", is_flag=True,
+              help="Go on with an unfinished night; start no other.")  # fmt: skip
+def run(job_file: Path, *, again: bool, unfinished: bool) -> int:
     """Run a night, or go on with an unfinished one.
 
     Each step is written to the state before it begins, so that a night that was killed goes on with
@@ -35,9 +39,13 @@ def run(job_file: Path) -> int:
     hours, 2 usage or input error, 75 it cannot go on now; run it again.
     """
     from schedperf.night.job import read_job  # noqa: PLC0415 # --help stays fast
-    from schedperf.night.run import run_night  # noqa: PLC0415
+    from schedperf.night.run import is_unfinished, run_night  # noqa: PLC0415
+    from schedperf.night.state import is_running  # noqa: PLC0415
 
-    return run_night(read_job(job_file), lambda line: click.echo(line, err=True))
+    job = read_job(job_file)
+    if unfinished and (is_running(job.out) or not is_unfinished(job)):
+        return 0
+    return run_night(job, lambda line: click.echo(line, err=True), again=again)
 
 
 @command.command()
@@ -69,9 +77,10 @@ def status(job_file: Path) -> int:
 @click.option("--user", is_flag=True, help="Install for systemd --user.  [default: the system's]")
 @click.option("--print", "only_print", is_flag=True, help="Print the units; write nothing.")
 def install(job_file: Path, *, at: str, user: bool, only_print: bool) -> None:
-    """Write a systemd timer and service that run the night every day.
+    """Write a systemd timer and services that run the night every day.
 
-    The timer starts with the command that is printed.
+    After a power cut of this machine, an unfinished night goes on when it boots. The timer starts
+    with the command that is printed.
     """
     from schedperf.model.errors import InputError  # noqa: PLC0415 # as above
     from schedperf.night.job import read_job  # noqa: PLC0415
@@ -81,7 +90,8 @@ def install(job_file: Path, *, at: str, user: bool, only_print: bool) -> None:
         raise InputError(f"--at: invalid time {at!r} (expected HH:MM, e.g. 22:00)")
     units = make_units(read_job(job_file), at, user=user)
     if only_print:
-        click.echo(f"# {units.service}\n{units.service_text}\n# {units.timer}\n{units.timer_text}")
+        click.echo("\n".join(f"# {path}\n{text}" for path, text in units.texts.items()))
         return
     write_units(units)
-    click.echo(f"{units.service}\n{units.timer}\nstart the timer with: {units.enable}")
+    click.echo("\n".join(map(str, units.texts)))
+    click.echo(f"start the timer with: {units.enable}")

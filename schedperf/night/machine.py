@@ -4,6 +4,7 @@
 import json
 import re
 import shlex
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -31,6 +32,17 @@ done
 """
 _HASH = """\
 program=$(command -v "$1") && sha256sum <"$program" | cut -c1-64
+"""
+# Prints the hash and the release of each kernel whose image can be read.
+IMAGES = """\
+for release do
+    for image in "/boot/vmlinuz-$release" "/lib/modules/$release/vmlinuz"; do
+        if [ -r "$image" ]; then
+            echo "$(sha256sum <"$image" | cut -c1-64) $release"
+            break
+        fi
+    done
+done
 """
 _READ = 'if [ -e "$1" ]; then head -c 65536 "$1"; fi'
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
@@ -71,6 +83,18 @@ class Target:
             seconds, _, release = line.partition(" ")
             if seconds.isdigit() and RELEASE.match(release):
                 found.append(Installed(release=release, installed_s=int(seconds)))
+        return found
+
+    def images(self, releases: Sequence[str]) -> dict[str, str]:
+        """Return the SHA-256 of each kernel's boot image; without those that cannot be read.
+
+        :raises NightError: the machine does not answer
+        """
+        found = {}
+        for line in self._ask(IMAGES, *releases).splitlines():
+            digest, _, release = line.partition(" ")
+            if _SHA256.match(digest) and release in releases:
+                found[release] = digest
         return found
 
     def hash_of(self, program: str) -> str:

@@ -28,16 +28,17 @@ _LONGEST = 1000
 Say = Callable[[str], None]
 
 
-def run_night(job: JobFile, say: Say) -> int:
+def run_night(job: JobFile, say: Say, *, again: bool = False) -> int:
     """Go on with the unfinished night, or start one; return the exit status.
 
     :param say: called with one line per step
+    :param again: record the kernels although the last night has a result of them
     :raises SchedperfError: the night cannot go on now, or ended without an answer
     """
     with locked(job.out) as lock:
         store, night, previous = _open(job)
         commands = Commands(store.path, lock)
-        context = steps.Context(job, store, night, commands, previous)
+        context = steps.Context(job, store, night, commands, previous, again=again)
         for name in STEPS:
             if night.step(name).ended is None:
                 _take(context, name, say)
@@ -45,6 +46,12 @@ def run_night(job: JobFile, say: Say) -> int:
                 break
         say(f"night {night.id}: {night.outcome}")
         return 0
+
+
+def is_unfinished(job: JobFile) -> bool:
+    """Return whether the last night has not ended."""
+    nights = find_nights(job.out)
+    return bool(nights) and nights[-1].read().outcome is None
 
 
 def _open(job: JobFile) -> tuple[Store, Night, Night | None]:

@@ -44,10 +44,15 @@ class NightError(SchedperfError):
 
 
 class NightKernel(Struct, frozen=True, kw_only=True):
-    """A kernel of the night: ``base``, ``new`` or ``yesterday``, and its release."""
+    """A kernel of the night.
+
+    :param name: ``base``, ``new`` or ``yesterday``
+    :param image: SHA-256 of its boot image; None: not readable on the machine
+    """
 
     name: Text
     release: Text
+    image: Text | None = None
 
 
 class StepState(Struct, kw_only=True):

@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from schedperf.bundle.files import read_regular
 from schedperf.bundle.json import decode
@@ -80,17 +81,26 @@ class _Source(Struct, frozen=True):
 class Context:
     """What the steps of a night have in common.
 
-    :param write: writes the night's state
+    :param previous: the night before; None: this is the first
+    :param again: record the kernels of the night before, too
     """
 
     def __init__(
-        self, job: JobFile, store: Store, night: Night, commands: Commands, previous: Night | None
+        self,
+        job: JobFile,
+        store: Store,
+        night: Night,
+        commands: Commands,
+        previous: Night | None,
+        *,
+        again: bool,
     ) -> None:
         self.job = job
         self.store = store
         self.night = night
         self.commands = commands
         self.previous = previous
+        self.again = again
         self.target = Target(job.machine.reach)
 
     def file(self, name: str) -> Path:
@@ -181,7 +191,9 @@ def prepare(context: Context) -> Result:
                 f"({context.commands.last_error('build')}); see {context.commands.log('build')}"
             )
     installed = [] if is_fixed(job.kernel) else context.target.kernels()
-    night.kernels = choose_kernels(job.kernel, installed)
+    chosen = choose_kernels(job.kernel, installed)
+    images = context.target.images([kernel.release for kernel in chosen])
+    night.kernels = tuple(replace(each, image=images.get(each.release)) for each in chosen)
     night.workload = context.target.hash_of(job.job.run[0])
     before = context.previous
     if before is not None and before.workload not in {None, night.workload}:
@@ -190,7 +202,24 @@ def prepare(context: Context) -> Result:
             "earlier nights are not comparable"
         )
         night.notes = (note,)
-    return Result(text=", ".join(f"{each.name} {each.release}" for each in night.kernels))
+    text = ", ".join(f"{each.name} {each.release}" for each in night.kernels)
+    if before is None or context.again or not _has_same_programs(night, before):
+        return Result(text=text)
+    outcome = (
+        f"same kernels as in the night {before.id} ({text}), so nothing is recorded; to record "
+        f"them again: schedperf night run --again {job.path}"
+    )
+    return Result(text=text, outcome=outcome)
+
+
+def _has_same_programs(night: Night, before: Night) -> bool:
+    """Return whether the night before has a result of these kernels and this benchmark."""
+    return (
+        not before.failed
+        and night.workload == before.workload
+        and night.kernels == before.kernels
+        and all(kernel.image is not None for kernel in night.kernels)
+    )
 
 
 def record(context: Context) -> Result:

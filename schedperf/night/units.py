@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Write the systemd timer and service that run a night every day."""
+"""Write the systemd timer and services that run a night every day, and go on after a boot."""
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -15,7 +16,7 @@ from schedperf_collectors.machine.errors import explain
 _SYSTEM = Path("/etc/systemd/system")
 _SERVICE = """\
 [Unit]
-Description=Compare two kernels on {machine} (schedperf night)
+Description={description}
 Documentation=man:schedperf-night(1)
 After=network-online.target
 Wants=network-online.target
@@ -40,19 +41,22 @@ Persistent=true
 
 [Install]
 WantedBy=timers.target
+Also={resume}
+"""
+_AT_BOOT = """
+[Install]
+WantedBy={target}
 """
 
 
 class Units(Struct, frozen=True, kw_only=True):
-    """The units of a job file: path and text of each.
+    """The units of a job file.
 
+    :param texts: the text of each unit, by its path
     :param enable: the command that starts the timer
     """
 
-    service: Path
-    timer: Path
-    service_text: str
-    timer_text: str
+    texts: dict[Path, str]
     enable: str
 
 
@@ -64,14 +68,22 @@ def make_units(job: JobFile, at: str, *, user: bool) -> Units:
     """
     name = f"schedperf-night-{job.machine.name}-{job.job.name}"
     folder = _user_folder() if user else _SYSTEM
-    command = " ".join(
-        map(_quote, [sys.executable, "-m", "schedperf", "night", "run", str(job.path)])
+    machine, resume = job.machine.name, f"{name}-resume.service"
+    command = [sys.executable, "-m", "schedperf", "night", "run", str(job.path)]
+    nightly = _SERVICE.format(
+        description=f"Compare two kernels on {machine} (schedperf night)", command=_join(command)
+    )
+    at_boot = _SERVICE.format(
+        description=f"Go on with a night on {machine} that a power cut interrupted",
+        command=_join([*command, "--unfinished"]),
     )
     return Units(
-        service=folder / f"{name}.service",
-        timer=folder / f"{name}.timer",
-        service_text=_SERVICE.format(machine=job.machine.name, command=command),
-        timer_text=_TIMER.format(machine=job.machine.name, at=at),
+        texts={
+            folder / f"{name}.service": nightly,
+            folder / f"{name}.timer": _TIMER.format(machine=machine, at=at, resume=resume),
+            folder / resume: at_boot
+            + _AT_BOOT.format(target="default.target" if user else "multi-user.target"),
+        },
         enable=f"systemctl {'--user ' if user else ''}enable --now {name}.timer",
     )
 
@@ -81,7 +93,7 @@ def write_units(units: Units) -> None:
 
     :raises InputError: they cannot be written
     """
-    for path, text in ((units.service, units.service_text), (units.timer, units.timer_text)):
+    for path, text in units.texts.items():
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_durably(path, text.encode())
@@ -92,6 +104,10 @@ def write_units(units: Units) -> None:
 def _user_folder() -> Path:
     base = os.environ.get("XDG_CONFIG_HOME") or Path("~/.config").expanduser()
     return Path(base, "systemd", "user")
+
+
+def _join(words: Sequence[str]) -> str:
+    return " ".join(map(_quote, words))
 
 
 def _quote(word: str) -> str:

@@ -81,19 +81,19 @@ class Lab:
         """Return a command that runs as on the controller of the machine."""
         return self.machine.command(sys.executable, "-m", "schedperf", *words)
 
-    def start(self) -> subprocess.Popen[str]:
+    def start(self, *options: str) -> subprocess.Popen[str]:
         """Start the night."""
         return subprocess.Popen(
-            self.command("night", "run", str(self.job)),
+            self.command("night", "run", str(self.job), *options),
             env=self.environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
 
-    def run(self) -> tuple[int, str]:
+    def run(self, *options: str) -> tuple[int, str]:
         """Run the night; return its exit status and what it prints."""
-        process = self.start()
+        process = self.start(*options)
         _, errors = process.communicate(timeout=LIMIT_S)
         return process.returncode, errors
 
@@ -111,10 +111,11 @@ class Lab:
         """Return the states of all nights."""
         return [json.loads(path.read_text()) for path in sorted(self.out.glob("2*/state.json"))]
 
-    def await_step(self, name: str) -> None:
-        """Wait until a step has begun."""
+    def await_step(self, name: str, *, of: int = 0) -> None:
+        """Wait until a step of a night has begun."""
         self.await_that(
-            name, lambda: any(state["steps"].get(name, {}).get("began") for state in self.states())
+            name,
+            lambda: any(state["steps"].get(name, {}).get("began") for state in self.states()[of:]),
         )
 
     def await_boot(self, recording: str) -> None:
@@ -124,6 +125,12 @@ class Lab:
             recording,
             lambda: any(json.loads(path.read_text())["done"] for path in self.out.glob(pattern)),
         )
+
+    def install_kernels(self) -> None:
+        """Give the kernels their images."""
+        self.run_there("mount", "-t", "tmpfs", "none", "/boot")
+        for release in ("one", "two"):
+            self.run_there("sh", "-c", f"echo {release} >/boot/vmlinuz-{release}")
 
     def emulate(self) -> None:
         """Let the machine look like one of QEMU TCG."""

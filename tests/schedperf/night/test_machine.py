@@ -81,6 +81,15 @@ def test_installed_kernels(target: Target) -> None:
         assert kernel.installed_s > 0
 
 
+def test_images(target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "IMAGES", machine.IMAGES.replace("/boot/", f"{tmp_path}/"))
+    (tmp_path / "vmlinuz-6.18.0").write_text("one")
+    (tmp_path / "vmlinuz-6.19.0").write_text("two")
+    images = target.images(["6.18.0", "6.19.0", "6.20.0", "$(reboot)"])
+    assert list(images) == ["6.18.0", "6.19.0"]
+    assert len(set(images.values())) == 2
+
+
 def test_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCHEDPERF_SSH", "sh -c 'echo no route >&2; exit 255'")
     with pytest.raises(NightError) as error:

@@ -98,6 +98,7 @@ def test_one_night_at_a_time_and_a_signal(lab: Lab) -> None:
     status, errors = lab.run()
     assert status == 2
     assert "another night runs (process" in errors
+    assert lab.run("--unfinished") == (0, "")
     screen = lab.status().stdout
     assert "1 of 2 boots" in screen
     assert "running: record: boot the kernels alternately" in screen
@@ -108,11 +109,35 @@ def test_one_night_at_a_time_and_a_signal(lab: Lab) -> None:
     (state,) = lab.states()
     assert state["steps"]["record"]["failures"] == 0
     assert "go on with: schedperf night run" in lab.status().stdout
-    status, errors = lab.run()
+    status, errors = lab.run("--unfinished")
     assert status == 0, errors
     (state,) = lab.states()
     assert list(state["steps"]) == ["prepare", "record", "compare"]
     assert state["outcome"].startswith("inconclusive")
+    assert lab.run("--unfinished") == (0, "")
+    assert len(lab.states()) == 1
+
+
+def test_same_kernels_as_in_the_night_before(lab: Lab) -> None:
+    lab.install_kernels()
+    lab.slow("none")
+    lab.write_job(boots=1)
+    status, errors = lab.run()
+    assert status == 0, errors
+    status, errors = lab.run()
+    assert status == 0, errors
+    first, second = lab.states()
+    assert list(second["steps"]) == ["prepare"]
+    assert not second["failed"]
+    assert second["outcome"].startswith(
+        f"same kernels as in the night {first['id']} (base one, new two), so nothing is recorded"
+    )
+    # The night before has no result of its own, but stands for the one before it.
+    assert lab.run()[0] == 0
+    assert list(lab.states()[-1]["steps"]) == ["prepare"]
+    night = lab.start("--again")
+    lab.await_step("record", of=3)
+    kill(night)
 
 
 def test_kernel_that_does_not_boot(lab: Lab) -> None:

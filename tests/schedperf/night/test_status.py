@@ -55,7 +55,17 @@ def test_units_quote_paths(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "night.toml").write_text(JOB)
     units = make_units(read_job(folder / "night.toml"), "22:00", user=False)
-    assert str(units.timer) == "/etc/systemd/system/schedperf-night-lab-hackbench.timer"
-    assert r"\"b\" 100%% $$HOME/night.toml" in units.service_text
-    assert "OnCalendar=*-*-* 22:00:00\n" in units.timer_text
+    nightly, timer, at_boot = units.texts.values()
+    name = "schedperf-night-lab-hackbench"
+    assert [path.name for path in units.texts] == [
+        f"{name}.service",
+        f"{name}.timer",
+        f"{name}-resume.service",
+    ]
+    assert r"\"b\" 100%% $$HOME/night.toml" in nightly
+    assert "OnCalendar=*-*-* 22:00:00\n" in timer
+    assert f"Also={name}-resume.service\n" in timer
+    assert '"--unfinished"\n' in at_boot
+    assert "WantedBy=multi-user.target\n" in at_boot
+    assert "[Install]" not in nightly
     assert units.enable == "systemctl enable --now schedperf-night-lab-hackbench.timer"
