@@ -111,18 +111,17 @@ def new(path: Path, found: str, good: str, bad: str, *, parent: bool, **options:
     before it good. If commits between good and bad were not tested, the record is about the range.
     """
     from schedperf.culprit.build import new_culprit, step_of  # noqa: PLC0415 # --help stays fast
-    from schedperf.culprit.files import save_culprit  # noqa: PLC0415
+    from schedperf.culprit.files import change_record  # noqa: PLC0415
 
-    if path.exists():
-        raise InputError(f"{path}: exists; add to it by `schedperf culprit add`, or remove it")
-    loaded = _Files({})
-    first = loaded.part(found, found, step_of)
-    repository = _repository(options)
-    ends = _read_ends(repository, good, bad, first, is_parent=parent)
-    roles = _read_roles(options, loaded, repository, ends.bad)
-    culprit = new_culprit(ends, first, roles)
-    save_culprit(path, culprit)
-    _print(culprit, loaded.comparisons)
+    with change_record(path):
+        if path.exists():
+            raise InputError(f"{path}: exists; add to it by `schedperf culprit add`, or remove it")
+        loaded = _Files({})
+        first = loaded.part(found, found, step_of)
+        repository = _repository(options)
+        ends = _read_ends(repository, good, bad, first, is_parent=parent)
+        roles = _read_roles(options, loaded, repository, ends.bad)
+        _save(path, new_culprit(ends, first, roles), loaded.comparisons)
 
 
 @command.command()
@@ -137,21 +136,18 @@ def add(path: Path, **options: Any) -> None:
     from schedperf.culprit.build import Part, add_roles  # noqa: PLC0415 # as above
     from schedperf.culprit.figures import Evidence  # noqa: PLC0415
     from schedperf.culprit.files import (  # noqa: PLC0415
+        change_record,
         find_comparisons,
         load_culprit,
-        save_culprit,
     )
 
-    known = load_culprit(path)
-    loaded = _Files(find_comparisons(path.parent, known.comparisons))
-    roles = _read_roles(options, loaded, _repository(options), known.bad)
-    evidence = Evidence(culprit=known, comparisons=loaded.comparisons)
-    main = Part(
-        name=f"{path}: main", comparison=evidence.comparison(known.main), measured=known.main
-    )
-    culprit = add_roles(known, main, roles)
-    save_culprit(path, culprit)
-    _print(culprit, loaded.comparisons)
+    with change_record(path):
+        known = load_culprit(path)
+        loaded = _Files(find_comparisons(path.parent, known.comparisons))
+        roles = _read_roles(options, loaded, _repository(options), known.bad)
+        evidence = Evidence(culprit=known, comparisons=loaded.comparisons)
+        main = Part(name=f"{path}: main", comparison=evidence.main, measured=known.main)
+        _save(path, add_roles(known, main, roles), loaded.comparisons)
 
 
 @command.command()
@@ -172,6 +168,17 @@ def show(path: Path, *, json: str | None) -> None:
         click.echo(dump_json(culprit), nl=False)
     else:
         _print(culprit, find_comparisons(path.parent, culprit.comparisons))
+
+
+def _save(path: Path, culprit: "Culprit", comparisons: "Mapping[str, Comparison]") -> None:
+    """Write and print a record, with the checks that its comparisons pass or fail."""
+    from schedperf.culprit.checks import with_checks  # noqa: PLC0415 # as above
+    from schedperf.culprit.figures import Evidence  # noqa: PLC0415
+    from schedperf.culprit.files import save_culprit  # noqa: PLC0415
+
+    checked = with_checks(Evidence(culprit=culprit, comparisons=comparisons))
+    save_culprit(path, checked)
+    _print(checked, comparisons)
 
 
 def _print(culprit: "Culprit", comparisons: "Mapping[str, Comparison]") -> None:

@@ -49,6 +49,17 @@ class Evidence(Struct, frozen=True, kw_only=True):
         check_sides(comparison, measured, name)
         return comparison
 
+    @property
+    def main(self) -> Comparison:
+        """Return the comparison that texts report."""
+        return self.comparison(self.culprit.main)
+
+    @property
+    def main_sides(self) -> tuple[SideSummary, SideSummary]:
+        """Return the good side and the bad one of that comparison."""
+        measured = self.culprit.main
+        return side_of(self.main, measured.before), side_of(self.main, measured.side)
+
     def side(self, measured: Measured) -> SideSummary:
         """Return the new side of a measurement."""
         return side_of(self.comparison(measured), measured.side)
@@ -80,7 +91,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
         """
         regressions = self.regressions()
         if not regressions:
-            overall = self.comparison(self.culprit.main).overall
+            overall = self.main.overall
             raise InputError(
                 f"{self.culprit.id}: no significant regression "
                 f"({overall.verdict}: {overall.reason_short}); record more boots, or do not report"
@@ -183,6 +194,16 @@ def has_change(row: Row) -> bool:
 def is_emulated(row: Row) -> bool:
     """Return whether a row's timings come from an emulator."""
     return any(caveat.code == "emulated" for caveat in row.caveats)
+
+
+def is_interleaved(comparison: Comparison, rows: Sequence[Row]) -> bool | None:
+    """Return whether the runs of the sides were interleaved; None if their order is unknown."""
+    caveats = [*comparison.caveats, *(each for row in rows for each in row.caveats)]
+    if any(caveat.code == "blocks" for caveat in caveats):
+        return False
+    values = [value for row in rows for value in (*row.values_base, *row.values_new)]
+    is_known = bool(values) and all(value.order is not None for value in values)
+    return True if is_known else None
 
 
 def is_worse(row: Row) -> bool:

@@ -5,8 +5,11 @@ The comparisons that a record refers to lie beside it, as ``schedperf compare --
 under any name that ends in ``.json``.
 """
 
+import fcntl
+import os
 import re
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from schedperf.bundle.durable import write_durably
@@ -21,6 +24,24 @@ from schedperf.model.errors import InputError
 _HEAD_BYTES = 4096
 _ID = re.compile(rb'"id":\s*"([0-9a-f]{64})"')
 MOST_FILES = 10_000
+
+
+@contextmanager
+def change_record(path: Path) -> Iterator[None]:
+    """Let one command at a time change the records of a directory; others wait.
+
+    :param path: of the record that will be written
+    :raises InputError: its directory does not exist, or cannot be read
+    """
+    try:
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise _unwritable(path, error) from None
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
 
 
 def load_culprit(path: Path) -> Culprit:
@@ -63,8 +84,12 @@ def save_culprit(path: Path, culprit: Culprit) -> None:
     try:
         write_durably(path, write_culprit(culprit))
     except OSError as error:
-        problem = (error.strerror or str(error)).lower()
-        raise InputError(f"{path}: cannot be written ({problem}); choose another path") from None
+        raise _unwritable(path, error) from None
+
+
+def _unwritable(path: Path, error: OSError) -> InputError:
+    problem = (error.strerror or str(error)).lower()
+    return InputError(f"{path}: cannot be written ({problem}); choose another path")
 
 
 def _json_files(folder: Path) -> Iterator[Path]:

@@ -162,7 +162,9 @@ class Culprit(Struct, frozen=True, kw_only=True):
     a_a: Annotated[Measured | None, "good against good"] = None
     regressed_on: tuple[Elsewhere, ...] = ()
     no_change_on: tuple[Elsewhere, ...] = ()
-    checks: tuple[Check, ...] = ()
+    checks: Annotated[
+        tuple[Check, ...], "what the record lacks, or has, for a mail to a public list"
+    ] = ()
     links: Links = Links()
 
     derived: ClassVar[tuple[str, ...]] = ("id", "key")

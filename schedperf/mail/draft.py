@@ -65,7 +65,6 @@ def draft(request: Request) -> Message:
         body=body,
         parents=_parents(request),
         metadata=Metadata(
-            id=local,
             kind=kind,
             subject=subject,
             message_id=identity,

@@ -1,33 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Check a mail before a person may approve it for a public list: one condition per module."""
+"""Check a mail before a person may approve it for a public list: one condition per module.
+
+Those about the record and its comparisons are in ``schedperf.culprit.checks``.
+"""
 
 from collections.abc import Callable, Sequence
 
+from schedperf.culprit.checks import check_evidence
 from schedperf.culprit.record import Check
-from schedperf.mail.checks import (
-    balance,
-    boots,
-    comparable,
-    culprit,
-    form,
-    fresh,
-    hardware,
-    new,
-    private,
-    quota,
-    retested,
-    size,
-)
+from schedperf.mail.checks import balance, form, fresh, new, private, quota
 from schedperf.mail.checks.context import Context
 
 # In the order in which people read them.
 CHECKS: Sequence[Callable[[Context], Check]] = (
-    retested.check,
-    boots.check,
-    hardware.check,
-    culprit.check,
-    size.check,
-    comparable.check,
     fresh.check,
     new.check,
     form.check,
@@ -38,5 +23,5 @@ CHECKS: Sequence[Callable[[Context], Check]] = (
 
 
 def run_checks(context: Context) -> tuple[Check, ...]:
-    """Return the results of all checks."""
-    return tuple(check(context) for check in CHECKS)
+    """Return the results of all checks, those of the record first."""
+    return (*check_evidence(context.evidence), *(check(context) for check in CHECKS))

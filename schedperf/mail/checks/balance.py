@@ -7,8 +7,9 @@ A process that finds 17 regressions and no improvement finds its own noise.
 import math
 from collections.abc import Sequence
 
+from schedperf.culprit.checks.judge import judge
 from schedperf.culprit.record import Check
-from schedperf.mail.checks.context import Context, judge
+from schedperf.mail.checks.context import Context
 from schedperf_reports.words.rows import count_of
 
 MOST = 50

@@ -7,12 +7,10 @@ from typing import Literal
 
 from msgspec import Struct
 
-from schedperf.culprit.figures import Evidence, side_of
-from schedperf.culprit.record import Check
+from schedperf.culprit.figures import Evidence
 from schedperf.mail.message import Message
 from schedperf.mail.outbox import Decision, Mail
 from schedperf.mail.site import MailSite
-from schedperf.model.comparison import Comparison, SideSummary
 
 # "unknown" where the archive or the server does not answer.
 Answer = Literal["yes", "no", "unknown"]
@@ -41,20 +39,3 @@ class Context(Struct, frozen=True, kw_only=True):
     is_reachable: Callable[[str], Answer] | None = None
     undone_by: Sequence[str] | None = None
     directions: Sequence[bool] = ()
-
-    @property
-    def main(self) -> Comparison:
-        """Return the comparison that the mail reports."""
-        return self.evidence.comparison(self.evidence.culprit.main)
-
-    @property
-    def sides(self) -> tuple[SideSummary, SideSummary]:
-        """Return the good side and the bad one."""
-        measured = self.evidence.culprit.main
-        return side_of(self.main, measured.before), side_of(self.main, measured.side)
-
-
-def judge(name: str, *problems: str | None) -> Check:
-    """Return a check: passed without a problem, else with the first problem as the reason."""
-    reason = next((problem for problem in problems if problem), "")
-    return Check(name=name, passed=not reason, reason=reason)

@@ -3,8 +3,9 @@
 
 import re
 
+from schedperf.culprit.checks.judge import judge
 from schedperf.culprit.record import Check
-from schedperf.mail.checks.context import Context, judge
+from schedperf.mail.checks.context import Context
 from schedperf.mail.draft import quoted_texts
 from schedperf.mail.lint import lint
 from schedperf.mail.message import Message

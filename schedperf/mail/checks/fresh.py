@@ -3,8 +3,9 @@
 
 from datetime import UTC, datetime, timedelta
 
+from schedperf.culprit.checks.judge import judge
 from schedperf.culprit.record import Check
-from schedperf.mail.checks.context import Context, judge
+from schedperf.mail.checks.context import Context
 
 OLDEST = timedelta(days=90)
 

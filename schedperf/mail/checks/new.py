@@ -4,8 +4,9 @@
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
+from schedperf.culprit.checks.judge import judge
 from schedperf.culprit.record import Check
-from schedperf.mail.checks.context import Context, judge
+from schedperf.mail.checks.context import Context
 from schedperf.mail.outbox import NEVER_SENT, Mail
 
 BETWEEN_REPLIES = timedelta(days=7)

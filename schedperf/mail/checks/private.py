@@ -6,8 +6,9 @@ Values of machines are private if ``schedperf publish`` leaves them out.
 
 import re
 
+from schedperf.culprit.checks.judge import judge
 from schedperf.culprit.record import Check
-from schedperf.mail.checks.context import Context, judge
+from schedperf.mail.checks.context import Context
 from schedperf.publish.host import private_values
 from schedperf.publish.private import PrivateStrings
 

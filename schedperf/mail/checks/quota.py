@@ -4,8 +4,9 @@
 It does not prevent an approval: the limits are looked at again when the mail is sent.
 """
 
+from schedperf.culprit.checks.judge import judge
 from schedperf.culprit.record import Check
-from schedperf.mail.checks.context import Context, judge
+from schedperf.mail.checks.context import Context
 from schedperf.mail.limits import QUOTA, over_quota, prohibitions
 
 

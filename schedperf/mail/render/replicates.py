@@ -3,7 +3,7 @@
 
 from collections.abc import Sequence
 
-from schedperf.model.comparison import Comparison, Row
+from schedperf.model.comparison import Row
 from schedperf.model.verdict import name_units
 
 
@@ -20,13 +20,3 @@ def count_replicates(rows: Sequence[Row], *, interleaved: bool | None) -> str:
         return f"{number} interleaved {noun} of runs"
     order = {True: ", interleaved", False: ", not interleaved", None: ""}[interleaved]
     return f"{number} {noun} per kernel{order}"
-
-
-def is_interleaved(comparison: Comparison, rows: Sequence[Row]) -> bool | None:
-    """Return whether the runs of the sides were interleaved; None if their order is unknown."""
-    caveats = [*comparison.caveats, *(each for row in rows for each in row.caveats)]
-    if any(caveat.code == "blocks" for caveat in caveats):
-        return False
-    values = [value for row in rows for value in (*row.values_base, *row.values_new)]
-    is_known = bool(values) and all(value.order is not None for value in values)
-    return True if is_known else None

@@ -3,10 +3,10 @@
 
 from collections.abc import Sequence
 
-from schedperf.culprit.figures import Evidence, day_of, show_both
+from schedperf.culprit.figures import Evidence, day_of, is_interleaved, show_both
 from schedperf.culprit.record import COMMIT_DIGITS, Culprit, Elsewhere, Measured
 from schedperf.mail.plain import COLUMNS, INDENT, cut, items, join_paragraphs, spell, wrap
-from schedperf.mail.render.replicates import count_replicates, is_interleaved
+from schedperf.mail.render.replicates import count_replicates
 from schedperf.mail.render.report import (
     link,
     names_of,

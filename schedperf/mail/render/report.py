@@ -247,7 +247,7 @@ def _definition(evidence: Evidence) -> list[str]:
 
 
 def _switches(evidence: Evidence) -> list[str]:
-    comparison = evidence.comparison(evidence.culprit.main)
+    comparison = evidence.main
     return [*_rates(evidence, comparison), *wrap(_configuration(comparison, evidence.culprit.main))]
 
 
@@ -291,7 +291,7 @@ def _configuration(comparison: Comparison, main: Measured) -> str:
 
 
 def _caveats(evidence: Evidence) -> list[str]:
-    comparison = evidence.comparison(evidence.culprit.main)
+    comparison = evidence.main
     row = evidence.headline()
     caveats = merge_caveats([*row.caveats, *comparison.caveats])
     texts = list(dict.fromkeys(each.short for each in caveats))
@@ -360,7 +360,7 @@ def _findings(evidence: Evidence) -> list[str]:
 
 
 def _machine(evidence: Evidence) -> list[str]:
-    comparison = evidence.comparison(evidence.culprit.main)
+    comparison = evidence.main
     side = side_of(comparison, evidence.culprit.main.before)
     if not side.host:
         return ["Machine: not recorded."]
@@ -425,11 +425,7 @@ def _reproduce(evidence: Evidence, site: MailSite) -> list[str]:
 
 def _effort(evidence: Evidence) -> str:
     """Return how long the recording took, and its programs: `` (12 minutes, needs hackbench)``."""
-    recordings = [
-        recording
-        for side in evidence.comparison(evidence.culprit.main).sides
-        for recording in side.recordings
-    ]
+    recordings = [recording for side in evidence.main.sides for recording in side.recordings]
     minutes = [recording.minutes for recording in recordings]
     known = [each for each in minutes if each is not None]
     programs = dict.fromkeys(program.name for each in recordings for program in each.programs)

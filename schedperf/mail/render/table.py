@@ -10,9 +10,16 @@
 import os.path
 from collections.abc import Callable, Sequence
 
-from schedperf.culprit.figures import Evidence, badness, is_worse, show_change, show_interval
+from schedperf.culprit.figures import (
+    Evidence,
+    badness,
+    is_interleaved,
+    is_worse,
+    show_change,
+    show_interval,
+)
 from schedperf.mail.plain import COLUMNS, INDENT, cut, cut_middle, spell, wrap
-from schedperf.mail.render.replicates import count_replicates, is_interleaved
+from schedperf.mail.render.replicates import count_replicates
 from schedperf.model.comparison import Row
 from schedperf.model.units import Scale, scale_for
 
@@ -33,7 +40,7 @@ def draw_table(evidence: Evidence, link: str | None) -> list[str]:
     :param link: where all results are published
     """
     rows = _chosen(evidence)
-    comparison = evidence.comparison(evidence.culprit.main)
+    comparison = evidence.main
     count = count_replicates(rows, interleaved=is_interleaved(comparison, rows))
     about = f"{count}; change is relative to the {_base(evidence)}."
     shown = _first(evidence, rows, MOST_ROWS)

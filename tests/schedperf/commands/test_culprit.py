@@ -3,15 +3,25 @@
 
 import json
 import os
+import re
 import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from schedperf.cli import main
-from schedperf.culprit.files import find_comparisons, load_culprit
+from schedperf.culprit.files import (
+    change_record,
+    find_comparisons,
+    load_culprit,
+    save_culprit,
+)
+from schedperf.culprit.record import Links
 from schedperf.model.comparison import Comparison
 from schedperf.model.json_text import to_json
 from tests.culprits import BAD, GOOD, no_change, regression, series
@@ -124,6 +134,9 @@ def test_more_is_added_and_all_of_it_is_shown(run: Run, tmp_path: Path) -> None:
         "revert            impossible: conflicts",
         "posted            <1@example.org>",
         "report            <2@example.org>",
+        "check             boots: ",
+        "check             culprit: not bisected: how the commit was found is not recorded",
+        "check             size: passed",
         "not measured      tip, feature switch, forced alignment, A/A, bisection",
     ):
         assert f"\n{line}" in f"\n{shown}"
@@ -133,6 +146,32 @@ def test_more_is_added_and_all_of_it_is_shown(run: Run, tmp_path: Path) -> None:
     assert json.loads(run("show", "c.json", "--json", "-"))["key"] == culprit.key
     run("show", "c.json", "--json", "copy.json")
     assert (tmp_path / "copy.json").read_bytes() == (tmp_path / "c.json").read_bytes()
+
+
+def test_what_another_command_adds_meanwhile_is_kept(run: Run, tmp_path: Path) -> None:
+    write(tmp_path / "compare.json", regression())
+    run("new", "c.json", "--good", GOOD, "--bad", BAD, "compare.json")
+    path = tmp_path / "c.json"
+    words = [
+        sys.executable,
+        "-m",
+        "schedperf",
+        "culprit",
+        "add",
+        "c.json",
+        "--report",
+        "2@a.example",
+    ]
+    with change_record(path):
+        adding = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.DEVNULL)
+        waits = re.compile(rf"-> FLOCK .* {adding.pid} ")
+        while not waits.search(Path("/proc/locks").read_text()):
+            assert adding.poll() is None
+            time.sleep(0.01)
+        culprit = load_culprit(path)
+        save_culprit(path, replace(culprit, links=Links(posted="<1@a.example>")))
+    assert adding.wait() == 0
+    assert load_culprit(path).links == Links(posted="<1@a.example>", report="<2@a.example>")
 
 
 def test_a_record_is_shown_without_its_comparisons(run: Run, tmp_path: Path) -> None:

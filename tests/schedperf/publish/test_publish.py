@@ -11,6 +11,8 @@ import pytest
 from msgspec.structs import replace
 
 from schedperf.compare.json import read_comparison
+from schedperf.culprit.checks import with_checks
+from schedperf.culprit.figures import Evidence
 from schedperf.culprit.json import read_culprit
 from schedperf.culprit.record import Culprit
 from schedperf.model.comparison import Comparison
@@ -148,6 +150,17 @@ def test_other_content_at_a_published_address_is_refused(
     with pytest.raises(SchedperfError, match="published with other content"):
         publish(write(tmp_path, replace(found, tool_version="9.9")), site, now=LATER)
     assert contents(site) == before
+
+
+def test_the_page_lists_the_checks(
+    culprit: Culprit, found: Comparison, retested: Comparison, tmp_path: Path, site: Path
+) -> None:
+    comparisons = {each.id: each for each in (found, retested)}
+    checked = with_checks(Evidence(culprit=culprit, comparisons=comparisons))
+    publish(write(tmp_path, found, retested, checked), site, now=FIRST)
+    page = (site / f"r/{culprit.key}/index.html").read_text()
+    assert '<dt>size</dt><dd><span class="passed">passed</span></dd>' in page
+    assert '<dt>culprit</dt><dd><span class="failed">not passed</span>: not bisected' in page
 
 
 def test_a_changed_culprit_is_published_as_a_further_version(

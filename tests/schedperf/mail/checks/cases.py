@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from schedperf.culprit.figures import Evidence
-from schedperf.culprit.record import Check
 from schedperf.mail.checks.context import Context
 from schedperf.mail.draft import Request, draft
 from schedperf.mail.message import Kind
@@ -54,11 +53,3 @@ def make_mail(
     """Return the mail of a context as one of the outbox."""
     step = Transition(state=state, when=when, who="a person", sha256="0" * 64)
     return Mail(state=state, metadata=context.message.metadata, history=(step,))
-
-
-def failure(check: Check) -> str:
-    """Return why a check failed."""
-    assert not check.passed, f"{check.name} passed"
-    assert check.reason
-    assert "\n" not in check.reason
-    return check.reason

@@ -4,7 +4,8 @@
 import pytest
 
 from schedperf.mail.checks.balance import check, sign_test
-from tests.schedperf.mail.checks.cases import failure, make_context
+from tests.schedperf.culprit.checks.cases import failure
+from tests.schedperf.mail.checks.cases import make_context
 
 
 def test_17_against_0_is_held() -> None:

@@ -7,7 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from schedperf.mail.checks.form import check
-from tests.schedperf.mail.checks.cases import failure, make_context
+from tests.schedperf.culprit.checks.cases import failure
+from tests.schedperf.mail.checks.cases import make_context
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from schedperf.culprit.record import Commit, Culprit, Links
 from schedperf.mail.checks.context import Answer
 from schedperf.mail.checks.fresh import check
-from tests.schedperf.mail.checks.cases import failure, make_context
+from tests.schedperf.culprit.checks.cases import failure
+from tests.schedperf.mail.checks.cases import make_context
 from tests.schedperf.mail.records import make_culprit, make_evidence, make_row, no_change
 
 POSTED = make_culprit(merged=False, links=Links(posted="20261101.1@kernel.example"))

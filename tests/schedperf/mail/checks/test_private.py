@@ -5,7 +5,8 @@ import pytest
 
 from schedperf.culprit.record import Tree
 from schedperf.mail.checks.private import check
-from tests.schedperf.mail.checks.cases import failure, make_context
+from tests.schedperf.culprit.checks.cases import failure
+from tests.schedperf.mail.checks.cases import make_context
 from tests.schedperf.mail.records import HOST, make_culprit, make_evidence, make_row, make_side
 
 CMDLINE = {"cmdline": "quiet netconsole=@10.0.0.7/eth0"}

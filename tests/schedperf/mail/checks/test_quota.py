@@ -6,14 +6,17 @@ from msgspec.structs import replace
 from schedperf.mail.checks.quota import check
 from schedperf.mail.outbox import Decision, Mail, State
 from schedperf.mail.site import Quota
-from tests.schedperf.mail.checks.cases import failure, make_context, make_mail
+from tests.schedperf.culprit.checks.cases import failure
+from tests.schedperf.mail.checks.cases import make_context, make_mail
 from tests.schedperf.mail.records import make_site
 
 
 def make_earlier(when: str, state: State = "sent") -> Mail:
     """Return another mail to the same people."""
     mail = make_mail(make_context(), state, when)
-    return mail._replace(metadata=replace(mail.metadata, id=f"{mail.id}.{when}"))
+    return mail._replace(
+        metadata=replace(mail.metadata, message_id=f"<{mail.id}.{when}@lab.example>")
+    )
 
 
 SENT = make_earlier("2026-11-27T06:00:00+00:00")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Check ``boots``: at least four boots per side, interleaved."""
 
+from schedperf.culprit.checks.judge import judge
+from schedperf.culprit.figures import Evidence, is_interleaved
 from schedperf.culprit.record import Check
-from schedperf.mail.checks.context import Context, judge
-from schedperf.mail.render.replicates import is_interleaved
 
 LEAST_BOOTS = 4
 _CAVEATS = {
@@ -13,11 +13,11 @@ _CAVEATS = {
 }
 
 
-def check(context: Context) -> Check:
+def check(evidence: Evidence) -> Check:
     """Fail with fewer than four boots per side, or if drift may explain the change."""
-    row = context.evidence.headline()
-    main = context.main
-    sides = context.sides
+    row = evidence.headline()
+    main = evidence.main
+    sides = evidence.main_sides
     fewest = min((side.boots for side in sides if side.boots is not None), default=None)
     codes = {each.code for each in (*row.caveats, *main.caveats)}
     found = next((text for code, text in _CAVEATS.items() if code in codes), None)
@@ -26,6 +26,6 @@ def check(context: Context) -> Check:
         return judge("boots", f"number of boots not recorded {needed}")
     few = f"{fewest} boot{'s' * (fewest != 1)} {needed}" if fewest < LEAST_BOOTS else None
     again = f"{found}; record again, interleaved, with --boots" if found else None
-    unknown = is_interleaved(context.main, [row]) is None
+    unknown = is_interleaved(evidence.main, [row]) is None
     order = "order of the runs not recorded: record with schedperf ab" if unknown else None
     return judge("boots", few, again, order)

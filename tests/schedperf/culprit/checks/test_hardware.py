@@ -3,9 +3,9 @@
 
 import pytest
 
-from schedperf.mail.checks.hardware import check
+from schedperf.culprit.checks.hardware import check
 from schedperf.model.caveats import caveat
-from tests.schedperf.mail.checks.cases import failure, make_context
+from tests.schedperf.culprit.checks.cases import failure
 from tests.schedperf.mail.records import HOST, make_evidence, make_row, make_side
 
 
@@ -20,7 +20,7 @@ from tests.schedperf.mail.records import HOST, make_evidence, make_row, make_sid
 def test_machines_that_are_not_real(machine: dict[str, object], said: str) -> None:
     host = {**HOST, "virtualisation": machine}
     sides = (make_side("base"), make_side("new", host=host))
-    assert said in failure(check(make_context(make_evidence(sides=sides))))
+    assert said in failure(check(make_evidence(sides=sides)))
 
 
 def test_emulated_timings_are_drafted_and_held() -> None:
@@ -29,4 +29,4 @@ def test_emulated_timings_are_drafted_and_held() -> None:
         family="informational",
         caveats=(caveat("emulated", how="QEMU TCG"),),
     )
-    assert failure(check(make_context(make_evidence(row)))).startswith("emulated")
+    assert failure(check(make_evidence(row))).startswith("emulated")

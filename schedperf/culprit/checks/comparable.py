@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Check ``comparable``: nothing but the kernel differs between the sides."""
 
+from schedperf.culprit.checks.judge import judge
+from schedperf.culprit.figures import Evidence
 from schedperf.culprit.record import Check
-from schedperf.mail.checks.context import Context, judge
 from schedperf.model.comparison import Difference
 
 _SCHED_EXT = "sched.sched_ext"
 
 
-def check(context: Context) -> Check:
+def check(evidence: Evidence) -> Check:
     """Fail for invalid rows, differences beside the kernel, and imported sides."""
-    main, side = context.main, context.evidence.culprit.main.side
+    main, side = evidence.main, evidence.culprit.main.side
     differences = [each for each in main.comparability.differences if each.side == side]
     blocking = next((each.path for each in differences if each.severity == "blocking"), None)
     invalid = [row for row in main.rows if row.side == side and row.verdict == "invalid"]

@@ -3,9 +3,9 @@
 
 import pytest
 
-from schedperf.mail.checks.boots import check
+from schedperf.culprit.checks.boots import check
 from schedperf.model.caveats import Caveat, caveat
-from tests.schedperf.mail.checks.cases import failure, make_context
+from tests.schedperf.culprit.checks.cases import failure
 from tests.schedperf.mail.records import make_evidence, make_row, make_side
 
 
@@ -14,7 +14,7 @@ from tests.schedperf.mail.records import make_evidence, make_row, make_side
 )
 def test_few_boots_are_held(boots: int | None, said: str) -> None:
     sides = (make_side("base", boots=8), make_side("new", boots=boots))
-    assert said in failure(check(make_context(make_evidence(sides=sides))))
+    assert said in failure(check(make_evidence(sides=sides)))
 
 
 @pytest.mark.parametrize(
@@ -26,14 +26,14 @@ def test_few_boots_are_held(boots: int | None, said: str) -> None:
     ],
 )
 def test_caveats_of_the_design_are_held(found: Caveat) -> None:
-    assert failure(check(make_context(make_evidence(make_row(caveats=(found,))))))
+    assert failure(check(make_evidence(make_row(caveats=(found,)))))
 
 
 def test_four_boots_pass() -> None:
     sides = (make_side("base", boots=4), make_side("new", boots=4))
-    assert check(make_context(make_evidence(sides=sides))).passed
+    assert check(make_evidence(sides=sides)).passed
 
 
 def test_an_unknown_order_is_held() -> None:
     row = make_row(values_base=(), values_new=())
-    assert "order of the runs not recorded" in failure(check(make_context(make_evidence(row))))
+    assert "order of the runs not recorded" in failure(check(make_evidence(row)))

@@ -5,9 +5,9 @@ The kernel's rule (Documentation/admin-guide/reporting-regressions.rst): 5% of a
 or 1% of an application.
 """
 
-from schedperf.culprit.figures import name_machine, show_size
+from schedperf.culprit.checks.judge import judge
+from schedperf.culprit.figures import Evidence, name_machine, show_size
 from schedperf.culprit.record import Check
-from schedperf.mail.checks.context import Context, judge
 from schedperf.model.comparison import Row
 from schedperf.model.text import clean_line
 
@@ -15,12 +15,12 @@ LEAST_MICRO = 0.05
 LEAST_APPLICATION = 0.01
 
 
-def check(context: Context) -> Check:
+def check(evidence: Evidence) -> Check:
     """Fail below 5%, unless an application regressed by 1% or another machine agrees."""
-    row = context.evidence.headline()
-    here = clean_line(name_machine(context.sides[1]))
-    elsewhere = {place.machine for place in context.evidence.culprit.regressed_on} - {here}
-    if elsewhere or any(map(_is_enough, context.evidence.regressions())):
+    row = evidence.headline()
+    here = clean_line(name_machine(evidence.main_sides[1]))
+    elsewhere = {place.machine for place in evidence.culprit.regressed_on} - {here}
+    if elsewhere or any(map(_is_enough, evidence.regressions())):
         return judge("size")
     return judge(
         "size",

@@ -4,9 +4,9 @@
 import pytest
 from msgspec.structs import replace
 
+from schedperf.culprit.checks.culprit import check
 from schedperf.culprit.record import Bisection, Culprit, Revert
-from schedperf.mail.checks.culprit import check
-from tests.schedperf.mail.checks.cases import failure, make_context
+from tests.schedperf.culprit.checks.cases import failure
 from tests.schedperf.mail.records import (
     BAD,
     GOOD,
@@ -40,18 +40,18 @@ def bisected(**fields: object) -> Bisection:
     ],
 )
 def test_what_is_held(culprit: Culprit, said: str) -> None:
-    assert said in failure(check(make_context(make_evidence(culprit=culprit))))
+    assert said in failure(check(make_evidence(culprit=culprit)))
 
 
 def test_a_revert_that_does_not_restore_is_held() -> None:
     evidence = make_evidence()
     revert = make_comparison(make_row(), name="revert")
     evidence = replace(evidence, comparisons={**evidence.comparisons, revert.id: revert})
-    assert "does not restore" in failure(check(make_context(evidence)))
+    assert "does not restore" in failure(check(evidence))
 
 
 def test_a_revert_may_be_impossible() -> None:
     culprit = make_culprit(revert=Revert(impossible="conflicts with fedcba987654"))
-    assert check(make_context(make_evidence(culprit=culprit))).passed
+    assert check(make_evidence(culprit=culprit)).passed
     assert (culprit.good.commit, culprit.bad.commit) == (GOOD, BAD)
     assert measured("main") == culprit.main

@@ -1,24 +1,24 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Check ``retested``: the regression was measured again, on boots of its own."""
 
-from schedperf.culprit.figures import is_worse
+from schedperf.culprit.checks.judge import judge
+from schedperf.culprit.figures import Evidence, is_worse
 from schedperf.culprit.record import Check, Retest
-from schedperf.mail.checks.context import Context, judge
 
 LARGEST_P = 0.01
 
 
-def check(context: Context) -> Check:
+def check(evidence: Evidence) -> Check:
     """Fail without a retest that finds the regression again with p < 0.01."""
-    retest = context.evidence.culprit.retest
+    retest = evidence.culprit.retest
     if retest is None:
         return judge("retested", "not retested: measure good and bad again on fresh boots")
-    return judge("retested", _same_boots(context, retest), _result(context, retest))
+    return judge("retested", _same_boots(evidence, retest), _result(evidence, retest))
 
 
-def _same_boots(context: Context, retest: Retest) -> str | None:
-    found = context.evidence.comparisons.get(retest.found)
-    again = context.evidence.comparison(retest.result)
+def _same_boots(evidence: Evidence, retest: Retest) -> str | None:
+    found = evidence.comparisons.get(retest.found)
+    again = evidence.comparison(retest.result)
     if found is None:
         return "the comparison that first showed the regression is not given: name its file"
     digests = {side.digest for side in found.sides} & {side.digest for side in again.sides}
@@ -27,8 +27,8 @@ def _same_boots(context: Context, retest: Retest) -> str | None:
     return None
 
 
-def _result(context: Context, retest: Retest) -> str | None:
-    row = context.evidence.row_like(retest.result, context.evidence.headline())
+def _result(evidence: Evidence, retest: Retest) -> str | None:
+    row = evidence.row_like(retest.result, evidence.headline())
     if row is None:
         return "the retest did not measure this result: run the same benchmark"
     if not is_worse(row):

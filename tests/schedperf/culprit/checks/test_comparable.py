@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from schedperf.mail.checks.comparable import check
+from schedperf.culprit.checks.comparable import check
 from schedperf.model.comparison import Comparability, Difference
-from tests.schedperf.mail.checks.cases import failure, make_context
+from tests.schedperf.culprit.checks.cases import failure
 from tests.schedperf.mail.records import make_evidence, make_row, make_side
 
 
@@ -45,10 +45,8 @@ def differing(path: str, severity: Any) -> Comparability:
     ],
 )
 def test_what_is_held(evidence: Any, said: str) -> None:
-    assert said in failure(check(make_context(evidence)))
+    assert said in failure(check(evidence))
 
 
 def test_other_differences_pass() -> None:
-    assert check(
-        make_context(make_evidence(comparability=differing("kernel.release", "treatment")))
-    ).passed
+    assert check(make_evidence(comparability=differing("kernel.release", "treatment"))).passed

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Check ``culprit``: the first bad commit is known, and a revert was tried."""
 
+from schedperf.culprit.checks.judge import judge
+from schedperf.culprit.figures import Evidence
 from schedperf.culprit.record import Check, Revert
-from schedperf.mail.checks.context import Context, judge
 
 LEAST_PROBABILITY = 0.95
 
 
-def check(context: Context) -> Check:
+def check(evidence: Evidence) -> Check:
     """Fail for a range of commits, an uncertain bisection, or without a revert."""
-    culprit = context.evidence.culprit
+    culprit = evidence.culprit
     if culprit.is_range:
         return judge("culprit", "the first bad commit is unknown: bisect the range")
     bisection = culprit.bisection
@@ -26,15 +27,15 @@ def check(context: Context) -> Check:
     neighbours = None
     if not bisection.neighbours_tested:
         neighbours = "the commits before and after it were not distinguished: give them more boots"
-    return judge("culprit", uncertain, neighbours, _revert(context, culprit.revert))
+    return judge("culprit", uncertain, neighbours, _revert(evidence, culprit.revert))
 
 
-def _revert(context: Context, revert: Revert | None) -> str | None:
+def _revert(evidence: Evidence, revert: Revert | None) -> str | None:
     if revert is None or (revert.result is None and not revert.impossible):
         return "no revert: measure it, or record why it is impossible"
     if revert.impossible:
         return None
-    row = context.evidence.row_like(revert.result, context.evidence.headline())
+    row = evidence.row_like(revert.result, evidence.headline())
     if row is None:
         return "the revert was measured with another benchmark: run this one"
     if row.verdict not in ("no-change", "improvement"):

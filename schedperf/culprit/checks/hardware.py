@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Check ``hardware``: the result is of a real machine."""
 
-from schedperf.culprit.figures import is_emulated
+from schedperf.culprit.checks.judge import judge
+from schedperf.culprit.figures import Evidence, is_emulated
 from schedperf.culprit.record import Check
-from schedperf.mail.checks.context import Context, judge
 from schedperf.model.comparison import SideSummary
 from schedperf.model.host import read_host
 
 
-def check(context: Context) -> Check:
+def check(evidence: Evidence) -> Check:
     """Fail for timings of an emulator or a guest, and where the machine is not recorded."""
-    row = context.evidence.headline()
+    row = evidence.headline()
     emulated = "emulated: repeat on real hardware" if is_emulated(row) else None
-    return judge("hardware", emulated, *map(_problem, context.sides))
+    return judge("hardware", emulated, *map(_problem, evidence.main_sides))
 
 
 def _problem(side: SideSummary) -> str | None:

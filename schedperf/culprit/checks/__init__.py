@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Check what a record and its comparisons show, before a mail to a public list may report it.
+
+One condition per module. Those about the mail itself are in ``schedperf.mail.checks``.
+"""
+
+from collections.abc import Callable, Mapping
+
+from msgspec.structs import replace
+
+from schedperf.culprit.checks import boots, comparable, culprit, hardware, retested, size
+from schedperf.culprit.checks.judge import judge
+from schedperf.culprit.figures import Evidence
+from schedperf.culprit.record import Check, Culprit
+from schedperf.model.errors import InputError
+
+# In the order in which people read them.
+CHECKS: Mapping[str, Callable[[Evidence], Check]] = {
+    "retested": retested.check,
+    "boots": boots.check,
+    "hardware": hardware.check,
+    "culprit": culprit.check,
+    "size": size.check,
+    "comparable": comparable.check,
+}
+
+
+def check_evidence(evidence: Evidence) -> tuple[Check, ...]:
+    """Return the results of all checks; one whose comparison is not given fails."""
+    return tuple(_run(name, check, evidence) for name, check in CHECKS.items())
+
+
+def with_checks(evidence: Evidence) -> Culprit:
+    """Return the record with the results of its checks."""
+    return replace(evidence.culprit, checks=check_evidence(evidence))
+
+
+def _run(name: str, check: Callable[[Evidence], Check], evidence: Evidence) -> Check:
+    try:
+        return check(evidence)
+    except InputError as error:
+        return judge(name, str(error))
