@@ -57,7 +57,6 @@ def make_message(
         "Content-Transfer-Encoding: 7bit\n"
     )
     metadata = Metadata(
-        id=id_,
         kind=kind,
         subject=f"sched/fair: {commit}: hackbench 21.8% regression",
         message_id=f"<{id_}@{DOMAIN}>",

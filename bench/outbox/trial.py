@@ -196,13 +196,11 @@ def is_in_delivery(traced: Traced) -> bool:
 
 
 def _message() -> Message:
-    id_ = "schedperf.1.0123456789ab.7f3a91c2.report.1"
     subject = "sched/fair: 0123456789ab: hackbench 21.8% regression"
     metadata = Metadata(
-        id=id_,
         kind="report",
         subject=subject,
-        message_id=f"<{id_}@lab.example>",
+        message_id="<schedperf.1.0123456789ab.7f3a91c2.report.1@lab.example>",
         to=("author@example.org",),
         cc=("sched-perf@lab.example",),
         public=False,

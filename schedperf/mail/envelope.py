@@ -57,7 +57,7 @@ def check_header(metadata: Metadata, content: bytes) -> None:
     _check_lines(metadata.id, content)
     header = _parse(content)
     message_id = header["Message-ID"].strip()
-    if message_id != metadata.message_id or message_id.strip("<>").split("@")[0] != metadata.id:
+    if message_id != metadata.message_id:
         raise InputError(
             f"{metadata.id}: Message-ID is {message_id!r} (expected {metadata.message_id}); draft "
             "it again"

@@ -13,7 +13,6 @@ Kind = Literal["report", "fixed", "again", "bisected", "digest"]
 class Metadata(Struct, frozen=True, kw_only=True):
     """What is kept beside a mail, from its draft on."""
 
-    id: Annotated[str, "local part of the Message-ID; names the files in the outbox"]
     kind: Kind
     subject: str
     message_id: Annotated[str, "with angle brackets"]
@@ -30,6 +29,11 @@ class Metadata(Struct, frozen=True, kw_only=True):
     benchmark_class: Annotated[
         str | None, "micro, semi or application; null if unknown, or for a digest"
     ] = None
+
+    @property
+    def id(self) -> str:
+        """Return the local part of the Message-ID, which names the files in the outbox."""
+        return self.message_id.removeprefix("<").partition("@")[0]
 
 
 class Message(Struct, frozen=True, kw_only=True):

@@ -73,7 +73,6 @@ def draft_digest(
     parse(content)
     return Message(
         metadata=Metadata(
-            id=local,
             kind="digest",
             subject=subject,
             message_id=identity,

@@ -51,7 +51,7 @@ def test_the_same_mail_is_held_once_and_another_of_its_id_is_refused(tmp_path: P
 
 @pytest.mark.parametrize("id_", ["", ".", "..", "../mail", "a/b", "a\nb", "a\0b", "-rf", "x" * 999])
 def test_an_id_cannot_lead_out_of_the_folder(tmp_path: Path, id_: str) -> None:
-    metadata = replace(MESSAGE.metadata, id=id_)
+    metadata = replace(MESSAGE.metadata, message_id=f"<{id_}@lab.example>")
     with pytest.raises(InputError, match="invalid ID"):
         Outbox(tmp_path / "out").hold(replace(MESSAGE, metadata=metadata))
     assert not list(tmp_path.iterdir())

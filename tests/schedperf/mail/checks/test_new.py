@@ -5,11 +5,12 @@ from msgspec.structs import replace
 
 from schedperf.culprit.record import Links, Tree
 from schedperf.mail.checks.new import check
-from tests.schedperf.mail.checks.cases import failure, make_context, make_mail
+from tests.schedperf.culprit.checks.cases import failure
+from tests.schedperf.mail.checks.cases import make_context, make_mail
 from tests.schedperf.mail.records import make_culprit, make_evidence
 
 SENT = make_mail(make_context())
-OTHER = replace(SENT.metadata, id="schedperf.1.0123456789ab.ffffffff.report.1", culprit="ffffffff")
+OTHER = replace(SENT.metadata, message_id="<other@lab.example>", culprit="ffffffff")
 
 
 def test_the_same_commit_in_another_tree_is_held() -> None:
@@ -36,7 +37,7 @@ def test_a_withdrawn_report_does_not_count() -> None:
 def test_one_reply_a_week() -> None:
     evidence = make_evidence(culprit=make_culprit(links=Links(report="<1@lab.example>")))
     again = make_context(evidence, kind="again")
-    other = replace(again.message.metadata, id="other", fingerprint="other")
+    other = replace(again.message.metadata, message_id="<other@lab.example>", fingerprint="other")
     recent = make_mail(again)._replace(metadata=other)
     assert "mail this week" in failure(
         check(make_context(evidence, kind="again", earlier=[recent]))
