@@ -34,7 +34,7 @@ Severity = Literal["treatment", "blocking", "noted", "ignored"]
 Origin = Literal["kernel", "owner", "unknown"]
 SectionStatus = Literal["ok", "absent", "failed"]
 Replication = Literal["runs", "boots", "rounds"]
-Bearing = Literal["reason", "against", "unseen"]
+Bearing = Literal["reason", "against", "effect", "unseen"]
 
 Value_co = TypeVar("Value_co", covariant=True)
 Result = TypeVar("Result")
@@ -524,7 +524,8 @@ class Finding(Struct, frozen=True, kw_only=True):
         measurement: …"; "" without any
     :param edges: number of kinds of evidence that changed together; 1 for a single kind
     :param bearing: "reason" may explain the verdict, "against" changed in the opposite direction,
-        and "unseen" is about what was not measured
+        "effect" is a further effect of the change, as the energy used, which cannot explain the
+        verdict, and "unseen" is about what was not measured
     """
 
     derived: ClassVar[tuple[str, ...]] = ("claim",)

@@ -14,6 +14,7 @@ from typing import Callable, Literal, Protocol
 # The interval starts short, so that short workloads are read as well, and doubles each time.
 FIRST_LOOK_S = 0.05
 LOOK_EVERY_S = 0.5
+PAUSES_S = (FIRST_LOOK_S, LOOK_EVERY_S)
 # CPU time for changes that may be spent before the run is long enough for its share.
 FIRST_CHANGES_S = 0.005
 
@@ -32,18 +33,22 @@ class Changes(Protocol):
 
 @contextlib.contextmanager
 def repeated(
-    look: Callable[[], None], largest_share: float, changes: Changes | None = None
+    look: Callable[[], None],
+    largest_share: float,
+    changes: Changes | None = None,
+    pauses_s: tuple[float, float] = PAUSES_S,
 ) -> Iterator[None]:
-    """Call ``look`` until the block ends: soon at first, then every :data:`LOOK_EVERY_S`.
+    """Call ``look`` until the block ends: soon at first, then at the longest interval.
 
     An exception in ``look`` ends the calls and is raised when the block ends.
 
     :param largest_share: largest share of one CPU's time; slow functions are called less often
     :param changes: handled at once, with as large a share
+    :param pauses_s: the first interval, which doubles each time, and the longest
     """
     waiting = _Waiting()
     with contextlib.closing(waiting), ThreadPoolExecutor(1) as pool:
-        looks = pool.submit(_look_until, waiting, look, largest_share, changes)
+        looks = pool.submit(_look_until, waiting, look, largest_share, changes, pauses_s)
         try:
             yield
         finally:
@@ -78,9 +83,14 @@ class _Waiting:
 
 
 def _look_until(
-    waiting: _Waiting, look: Callable[[], None], largest_share: float, changes: Changes | None
+    waiting: _Waiting,
+    look: Callable[[], None],
+    largest_share: float,
+    changes: Changes | None,
+    pauses_s: tuple[float, float] = PAUSES_S,
 ) -> None:
-    pause_s, spent_s, began_s = FIRST_LOOK_S, 0.0, time.monotonic()
+    pause_s, longest_s = pauses_s
+    spent_s, began_s = 0.0, time.monotonic()
     due_s = began_s + pause_s
     while True:
         now_s = time.monotonic()
@@ -92,7 +102,7 @@ def _look_until(
             spent_s += _cpu_time_of(changes.handle)
         else:
             took_s = _cpu_time_of(look)
-            pause_s = min(2 * pause_s, LOOK_EVERY_S)
+            pause_s = min(2 * pause_s, longest_s)
             due_s = time.monotonic() + max(pause_s, took_s / largest_share)
 
 

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from rich.console import RenderableType
 from rich.text import Text as Styled
 
-from schedperf.model.comparison import Comparison, Row, RunValue, SideSummary
+from schedperf.model.comparison import Bearing, Comparison, Row, RunValue, SideSummary
 from schedperf.model.text import ASCII, clean
 from schedperf.model.units import MISSING, SIGNIFICANT_DIGITS, Scale, scale_for
 from schedperf_reports.blocks import (
@@ -47,6 +47,7 @@ from schedperf_reports.text.column_widths import GAP
 from schedperf_reports.text.terminal import INDENT, draw_section, write_text
 from schedperf_reports.verdict.comparable import describe_machines, has_machines, name_kernel
 from schedperf_reports.verdict.findings import (
+    EFFECTS,
     NOT_A_CAUSE,
     NOTHING_DECIDED,
     absent_sections,
@@ -320,21 +321,27 @@ def _is_common(index: int, column: Column, rows: Sequence[Sequence[Cell]]) -> bo
 
 
 def _findings(comparison: Comparison) -> Iterator[Block]:
-    reasons = [each for each in comparison.findings if each.bearing == "reason"]
+    reasons = tuple(_items(comparison, "reason"))
     if reasons:
-        of_side = {side.name: f"{name_side(side)}: " for side in comparison.sides}
-        several = len(comparison.sides) > PAIR
-        items = (
-            Item(text=f"{of_side[each.side] if several else ''}{in_short(each)}")
-            for each in reasons[:MOST_FINDINGS]
-        )
-        yield Items(items=tuple(items), ordered=True)
+        yield Items(items=reasons, ordered=True)
         yield Text(text=NOT_A_CAUSE if has_changed(comparison) else NOTHING_DECIDED)
+    effects = tuple(_items(comparison, "effect"))
+    if effects:
+        yield Text(text=f"{EFFECTS}:")
+        yield Items(items=effects)
     unseen = (in_short(each) for each in comparison.findings if each.bearing == "unseen")
     absent = absent_sections(comparison) if has_machines(comparison.sides) else []
     titles = "; ".join(section.title for section in absent)
     for text in dict.fromkeys(filter(None, (*unseen, titles))):
         yield Text(text=f"not measured: {text}")
+
+
+def _items(comparison: Comparison, bearing: Bearing) -> Iterator[Item]:
+    findings = [each for each in comparison.findings if each.bearing == bearing]
+    of_side = {side.name: f"{name_side(side)}: " for side in comparison.sides}
+    several = len(comparison.sides) > PAIR
+    for each in findings[:MOST_FINDINGS]:
+        yield Item(text=f"{of_side[each.side] if several else ''}{in_short(each)}")
 
 
 def _recordings(comparison: Comparison) -> Iterator[Block]:

@@ -68,22 +68,33 @@ RULE = f"q < {FALSE_DISCOVERY_RATE:g} and a change of {percent(SMALLEST_EFFECT)}
 PER_COLUMN = Column(
     title="per", priority=2, explains="denominator of the values in the columns `base` and `new`"
 )
-COMPARED = (
-    Column(title="base", align="right", explains=f"base: {_MEAN}"),
-    Column(title="new", align="right", explains=f"new: {_MEAN}"),
-    Column(
-        title="change",
-        align="right",
-        explains="change of new vs base; neither an increase nor a decrease is better. "
-        f"{CHANGED}: significant, {RULE}; {DRIFTED}: significant, but drift may be the cause",
-    ),
-    Column(
-        title="95% CI",
-        align="right",
-        priority=1,
-        explains="95% CI of the change; the column n contains the sample size",
-    ),
-)
+
+
+def compared_columns(direction: str) -> tuple[Column, ...]:
+    """Return the columns base, new, change and CI.
+
+    :param direction: which direction is better, in words
+    """
+    return (
+        Column(title="base", align="right", explains=f"base: {_MEAN}"),
+        Column(title="new", align="right", explains=f"new: {_MEAN}"),
+        Column(
+            title="change",
+            align="right",
+            explains=f"change of new vs base; {direction}. "
+            f"{CHANGED}: significant, {RULE}; {DRIFTED}: significant, but drift may be the cause",
+        ),
+        Column(
+            title="95% CI",
+            align="right",
+            priority=1,
+            explains="95% CI of the change; the column n contains the sample size",
+        ),
+    )
+
+
+NO_DIRECTION = "neither an increase nor a decrease is better"
+COMPARED = compared_columns(NO_DIRECTION)
 RUNS_COLUMN = Column(
     title="n",
     align="right",

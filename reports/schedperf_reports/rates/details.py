@@ -40,7 +40,7 @@ _TWINS = (
 _TESTED: Mapping[Basis, str] = {
     "time": "rates over time",
     "operation": "rates per operation",
-    "share": "shares, means and rates per wakeup",
+    "share": "shares, means and rates per run or wakeup",
 }
 
 

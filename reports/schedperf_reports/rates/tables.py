@@ -13,13 +13,14 @@ from msgspec import Struct
 from schedperf.model.counted import RateRow
 from schedperf_reports.blocks import Block, Cell, Column, Table, Text
 from schedperf_reports.rates.cells import (
-    COMPARED,
+    NO_DIRECTION,
     PER_COLUMN,
     QUIET_WORD,
     RUNS_COLUMN,
     Shown,
     change_of,
     compared_cells,
+    compared_columns,
     describe_rate,
     distance,
     is_invalid,
@@ -49,6 +50,7 @@ class Rates(Struct, Generic[Row], frozen=True, kw_only=True):
     :param more: columns behind all others, with their cells
     :param kind: rows that are tested together with a row, if their basis is the same
     :param small: why a row is too small to count as a change; "" where it is not
+    :param direction: which direction is better, in words
     """
 
     first: Column
@@ -58,6 +60,7 @@ class Rates(Struct, Generic[Row], frozen=True, kw_only=True):
     more_cells: Callable[[Row], tuple[Cell, ...]] = lambda _: ()
     kind: Callable[[Row], str] = lambda _: "rows of this section"
     small: Callable[[Row], str] = lambda _: ""
+    direction: str = NO_DIRECTION
 
     def table(
         self, subject: str, shown: Sequence[Shown[Row]], *, limit: int | None, least: int
@@ -71,7 +74,13 @@ class Rates(Struct, Generic[Row], frozen=True, kw_only=True):
         rows = [item.row for item in shown]
         table = Table(
             caption=state_changes(subject, shown, self.name),
-            columns=(self.first, PER_COLUMN, *COMPARED, RUNS_COLUMN, *self.more),
+            columns=(
+                self.first,
+                PER_COLUMN,
+                *compared_columns(self.direction),
+                RUNS_COLUMN,
+                *self.more,
+            ),
             rows=tuple(map(self._cells, shown)),
             limit=limit,
             anchors=tuple(row.row for row in rows),

@@ -17,7 +17,14 @@ BRIEF_REASONS = 4
 LONGEST_REASON = 170
 
 NOT_A_CAUSE = "correlated with the change; causation not shown"
+EFFECTS = "other effects of the change, not used for the verdict"
 NOTHING_DECIDED = "differences between the sides; their effect on the result is unknown"
+
+# Significant changes that do not explain the verdict.
+_BESIDE: Mapping[Bearing, str] = {
+    "against": "changes in the direction opposite to the verdict",
+    "effect": EFFECTS,
+}
 
 
 def _title(comparison: Comparison) -> str:
@@ -48,10 +55,11 @@ def findings(comparison: Comparison) -> Iterator[Block]:
     else:
         none = "no finding explains the result"
         yield Text(text=none, tone="muted", brief=has_changed(comparison))
-    if by_bearing["against"]:
-        against = by_bearing["against"]
-        yield Text(text="changes in the direction opposite to the verdict", tone="strong")
-        yield Items(items=tuple(map(short, against)), whole=tuple(map(whole, against)))
+    for bearing, heading in _BESIDE.items():
+        if by_bearing[bearing]:
+            beside = by_bearing[bearing]
+            yield Text(text=heading, tone="strong")
+            yield Items(items=tuple(map(short, beside)), whole=tuple(map(whole, beside)))
     unseen, absent = by_bearing["unseen"], tuple(list_absent(comparison))
     if unseen or absent:
         yield Text(text="not measured", tone="strong", brief=bool(unseen))
@@ -77,7 +85,7 @@ def in_short(finding: Finding) -> str:
 
 
 def _by_bearing(entries: Sequence[Finding]) -> dict[Bearing, list[Finding]]:
-    bearings: tuple[Bearing, ...] = ("reason", "against", "unseen")
+    bearings: tuple[Bearing, ...] = ("reason", "against", "effect", "unseen")
     return {name: [finding for finding in entries if finding.bearing == name] for name in bearings}
 
 

@@ -3,8 +3,8 @@
 
 Findings are sorted by these criteria, in this order:
 
-1. findings that may explain the verdict, then findings in the opposite direction, then missing
-   evidence
+1. findings that may explain the verdict, then findings in the opposite direction, then further
+   effects of the change, then missing evidence
 2. more kinds of evidence that moved together: contention, symbol, layout and benchmark
 3. changes in the direction of the verdict, then changes without a direction
 4. evidence at points whose results changed, then evidence at other points of a sweep
@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from schedperf.model.comparison import Bearing, Finding, Row
 from schedperf.model.verdict import CHANGED
 
-_BEARINGS: tuple[Bearing, ...] = ("reason", "against", "unseen")
+_BEARINGS: tuple[Bearing, ...] = ("reason", "against", "effect", "unseen")
 
 # Of a number without an interval: behind all whose interval is as far from no change as it is wide.
 _NO_INTERVAL = 0.5

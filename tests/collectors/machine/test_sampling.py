@@ -12,6 +12,7 @@ from schedperf_collectors.machine.sampling import (
     FIRST_CHANGES_S,
     FIRST_LOOK_S,
     LOOK_EVERY_S,
+    PAUSES_S,
     Changes,
     Happened,
     _look_until,
@@ -36,10 +37,15 @@ class Waiting(_Waiting):
         return "over" if len(self.waits) > self.looks else "waited"
 
 
-def waits_before(look: Callable[[], None], largest_share: float, looks: int = 1) -> list[float]:
+def waits_before(
+    look: Callable[[], None],
+    largest_share: float,
+    looks: int = 1,
+    pauses_s: tuple[float, float] = PAUSES_S,
+) -> list[float]:
     """Return how long is waited before each look, and before the one that does not come."""
     waiting = Waiting(looks)
-    _look_until(waiting, look, largest_share, None)
+    _look_until(waiting, look, largest_share, None, pauses_s)
     return waiting.waits
 
 
@@ -71,6 +77,11 @@ def test_looks_come_soon_and_then_later_and_later() -> None:
     expected = [FIRST_LOOK_S * factor for factor in (1, 2, 4, 8)] + [LOOK_EVERY_S] * 3
     # The wait is what is left of the pause after the clock was read.
     assert all(0.5 * pause < wait <= pause for wait, pause in zip(waits, expected, strict=True))
+
+
+def test_looks_come_as_often_as_the_caller_asks() -> None:
+    waits = waits_before(lambda: None, 0.1, looks=2, pauses_s=(10.0, 10.0))
+    assert all(5.0 < wait <= 10.0 for wait in waits)
 
 
 def test_looks_come_while_the_block_runs_and_not_after_it() -> None:

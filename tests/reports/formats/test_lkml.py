@@ -149,3 +149,13 @@ def test_recordings_are_named_by_digest(make_comparison: Make) -> None:
     text = " ".join(draw(comparison).split())
     for side in comparison.sides:
         assert f"data {side.digest[:16]}" in text
+
+
+def test_effects_that_cannot_explain_the_result_stand_apart_from_reasons(
+    make_comparison: Make,
+) -> None:
+    comparison = make_comparison()
+    effect = replace(comparison.findings[0], clause="energy per message", bearing="effect")
+    text = draw(replace(comparison, findings=(*comparison.findings, effect)))
+    assert "other effects of the change, not used for the verdict:" in text
+    assert text.index("causation not shown") < text.index("energy per message")

@@ -3,8 +3,9 @@
 
 from msgspec.structs import replace
 
-from schedperf_reports.rates.cells import Shown
-from schedperf_reports.rates.tables import notes_below, state_changes
+from schedperf_reports.blocks import Column
+from schedperf_reports.rates.cells import Shown, gather_twins
+from schedperf_reports.rates.tables import Rates, notes_below, state_changes
 from tests.counted_rows import NamedRow, named_row
 
 ROW = named_row(name="TIMER", changed=True, p=0.001, ratio=1.17)
@@ -32,3 +33,18 @@ def test_a_caption_states_nothing_of_what_was_not_compared() -> None:
 def test_many_notes_are_counted() -> None:
     texts = [block.text for block in notes_below([str(one) for one in range(7)])]
     assert texts == ["0", "1", "2", "3", "4", "2 more notes"]
+
+
+def test_a_section_states_which_direction_is_better() -> None:
+    rates = Rates[NamedRow](
+        first=Column(title="counter"),
+        name=lambda row: row.name,
+        about=lambda _: "",
+        direction="lower is better",
+    )
+    [change] = [
+        column
+        for column in rates.table("", gather_twins([named_row()]), limit=None, least=1).columns
+        if column.title == "change"
+    ]
+    assert "lower is better" in change.explains

@@ -12,6 +12,7 @@ from schedperf_reports.blocks import LONGEST_DETAIL, Block, Item, Items, Text
 from schedperf_reports.graphics.panels import Fold
 from schedperf_reports.sections import shown_sections
 from schedperf_reports.verdict.findings import (
+    EFFECTS,
     LONGEST_REASON,
     MOST_REASONS,
     NOT_A_CAUSE,
@@ -97,13 +98,17 @@ def test_what_went_the_other_way_and_what_was_unseen_are_no_reasons(
     make_comparison: Make, reasons: tuple[Finding, ...]
 ) -> None:
     against = replace(reasons[0], clause="fewer", bearing="against")
+    effect = replace(reasons[0], clause="costs energy", bearing="effect")
     unseen = replace(reasons[0], clause="blind", bearing="unseen", attribution="neither")
-    blocks = list(findings(make_comparison(findings=(against, unseen), sections={})))
+    blocks = list(findings(make_comparison(findings=(against, effect, unseen), sections={})))
     assert not any(block.ordered for block in blocks if isinstance(block, Items))
     assert "no finding explains the result" in texts(blocks)
-    assert [[item.text for item in items] for items in lists(blocks)] == [["fewer"], ["blind"]]
+    assert [[item.text for item in items] for items in lists(blocks)] == [
+        ["fewer"], ["costs energy"], ["blind"],
+    ]  # fmt: skip
     assert "changes in the direction opposite to the verdict" in texts(blocks)
-    assert lists(blocks)[1][0].tone == "warning"
+    assert EFFECTS in texts(blocks)
+    assert lists(blocks)[2][0].tone == "warning"
 
 
 def test_analyses_that_were_not_made_are_named_with_where_it_says_why(

@@ -62,6 +62,15 @@ def test_what_moved_with_the_verdict_comes_before_what_has_no_direction(
     assert [one.bearing for one in ranked] == ["reason", "reason", "against"]
 
 
+def test_another_effect_of_the_change_is_never_a_reason() -> None:
+    effect = make_finding("energy", value=40.0, ci=(39.0, 41.0), better="lower", bearing="effect")
+    ranked = rank_findings(
+        [effect, make_finding("unsure", value=None, ci=None)], rows("regression")
+    )
+    assert [one.id for one in ranked] == ["unsure", "energy"]
+    assert ranked[1].bearing == "effect"
+
+
 @pytest.mark.parametrize("verdicts", [("regression", "improvement"), ("no-change",), ()])
 def test_without_one_direction_of_the_results_nothing_speaks_against_it(
     verdicts: tuple[str, ...],
