@@ -76,7 +76,7 @@ def describe_sweep(sweep: Sweep, rows: Sequence[Row], prefix: str = "") -> Itera
 
 
 def _place(rows: Sequence[Row]) -> _Swept:
-    name, values = _parameter([row.point for row in rows])
+    name, values = varied_parameter([row.point for row in rows])
     numbers = _numbers(values)
     places: Sequence[float | str] = values if numbers is None else numbers
     points = [
@@ -89,8 +89,11 @@ def _place(rows: Sequence[Row]) -> _Swept:
     return _Swept(parameter=name, points=tuple(points), scale=scale_for(rows[0].unit, *means))
 
 
-def _parameter(points: Sequence[str]) -> tuple[str, list[str]]:
-    # The one parameter that differs; where several do, a point is a word.
+def varied_parameter(points: Sequence[str]) -> tuple[str, list[str]]:
+    """Return the name of the one parameter that differs, and its values.
+
+    Where several differ, a point is a word: ``("point", points)``.
+    """
     settings = [dict(part.partition("=")[::2] for part in point.split(",")) for point in points]
     names = dict.fromkeys(name for setting in settings for name in setting)
     varied = [name for name in names if len({setting.get(name) for setting in settings}) > 1]
