@@ -40,9 +40,10 @@ from schedperf_collectors.recorder.source import format_source
 # "boots" is `ab --kernel`.
 Program = Literal["record", "ab", "vm", "boots"]
 
-# What `record` adds without being asked; a bundle that has others was asked for them.
-BY_CHOICE = ("bpf_pelt", "bpf_placement", "perf_c2c", "perf_mem", "task_sched")
+# What `record` adds without being asked, and what each bundle has besides. A bundle with others
+# was asked for them.
 BY_DEFAULT = frozenset({"schedstat", "perf_stat", "perf_profile", "system_counters"})
+ALWAYS = frozenset({"host", "layout", "sched_debug", "symbols", "workload", "record", "import"})
 # What a guest of `schedperf vm` has on its kernel's command line, and the parameters that
 # virtme-ng or schedperf put there.
 GUEST_MARK = "virtme"
@@ -410,10 +411,9 @@ def _guest_options(bundle: Bundle) -> Iterator[str]:
 
 
 def _collectors(bundle: Bundle) -> tuple[str, ...]:
-    names = {entry.collector for entry in bundle.captures}
-    if not names & {*BY_DEFAULT, *BY_CHOICE}:
+    if not {entry.collector for entry in bundle.captures} - ALWAYS:
         return ("none",)
-    chosen = tuple(name for name in BY_CHOICE if name in _captured(bundle))
+    chosen = sorted(_captured(bundle) - ALWAYS - BY_DEFAULT)
     return ("default", *chosen) if chosen else ()
 
 
