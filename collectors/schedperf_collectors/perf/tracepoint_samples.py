@@ -20,7 +20,7 @@ import struct
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from schedperf_collectors.contract import Unavailable
 from schedperf_collectors.machine.system import System
@@ -40,7 +40,7 @@ from schedperf_collectors.perf_header import (
 
 IDENTIFIER = re.compile(r"^ID:\s*(\d{1,9})$", re.MULTILINE)
 FIELD = re.compile(
-    r"^\s*field:[^;]*?\b(\w+)(?:\[[^]]*\])?;\s*offset:(\d{1,5});\s*size:(\d{1,5});\s*signed:([01]);",
+    r"^\s*field:([^;]*?)\b(\w+)(?:\[[^]]*\])?;\s*offset:(\d{1,5});\s*size:(\d{1,5});\s*signed:([01]);",
     re.MULTILINE,
 )
 # Codes of the struct module by size, unsigned and signed.
@@ -74,13 +74,14 @@ class Sample(NamedTuple):
 
     :param time_ns: time on the clock that perf was told to use
     :param cpu: CPU on which it occurred
-    :param values: the requested fields, in the order of the request
+    :param values: the requested fields, in the order of the request; bytes of a text such as
+        ``comm``, with what follows its end
     """
 
     time_ns: int
     cpu: int
     name: str
-    values: tuple[int, ...]
+    values: tuple[Any, ...]
 
 
 def read_tracepoint(system: System, name: str, fields: Sequence[str]) -> Tracepoint:
@@ -93,14 +94,21 @@ def read_tracepoint(system: System, name: str, fields: Sequence[str]) -> Tracepo
     text = read_event_file(system, name, "format")
     number = IDENTIFIER.search(text)
     offsets = {
-        field: (int(offset), CODES.get(int(size), "  ")[int(signed)])
-        for field, offset, size, signed in FIELD.findall(text)
+        field: (int(offset), _code(kind, int(size), int(signed)))
+        for kind, field, offset, size, signed in FIELD.findall(text)
     }
     missing = [field for field in fields if offsets.get(field, (0, " "))[1] == " "]
     if number is None or missing:
         field = missing[0] if missing else "ID"
-        raise Unavailable(f"{name}: no integer field {field!r} in its format")
+        raise Unavailable(f"{name}: no integer or text field {field!r} in its format")
     return Tracepoint(name, int(number[1]), {field: offsets[field] for field in fields})
+
+
+def _code(kind: str, size: int, signed: int) -> str:
+    """Return the code of the struct module; " " if the field is neither a number nor a text."""
+    if size in CODES:
+        return CODES[size][signed]
+    return f"{size}s" if kind.strip() == "char" else " "
 
 
 class Samples:
@@ -181,7 +189,7 @@ class _Reader:
     layout: struct.Struct
     order: tuple[int, ...]
 
-    def values(self, data: Buffer, offset: int) -> tuple[int, ...]:
+    def values(self, data: Buffer, offset: int) -> tuple[Any, ...]:
         values = self.layout.unpack_from(data, offset)
         return tuple(values[index] for index in self.order)
 

@@ -133,17 +133,28 @@ def test_a_byte_that_was_flipped_never_is_more_than_a_bad_file(at: int, value: i
 
 def test_a_format_says_where_fields_lie(make_system: Callable[..., System]) -> None:
     system = make_system({PLACE: FORMAT})
-    found = read_tracepoint(system, "sched:sched_migrate_task", ("orig_cpu", "pid", "state"))
+    found = read_tracepoint(
+        system, "sched:sched_migrate_task", ("orig_cpu", "pid", "state", "comm")
+    )
     assert found.number == 371
-    assert dict(found.fields) == {"orig_cpu": (32, "i"), "pid": (24, "i"), "state": (40, "q")}
+    assert dict(found.fields) == {
+        "orig_cpu": (32, "i"), "pid": (24, "i"), "state": (40, "q"), "comm": (8, "16s"),
+    }  # fmt: skip
+
+
+def test_a_text_comes_as_the_kernel_wrote_it() -> None:
+    named = Tracepoint("sched:named", 7, {"comm": (4, "8s"), "pid": (12, "i")})
+    data = build(sample(1, 0, struct.pack("<Hxx8si", 7, b"sh\0left!", 41)))
+    samples = Samples(data, read_header(data, "perf.data"), "perf.data", [named])
+    assert [each.values for each in samples] == [(b"sh\0left!", 41)]
 
 
 @pytest.mark.parametrize(
     ("files", "reason"),
     [
         ({}, "/sys/kernel/tracing/events/sched/sched_migrate_task/format: no such file"),
-        ({PLACE: FORMAT.replace("ID: 371", "ID: x")}, "no integer field 'ID'"),
-        ({PLACE: FORMAT.replace("orig_cpu", "other")}, "no integer field 'orig_cpu'"),
+        ({PLACE: FORMAT.replace("ID: 371", "ID: x")}, "no integer or text field 'ID'"),
+        ({PLACE: FORMAT.replace("orig_cpu", "other")}, "no integer or text field 'orig_cpu'"),
         # A string is no number.
         ({PLACE: FORMAT.replace("offset:32;\tsize:4", "offset:32;\tsize:3")}, "orig_cpu"),
     ],
