@@ -273,6 +273,13 @@ class BpfObject:
         """
         return BpfMap(self._library, self._find_map(name), name)
 
+    def set_gate(self, *, is_open: bool) -> None:
+        """Start or stop the counting of programs that test ``is_open``, their only variable.
+
+        :raises Unavailable: the kernel refuses
+        """
+        self.map(".bss").write(struct.pack("=I", 0), struct.pack("=I", int(is_open)))
+
     def misses(self) -> dict[str, int]:
         """Return by program how often the kernel skipped it to avoid recursion, without zeros."""
         counts = {name: self._misses_of(self._programs[name]) for name in self._links}

@@ -29,7 +29,7 @@ from schedperf_collectors.contract import SYMBOLS_LIMIT_BYTES, Unavailable
 from schedperf_collectors.machine.btf import function_arguments
 from schedperf_collectors.machine.kernel_files import KernelFunctions, find_functions
 from schedperf_collectors.machine.system import System
-from schedperf_collectors.placement.machine import Machine, set_gate
+from schedperf_collectors.placement.machine import Machine
 
 FIRST_KEY = struct.pack("=I", 0)
 # The mechanisms at entry and exit. fexit also receives the arguments, so only an attempt, which
@@ -88,12 +88,12 @@ class Balance:
     def open_gate(self) -> None:
         """Start counting."""
         if self._loaded:
-            set_gate(self._loaded, is_open=True)
+            self._loaded.set_gate(is_open=True)
 
     def close_gate(self) -> None:
         """Stop counting."""
         if self._loaded:
-            set_gate(self._loaded, is_open=False)
+            self._loaded.set_gate(is_open=False)
 
     def read(self) -> dict[str, list[_Row] | None] | None:
         """Return the "balance" of placement.json; None if no program is attached.

@@ -160,14 +160,6 @@ def read_machine(system: System, recorder: int = 0) -> Machine:
     return Machine(places, last + 1, recorder, levels.names, levels.source)
 
 
-def set_gate(loaded: BpfObject, *, is_open: bool) -> None:
-    """Start or stop the counting of an object's programs.
-
-    :raises Unavailable: the kernel refuses
-    """
-    loaded.map(".bss").write(U32.pack(0), U32.pack(int(is_open)))
-
-
 @dataclass(frozen=True)
 class Levels:
     """What CPUs share within their nodes.

@@ -17,7 +17,7 @@ from schedperf_collectors.bpf.objects import read_object
 from schedperf_collectors.contract import Unavailable
 from schedperf_collectors.machine.kernel_files import find_functions
 from schedperf_collectors.machine.system import System
-from schedperf_collectors.placement.machine import Machine, set_gate
+from schedperf_collectors.placement.machine import Machine
 
 # struct timer_key and struct timer_value of timers.bpf.c.
 KEY = struct.Struct("=2Q")
@@ -84,12 +84,12 @@ class Timers:
     def open_gate(self) -> None:
         """Start counting."""
         if self._loaded:
-            set_gate(self._loaded, is_open=True)
+            self._loaded.set_gate(is_open=True)
 
     def close_gate(self) -> None:
         """Stop counting."""
         if self._loaded:
-            set_gate(self._loaded, is_open=False)
+            self._loaded.set_gate(is_open=False)
 
     def read(self) -> list[dict[str, object]]:
         """Return the "timers" of placement.json.

@@ -21,7 +21,6 @@ from schedperf_collectors.placement.machine import (
     SAME_CPU,
     U32,
     Machine,
-    set_gate,
 )
 
 TRACEPOINTS = (
@@ -126,11 +125,11 @@ class Tracepoints:
 
     def open_gate(self) -> None:
         """Start counting."""
-        set_gate(self._object, is_open=True)
+        self._object.set_gate(is_open=True)
 
     def close_gate(self) -> None:
         """Stop counting."""
-        set_gate(self._object, is_open=False)
+        self._object.set_gate(is_open=False)
 
     def close(self) -> None:
         """Detach the programs."""

@@ -16,7 +16,7 @@ from schedperf_collectors.bpf.objects import read_object
 from schedperf_collectors.contract import Unavailable
 from schedperf_collectors.machine.system import System
 from schedperf_collectors.placement import timers
-from schedperf_collectors.placement.machine import Machine, Place, read_machine, set_gate
+from schedperf_collectors.placement.machine import Machine, Place, read_machine
 from schedperf_collectors.placement.timers import (
     CANDIDATES,
     FOLDERS,
@@ -105,11 +105,11 @@ def test_the_timers_of_two_throttled_groups_are_counted(
         pytest.skip(error.reason)
     with loaded.object as program:
         outer = Periods(throttled)
-        set_gate(program, is_open=True)
+        program.set_gate(is_open=True)
         inner = Periods(throttled)
         wait_for(lambda: min(inner.passed()) >= FEWEST_PERIODS)
         fewest = inner.passed()
-        set_gate(program, is_open=False)
+        program.set_gate(is_open=False)
         most = outer.passed()
         found = {each.group: each for each in read_expiries(program.map("timer_counts").items())}
     for folder, at_least, at_most in zip(throttled, fewest, most, strict=True):
