@@ -1,37 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Follow task placement without BPF: record the scheduler's tracepoints with perf.
 
-``perf record`` writes each occurrence to a file, which is aggregated when the
-workload has ended and then removed. That costs far more than counting in the kernel, and perf may
-lose events, which are counted. The balancer's decisions, task groups and bandwidth timers are not
-in the tracepoints.
+The balancer's decisions, task groups and bandwidth timers are not in the tracepoints.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
-import mmap
-import shutil
-import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from schedperf_collectors.bpf.probes import as_root
-from schedperf_collectors.contract import Unavailable
-from schedperf_collectors.machine.system import System
-from schedperf_collectors.perf.running import PerfFailed, perf_running
-from schedperf_collectors.perf.tracepoint_samples import (
-    Sample,
-    Samples,
-    Tracepoint,
-    read_tracepoint,
-)
-from schedperf_collectors.perf_header import BadPerfData, read_header
+from schedperf_collectors.perf.tracepoint_recording import trace
+from schedperf_collectors.perf.tracepoint_samples import Sample
 from schedperf_collectors.placement.machine import Machine
-from schedperf_collectors.plugin import BEGUN, PREPARED, Capture, Skipped
+from schedperf_collectors.plugin import Capture
 
 SCHEMA = "schedperf/bpf_placement/1"
 # The fields that are needed of each tracepoint. sched_wakeup_new is made by the parent.
@@ -42,13 +25,6 @@ WANTED = {
     "sched:sched_migrate_task": ("pid", "orig_cpu", "dest_cpu"),
     "sched:sched_switch": ("prev_pid", "prev_state", "next_pid"),
 }
-# Some 600,000 samples, which take 4 s to aggregate, and a minute in an emulated machine.
-FILE_LIMIT = "64M"
-# What perf prints when it stops because of it, in whichever unit.
-LIMIT_REACHED = "size limit reached"
-# Each CPU's buffer, and that of all together.
-BUFFER_BYTES = 2 << 20
-BUFFERS_LIMIT_BYTES = 256 << 20
 # Tasks that wait at the same moment; pids beyond are those of tasks that never ran.
 WAITING_LIMIT = 1 << 17
 STEP_S = 0.1
@@ -71,55 +47,28 @@ def capture_with_perf(
 ) -> Iterator[str]:
     """Record the tracepoints around a run and write placement.json.
 
-    Options: perf (the program) and perf_limit, after which it stops ("64M").
-
     :param reason: why BPF cannot be used, one line
     :param remedy: what makes BPF usable; "" if that is not known
     :raises Skipped: perf cannot be used either
     :raises PerfFailed: perf ended with an error
     :raises BadPerfData: the file that perf wrote cannot be read
     """
-    program = capture.options.get("perf", "perf")
-    if shutil.which(program) is None:
-        perf = "run `apt-get install linux-perf`"
-        raise Skipped(f"{reason}; perf is not on PATH", remedy or perf)
-    tracepoints, programs = find_tracepoints(System())
-    if not tracepoints:
-        refused = next(iter(programs.values()))["reason"]
-        raise Skipped(f"{reason}; perf cannot read tracepoints ({refused})", remedy or as_root())
-    path = capture.folder / "perf.data"
-    limit = capture.options.get("perf_limit", FILE_LIMIT)
-    command = [program, *record_options(tracepoints, machine, limit), "-o", str(path)]
+    traced = yield from trace(capture, WANTED, len(machine.places), reason, remedy)
+    flow = Flow(machine, traced.start_ns, traced.end_ns)
     try:
-        with _after(reason), perf_running(command) as recording:
-            yield PREPARED
-            recording.begin()
-            start_ns = time.monotonic_ns()
-            yield BEGUN
-            end_ns = time.monotonic_ns()
-        flow = Flow(machine, start_ns, end_ns)
-        follow(path, tracepoints, flow)
+        lost = traced.follow(flow.see)
     finally:
-        path.unlink(missing_ok=True)
+        traced.remove()
+    if lost:
+        flow.lost["perf records"] += lost
     notes = [f"recorded with perf, because BPF is not available: {reason}"]
-    if LIMIT_REACHED in recording.stderr:
+    if traced.limit is not None:
         flow.end_early()
         notes.append(
-            f"perf stopped at the size limit of {limit}; the end of the run is not recorded"
+            f"perf stopped at the size limit of {traced.limit}; the end of the run is not recorded"
         )
-    facts = {"programs": programs, **describe_flow(flow, machine), "notes": notes}
+    facts = {"programs": traced.programs, **describe_flow(flow, machine), "notes": notes}
     (capture.folder / "placement.json").write_text(json.dumps(facts) + "\n")
-
-
-@contextlib.contextmanager
-def _after(reason: str) -> Iterator[None]:
-    # The reason of perf alone would hide why BPF is not used.
-    try:
-        yield
-    except Skipped as skipped:
-        raise Skipped(f"{reason}; {skipped.reason}", skipped.remedy) from skipped
-    except PerfFailed as error:
-        raise PerfFailed(f"{reason}; {error}") from error
 
 
 def describe_flow(flow: Flow, machine: Machine) -> dict[str, object]:
@@ -136,54 +85,6 @@ def describe_flow(flow: Flow, machine: Machine) -> dict[str, object]:
         "invisible": [{"what": what, "reason": why} for what, why in NOT_CARRIED.items()],
         "lost": dict(flow.lost),
     }
-
-
-def find_tracepoints(system: System) -> tuple[list[Tracepoint], dict[str, dict[str, str | None]]]:
-    """Return the readable tracepoints, and the "programs" of placement.json."""
-    tracepoints = []
-    programs: dict[str, dict[str, str | None]] = {}
-    for name, fields in WANTED.items():
-        function = name.partition(":")[2]
-        try:
-            tracepoints.append(read_tracepoint(system, name, fields))
-            programs[function] = {"mechanism": "perf", "function": function, "reason": None}
-        except Unavailable as error:
-            programs[function] = {"mechanism": None, "function": None, "reason": error.say()}
-    return tracepoints, programs
-
-
-def record_options(tracepoints: Sequence[Tracepoint], machine: Machine, limit: str) -> list[str]:
-    """Return the arguments of perf, without the output file.
-
-    :param limit: size of the file at which perf stops, in perf's syntax
-    """
-    # A power of two, in whole kB.
-    share = min(BUFFER_BYTES, BUFFERS_LIMIT_BYTES // max(1, len(machine.places)))
-    buffer = f"{1 << max(0, (share >> 10).bit_length() - 1)}K"
-    names = ",".join(tracepoint.name for tracepoint in tracepoints)
-    # -N: do not touch the user's build-id cache; -k: use the clock that this process reads.
-    clock = ["-k", "mono"]
-    return ["record", "-a", "-N", *clock, "-m", buffer, "--max-size", limit, "-e", names]
-
-
-def follow(path: Path, tracepoints: Sequence[Tracepoint], flow: Flow) -> None:
-    """Pass all recorded samples to ``flow``.
-
-    :raises BadPerfData: the file is empty or damaged
-    """
-    if not path.stat().st_size:
-        raise BadPerfData(f"{path.name}: empty; record it again")
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        header = read_header(data, path.name)
-        if header.cut:
-            raise BadPerfData(
-                f"{path.name}: truncated (perf did not finish writing it); record it again"
-            )
-        samples = Samples(data, header, path.name, tracepoints)
-        for sample in samples:
-            flow.see(sample)
-        if samples.lost:
-            flow.lost["perf records"] += samples.lost
 
 
 @dataclass

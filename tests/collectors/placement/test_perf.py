@@ -19,11 +19,8 @@ from schedperf_collectors.placement.machine import Machine, Place, read_machine
 from schedperf_collectors.placement.perf import (
     LATENCY_BINS,
     WAITING_LIMIT,
-    WANTED,
     Flow,
     capture_with_perf,
-    find_tracepoints,
-    record_options,
 )
 from schedperf_collectors.plugin import BEGUN, PREPARED, Capture, Skipped
 
@@ -150,27 +147,6 @@ def test_without_perf_both_reasons_are_said(capture: Capture) -> None:
     with pytest.raises(Skipped) as skipped:
         next(capture_with_perf(recording, MACHINE, "no clang", "apt-get install clang"))
     assert skipped.value.remedy == "apt-get install clang"
-
-
-def test_a_tracepoint_that_is_missing_is_a_program_with_a_reason(
-    make_system: Callable[..., System],
-) -> None:
-    text = "ID: 5\n\tfield:pid_t pid;\toffset:24;\tsize:4;\tsigned:1;\n"
-    system = make_system({"sys/kernel/tracing/events/sched/sched_waking/format": text})
-    [found], programs = find_tracepoints(system)
-    assert found.name == "sched:sched_waking"
-    assert set(programs) == {name.partition(":")[2] for name in WANTED}
-    assert programs["sched_waking"]["mechanism"] == "perf"
-    missing = programs["sched_switch"]
-    assert missing["mechanism"] is None
-    assert "no such file or directory" in (missing["reason"] or "")
-
-
-@pytest.mark.parametrize(("cpus", "buffer"), [(2, "2048K"), (129, "1024K"), (8192, "32K")])
-def test_buffers_of_a_large_machine_stay_small(cpus: int, buffer: str) -> None:
-    machine = Machine(dict.fromkeys(range(cpus), Place(0, (0,))), cpus, 0, ("PKG",), "topology")
-    options = record_options([], machine, "64M")
-    assert options[options.index("-m") + 1] == buffer
 
 
 @pytest.mark.parametrize(
