@@ -44,7 +44,7 @@ OPERATIONS = 1000
 
 # Units that are plain numbers.
 PLAIN_UNITS = ("task", "level")
-QUANTILES = ("p50", "p99", "p99.9")
+QUANTILES = ("p50", "p90", "p99", "p99.9")
 
 # What a count is divided by, best first: wakeups (a share of two counts), operations, time.
 BASES: tuple[Basis, ...] = ("share", "operation", "time")
