@@ -38,7 +38,7 @@ CPUs, which newer versions print, is not read. Without header or index the outpu
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from schedperf.benchmarks import (
@@ -77,8 +77,15 @@ PRIMARY = frozenset({"timerlat thread latency max", "osnoise noise max"})
 
 
 @dataclass(kw_only=True, slots=True)
-class _Histogram:
-    """One printed histogram: its columns, the rows by bin, and the lines of the summary."""
+class Histogram:
+    """One printed histogram.
+
+    :ivar tool: "timerlat" or "osnoise"
+    :ivar scale: unit of the bins and of the summary, in s
+    :ivar columns: what is measured and the CPU: "Thr-003"
+    :ivar rows: lines of the counts, by bin
+    :ivar summary: values and line by name: "over", "count", "min", "avg", "max"
+    """
 
     tool: str
     where: Where
@@ -91,69 +98,95 @@ class _Histogram:
 @parser("rtla", class_="micro", claims=lambda text: TITLE.search(text) is not None)
 def parse_rtla(lines: Iterable[str], label: str) -> Iterator[Measurement | BadLine]:
     """Parse each histogram."""
-    histogram: _Histogram | None = None
+    for item in read_histograms(lines, label):
+        if isinstance(item, BadLine):
+            yield item
+        else:
+            for context in dict.fromkeys(map(context_of, item.columns)):
+                yield from _read_context(item, context)
+
+
+def read_histograms(lines: Iterable[str], label: str) -> Iterator[Histogram | BadLine]:
+    """Yield each histogram whose lines are complete and add up, and a ``BadLine`` for others."""
+    for histogram in _split(lines, label):
+        problem = _find_problem(histogram)
+        yield histogram if problem is None else _bad(histogram.where, problem)
+
+
+def context_of(column: str) -> str:
+    """Return what a column measures: "IRQ", "Thr", "Usr", or "CPU" (osnoise)."""
+    return column.partition("-")[0]
+
+
+def _split(lines: Iterable[str], label: str) -> Iterator[Histogram]:
+    histogram: Histogram | None = None
     for line_number, line in enumerate(lines, start=1):
         where = (label, line_number, line)
         if (title := TITLE.match(line)) is not None:
             if histogram is not None:
-                yield _bad(histogram.where, "the histogram ends early; record the whole output")
-            histogram = _Histogram(tool=title[1], where=where)
+                yield histogram
+            histogram = Histogram(tool=title[1], where=where)
         elif histogram is not None:
             _add_line(histogram, where)
             if LAST in histogram.summary:
-                yield from _read_histogram(histogram)
+                yield histogram
                 histogram = None
     if histogram is not None:
-        yield _bad(histogram.where, "the histogram ends early; record the whole output")
+        yield histogram
 
 
-def _add_line(histogram: _Histogram, where: Where) -> None:
+def _add_line(histogram: Histogram, where: Where) -> None:
     line = where[2]
     if (unit := UNIT.match(line)) is not None:
         histogram.scale = SCALES[unit[1]]
     elif (columns := COLUMNS.match(line)) is not None:
-        histogram.columns = [name.partition("-")[0] for name in columns[1].split()]
+        histogram.columns = columns[1].split()
     elif (summary := SUMMARY.match(line)) is not None:
         histogram.summary[summary[1]] = (summary[2].split(), where)
     elif ROW.fullmatch(line):
         histogram.rows[int(line.split(maxsplit=1)[0])] = where
 
 
-def _read_histogram(histogram: _Histogram) -> Iterator[Item]:
+def _find_problem(histogram: Histogram) -> str | None:
+    if LAST not in histogram.summary:
+        return "the histogram ends early; record the whole output"
     if not histogram.columns:
         # rtla prints a header without CPUs, and zeros, if there was no sample.
-        yield _bad(histogram.where, "no samples; record for longer")
-        return
-    width = len(histogram.columns)
-    rows = {index: where[2].split()[1:] for index, where in histogram.rows.items()}
+        return "no samples; record for longer"
+    rows = [where[2].split()[1:] for where in histogram.rows.values()]
     texts = {name: values for name, (values, _) in histogram.summary.items()}
-    if any(len(values) != width for values in (*rows.values(), *texts.values())):
-        yield _bad(histogram.where, "a line of the histogram is damaged; record again")
-        return
+    if any(len(values) != len(histogram.columns) for values in (*rows, *texts.values())):
+        return "a line of the histogram is damaged; record again"
     if not {"over", "count", "avg", LAST} <= texts.keys():
-        yield _bad(histogram.where, "the summary of the histogram is damaged; record again")
-        return
-    for context in dict.fromkeys(histogram.columns):
-        of_context = [i for i, name in enumerate(histogram.columns) if name == context]
-        counts = {index: sum(int(values[i]) for i in of_context) for index, values in rows.items()}
-        yield from _read_context(histogram, context, of_context, counts)
+        return "the summary of the histogram is damaged; record again"
+    for context in dict.fromkeys(map(context_of, histogram.columns)):
+        columns = columns_of(histogram, context)
+        counts = [int(values[i]) for values in rows for i in columns]
+        total = sum(counts) + sum(to_count(texts["over"][i]) for i in columns)
+        samples = sum(to_count(texts["count"][i]) for i in columns)
+        if total != samples:
+            return (
+                f"the counts of the histogram add up to {total}, but its count is {samples}; "
+                "record again"
+            )
+    return None
 
 
-def _read_context(
-    histogram: _Histogram, context: str, columns: Sequence[int], counts: Mapping[int, int]
-) -> Iterator[Item]:
+def columns_of(histogram: Histogram, context: str) -> list[int]:
+    """Return the positions of the columns of one context."""
+    return [i for i, name in enumerate(histogram.columns) if context_of(name) == context]
+
+
+def _read_context(histogram: Histogram, context: str) -> Iterator[Item]:
+    columns = columns_of(histogram, context)
+    rows = {index: where[2].split()[1:] for index, where in histogram.rows.items()}
+    counts = {index: sum(int(values[i]) for i in columns) for index, values in rows.items()}
+
     def printed(name: str) -> list[str]:
         values, _ = histogram.summary[name]
         return [values[i] for i in columns]
 
-    above, samples = sum(map(_count, printed("over"))), list(map(_count, printed("count")))
-    if sum(counts.values()) + above != sum(samples):
-        yield _bad(
-            histogram.where,
-            f"the counts of the histogram add up to {sum(counts.values()) + above}, but its count "
-            f"is {sum(samples)}; record again",
-        )
-        return
+    above, samples = sum(map(to_count, printed("over"))), list(map(to_count, printed("count")))
     # A CPU without samples prints "-" for its average and maximum.
     used = [i for i, number in enumerate(samples) if number > 0]
     name, definition = f"{histogram.tool} {CONTEXTS[context][0]}", CONTEXTS[context][1]
@@ -178,7 +211,7 @@ def _read_context(
     yield from largest(items(LAST, _metric(f"{name} max", f"Maximum of {definition}.")))
 
 
-def _count(text: str) -> int:
+def to_count(text: str) -> int:
     """Return a printed count; 0 if it is not one."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS else 0
 
