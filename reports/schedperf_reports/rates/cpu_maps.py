@@ -118,13 +118,13 @@ def _nodes(cpus: Sequence[Cpu]) -> Iterator[tuple[MatrixLabel, int]]:
 
 
 def scale_of(entry: CpuRow) -> Scale:
-    """Return the unit in which all numbers of a measure are written: "%", "k/s", "ms/s"."""
+    """Return the unit in which all numbers of a measure are written: "%", "k/s", "ms/s", "us"."""
     if not entry.unit:
         return PERCENT
-    counted, _, per = entry.unit.partition("/")
+    counted, slash, per = entry.unit.partition("/")
     largest = largest_of(entry.base, entry.new)
     scale = scale_for("count" if counted == "1" else counted, largest)
-    return Scale(factor=scale.factor, unit=f"{scale.unit}/{per}")
+    return Scale(factor=scale.factor, unit=f"{scale.unit}{slash}{per}")
 
 
 def _band(entry: CpuRow, ordered: Sequence[Cpu], side: str) -> Band:
