@@ -37,6 +37,14 @@ collectors. Its files belong to the boot, together with those that it wrote afte
         for path in capture.files:
             (capture.folder / ...).write_bytes(...)
 
+A collector may also watch runs, whether or not it is chosen: it says when the service of a side
+(``ab --service``) is ready, and which runs did not measure what they should. Its *watch* is made
+before each run, in the recorder's process::
+
+    @collector(scope="run", cost="...", watch=SchedulerWatch)
+    def sched_ext(capture: Capture) -> Iterator[None]:
+        ...
+
 A collector that cannot capture anything here raises :class:`Skipped`. Any other exception is a
 failure, which loses only this capture. Each collector runs in a separate process, so a crash or a
 hang is a failure too.
@@ -44,10 +52,10 @@ hang is a failure too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable, TypeVar
+from typing import Callable, Protocol, TypeVar
 
 from schedperf_collectors.registry import Registry
 
@@ -91,12 +99,45 @@ class AfterRun(Capture):
     present: frozenset[str]
 
 
+class Watch(Protocol):
+    """Watches one run: a file of /sys or two are read, which neither blocks nor raises.
+
+    It looks at the machine when it is made, before the service of the side starts.
+
+    :ivar awaits: what the service has to reach, for messages: "sched_ext to be enabled"; None if it
+        is not of the kind that this watch knows, or if there is no service
+    """
+
+    awaits: str | None
+
+    def is_ready(self) -> bool:
+        """Return whether the service is ready; asked until it is."""
+        ...
+
+    def end(self) -> None:
+        """Look at the machine again: the workload has ended, and the service is still there."""
+        ...
+
+    def is_over(self) -> bool:
+        """Return whether nothing of the stopped service remains; asked until it is so."""
+        ...
+
+    def why_discard(self, output: str) -> str | None:
+        """Return why the run must not be used, as a clause; None if it may be used.
+
+        :param output: what the service printed, shortened; "" without one
+        """
+        ...
+
+
 # Yielded by run collectors that take time to get ready.
 PREPARED, BEGUN = "prepared", "begun"
 
 BootFunction = Callable[[Capture], None]
 AfterFunction = Callable[[AfterRun], None]
 RunFunction = Callable[[Capture], Iterator[object]]
+# Of the words of the service's command, () without one, and the collector's settings.
+MakeWatch = Callable[[Sequence[str], Mapping[str, str]], Watch]
 Function = TypeVar("Function", bound=Callable[..., object])
 
 
@@ -113,6 +154,7 @@ class Collector:
     :param package: the Debian package that contains them; "" if none is needed
     :param cost: overhead and size, as text
     :param place: directory of its files below that of the boot or run; its own name by default
+    :param watch: makes a watch for each run; None if it watches none
     """
 
     name: str
@@ -125,6 +167,7 @@ class Collector:
     place: str
     summary: str
     function: BootFunction | RunFunction | AfterFunction
+    watch: MakeWatch | None = None
 
 
 registry: Registry[Collector] = Registry("schedperf_collectors", kind="collector")
@@ -139,6 +182,7 @@ def collector(
     intrusive: bool = False,
     default: bool = True,
     place: str | None = None,
+    watch: MakeWatch | None = None,
 ) -> Callable[[Function], Function]:
     """Register the decorated function as a collector, under its own name.
 
@@ -160,6 +204,7 @@ def collector(
                 place=name if place is None else place,
                 summary=(function.__doc__ or "").strip().partition("\n")[0],
                 function=function,  # type: ignore[arg-type] # scope says which of them it is
+                watch=watch,
             ),
         )
         return function

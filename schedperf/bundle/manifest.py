@@ -192,6 +192,21 @@ class CaptureEntry(Struct, frozen=True, kw_only=True):
     reason: str | None = None
 
 
+class ServiceRun(Struct, frozen=True, kw_only=True):
+    """The service that ran during one run; untrusted.
+
+    :param program: path of the program
+    :param version: first line of what it prints with ``--version``; None if not asked, or none
+    :param end: how it ended: "exit status 0"
+    """
+
+    command: Sentence
+    program: Sentence
+    sha256: Digest | None = None
+    version: Sentence | None = None
+    end: Sentence | None = None
+
+
 class Run(Struct, frozen=True, kw_only=True):
     """One run, from its run.json; keys as in docs/bundle.md.
 
@@ -202,6 +217,8 @@ class Run(Struct, frozen=True, kw_only=True):
     :param left_behind: names of processes that the workload left running after its end
     :param imported: name of the format that the run was imported from; None if it was recorded
     :param source: where its results are in the imported files; None if they were recorded
+    :param service: program that ran during the run; None without one
+    :param discarded: why its measurements must not be used, as a clause; None if they may be used
     :param output_left_out: bytes that the recorder left out, by stream: {"stdout": 1073741824}
     """
 
@@ -231,6 +248,8 @@ class Run(Struct, frozen=True, kw_only=True):
     imported: str | None = None
     source: Sentence | None = None
     output_left_out: Mapping[str, Count] = field(default_factory=dict)
+    service: ServiceRun | None = None
+    discarded: Sentence | None = None
 
     def __post_init__(self) -> None:
         """Refuse a key that does not match the point, and unprintable names of factors."""
@@ -261,13 +280,19 @@ class Run(Struct, frozen=True, kw_only=True):
 
     @property
     def succeeded(self) -> bool:
-        """Return whether the workload finished and reported success.
+        """Return whether the workload finished, reported success and may be used.
 
         Many formats that are imported do not record the exit status.
         """
         is_unknown = self.exit_status is None and self.imported is not None
         has_exited = self.exit_status == 0 or is_unknown
-        return has_exited and self.signal is None and self.failure is None
+        has_failed = self.signal is not None or self.failure is not None
+        return has_exited and not has_failed and self.discarded is None
+
+    @property
+    def failed(self) -> bool:
+        """Return whether the workload failed; a discarded run did not measure what it should."""
+        return not self.succeeded and self.discarded is None
 
 
 class Boot(Struct, frozen=True, kw_only=True):
@@ -310,6 +335,7 @@ class Manifest(Struct, frozen=True, kw_only=True):
     points: Points
     treatment: Paths
     setup: str | None = None
+    service: str | None = None
     metric: MetricRules | None = None
     sequential: Sequential | None = None
     imported: ImportSource | None = None
@@ -430,6 +456,7 @@ def rebuild_manifest(stem: str, files: Sequence[RunFile], rest: Sequence[Capture
         treatment=(first.treatment or ()) if first else (),
         imported=ImportSource(format=first.imported) if first and first.imported else None,
         setup=first.setup if first else None,
+        service=first.service.command if first and first.service else None,
         metric=first.metric if first else None,
         sequential=first.sequential if first else None,
         captures=(*(entry for file in files for entry in file.captures), *rest),

@@ -60,6 +60,7 @@ class Bundle:
     :ivar planned_runs: number of planned runs, warm-up excluded
     :ivar treatment: fields of host.json that are meant to differ from the other side
     :ivar setup: the command that applied this side's setting
+    :ivar service: the command of the program that ran during each run; None without one
     :ivar rerun: how each workload was recorded; () of an older recorder
     :ivar source: commit that the kernel was built from; None if not given
     :ivar machine: name that the site gives to machines of this kind; None if not given
@@ -87,6 +88,7 @@ class Bundle:
         self.points = manifest.points
         self.treatment = manifest.treatment
         self.setup = manifest.setup
+        self.service = manifest.service
         self.metric_rules = manifest.metric or ()
         self.rerun = manifest.rerun
         self.source = manifest.source
@@ -323,5 +325,11 @@ class _Opening:
 def _collector_of(name: str) -> str:
     """Return the collector that wrote a member, from its name or directory."""
     folder, _, file = name.rpartition("/")
-    plain = {"run.json": "record", "host.json": "host", "stdout": "workload", "stderr": "workload"}
+    plain = {
+        "run.json": "record",
+        "host.json": "host",
+        "stdout": "workload",
+        "stderr": "workload",
+        "service.txt": "service",
+    }
     return plain.get(file, folder.rpartition("/")[2])

@@ -234,9 +234,9 @@ def _steps(
     are_kernels = any(has_other_kernel(host, other.host_fields) for other in bundles)
     if (are_kernels or request.append) and has_other_kernel(host, here):
         yield f"boot {_say_kernel(host)}"
-    if bundle.setup or are_kernels or len(bundles) == 1:
+    if bundle.setup or bundle.service or are_kernels or len(bundles) == 1:
         return
-    # One kernel, and no setup: the user set what differs.
+    # One kernel, no setup and no service: the user set what differs.
     recorded, fields = flatten_host(host), flatten_host(here)
     for path in bundle.treatment:
         values = {repr(flatten_host(other.host_fields).get(path)) for other in bundles}
@@ -426,8 +426,8 @@ def _say_other_machine(side: _Candidate, here: Host, request: Request) -> Iterat
     host = side.host
     words = {word for work in side.recording.workloads for word in work.words}
     fields = blocking_fields(host, here, treatment=side.side.bundle.treatment, programs=words)
-    # The setup sets other fields; it has not run yet.
-    is_fixed = FIXED_GROUPS if side.recording.setup else ("",)
+    # The setup and the service set other fields; neither has not run yet.
+    is_fixed = FIXED_GROUPS if side.recording.has_setting else ("",)
     differing = [path for path in fields if path.startswith(is_fixed)]
     listed = list_some(differing, MOST_FIELDS)
     if differing and request.append and not side.steps:

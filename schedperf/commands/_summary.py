@@ -136,6 +136,7 @@ class BundleSummary(Struct, frozen=True, kw_only=True):
     is_side_of_ab: bool
     factors: Mapping[str, str]
     setup: str | None
+    service: str | None
     metric: tuple[MetricRule, ...]
     imported: str | None
     source: SourceEntry | None
@@ -172,6 +173,7 @@ def summarise(bundle: Bundle, *, verify: bool) -> BundleSummary:
         is_side_of_ab=any(run.side is not None for run in bundle.runs),
         factors=next((run.factors for run in bundle.runs if run.factors), {}),
         setup=bundle.setup,
+        service=bundle.service,
         metric=bundle.metric_rules,
         imported=bundle.imported.format if bundle.imported else None,
         source=bundle.source,
@@ -233,7 +235,7 @@ def _point(workload: str, point: str, runs: Sequence[Run]) -> PointSummary:
         clean=len(clean),
         instrumented=len(good) - len(clean),
         warmup=len(runs) - len(counted),
-        failed=len(counted) - len(good),
+        failed=sum(run.failed for run in counted),
         wall_min_s=min(walls, default=None),
         wall_max_s=max(walls, default=None),
     )
@@ -263,6 +265,8 @@ def _run(run: Run) -> RunSummary:
 
 
 def _outcome(run: Run) -> str:
+    if run.discarded is not None:
+        return f"discarded: {run.discarded}"
     if run.failure is not None:
         return run.failure
     if run.signal is not None:

@@ -503,7 +503,8 @@ def _summarise(side: Side, sides: Sequence[Side], comparability: Comparability) 
         boots=len(bundle.boots),
         runs_clean=kinds.count("clean"),
         runs_instrumented=kinds.count("instrumented"),
-        runs_failed=len(runs) - len(kinds),
+        runs_failed=sum(run.failed for run in runs),
+        runs_discarded=sum(run.discarded is not None for run in runs),
         host=bundle.host_fields,
         recorded_by=_recorder(bundle),
         source=None if bundle.source is None else GitSource(**asdict(bundle.source)),
@@ -622,7 +623,22 @@ def _decide(
         )
     else:
         absence = _absence(rows, sides, facts, values)
-    return decide_overall(rows, blocking=blocking, absence=absence)
+    overall = decide_overall(rows, blocking=blocking, absence=absence)
+    lost = next(filter(None, map(_say_lost, sides)), None)
+    if overall.verdict != "invalid" or blocking or lost is None:
+        return overall
+    # The rows say only that a side has no value.
+    reason = reason_of(f"no result, because {lost}")
+    return replace(overall, reason=reason.text, reason_short=reason.short)
+
+
+def _say_lost(side: Side) -> str | None:
+    """Return why a side has no valid clean run; None if it has one, or none was discarded."""
+    runs = [run for run in side.bundle.runs if run.kind == "clean" and not run.warmup]
+    reasons = [run.discarded for run in runs if run.discarded is not None]
+    if not reasons or any(run.succeeded for run in runs):
+        return None
+    return f"{len(reasons)} of {len(runs)} clean runs of {side.name} were discarded: {reasons[0]}"
 
 
 def _unique(items: Iterable[Item]) -> tuple[Item, ...]:

@@ -447,6 +447,15 @@ def _workload_differences(base: Bundle, side: Side) -> Iterator[Difference]:
             severity="treatment",
             reason="the sides were recorded with different setups",
         )
+    if base.service != new.service:
+        yield Difference(
+            path="service",
+            side=side.name,
+            base=_shorten(base.service),
+            new=_shorten(new.service),
+            severity="treatment",
+            reason="the sides were recorded with different services",
+        )
     if set(base.workload) != set(new.workload):
         is_disjoint = not set(base.workload) & set(new.workload)
         yield Difference(

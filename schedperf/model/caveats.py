@@ -21,6 +21,7 @@ TEXTS: Mapping[str, str] = {
     "for this boot only",
     "few-runs": "{side} has {n} of the {needed} {units} needed for a CI",
     "failed-runs": "{failed} of {total:run} of {side} failed; failed runs are excluded",
+    "discarded-runs": "{discarded} of {total:run} of {side} discarded: {reason}",
     "unpaired": "{count:run} of {side} excluded, because the other run of the pair is missing",
     "incomplete": "the recording of {side} is incomplete: {reason}",
     "emulated": "timings come from an emulator ({how}) and do not predict real hardware",

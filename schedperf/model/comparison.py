@@ -145,6 +145,9 @@ class SideSummary(Struct, frozen=True, kw_only=True):
     recordings: Annotated[
         tuple[Recording, ...], "the commands that recorded it; empty if not recorded"
     ] = ()
+    runs_discarded: Annotated[
+        int, "runs that did not measure what they should and are not used, as caveats explain"
+    ] = 0
 
 
 class Difference(Struct, frozen=True, kw_only=True):

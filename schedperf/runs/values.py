@@ -30,6 +30,7 @@ COLUMNS = [
 # stress-ng has 350 stressors with three numbers each; every metric is a row of the comparison.
 MOST_METRICS = 2_000
 MOST_NAMES = 3
+MOST_REASONS = 2
 
 # What a run that failed would have measured is unknown.
 FAILED = Metric(name="", unit="", better="lower", family="primary")
@@ -63,7 +64,7 @@ def read_run_values(sides: Sequence[Side], better: Mapping[str, Better] | None =
     sides were not interleaved in one session), ``status`` ("ok"), ``definition`` of the metric
     (None where not recorded), ``class_`` of the benchmark (None if unknown) and ``source``
     (:class:`~schedperf.model.comparison.Source`). A run that failed has one row, with status
-    "failed", an empty metric, no value and no source.
+    "failed", an empty metric, no value and no source. A run that the recorder discarded has none.
     """
     moments = place_in_time(sides)
     rows: list[dict[str, object]] = []
@@ -72,6 +73,8 @@ def read_run_values(sides: Sequence[Side], better: Mapping[str, Better] | None =
         bad: list[str] = []
         unread: list[str] = []
         for run in _runs_in_order(side.bundle):
+            if run.discarded is not None:
+                continue
             common = _describe(side, run, moments[side.name, run.folder])
             if not run.succeeded:
                 rows.append({**common, **_measured(FAILED, _NOTHING)})
@@ -165,7 +168,16 @@ def _measured(metric: Metric, value: Value) -> dict[str, object]:
 
 def _caveats(side: Side, bad: Sequence[str], unread: Sequence[str]) -> Iterator[Caveat]:
     runs = [run for run in side.bundle.runs if not run.warmup]
-    failed = sum(not run.succeeded for run in runs)
+    reasons = [run.discarded for run in runs if run.discarded is not None]
+    if reasons:
+        yield caveat(
+            "discarded-runs",
+            discarded=len(reasons),
+            total=len(runs),
+            side=side.name,
+            reason=list_some(list(dict.fromkeys(reasons)), MOST_REASONS),
+        )
+    failed = sum(run.failed for run in runs)
     if failed:
         yield caveat("failed-runs", failed=failed, total=len(runs), side=side.name)
     if bad:

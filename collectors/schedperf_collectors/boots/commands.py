@@ -220,7 +220,7 @@ def _refuse_guests(
     options: argparse.Namespace, arguments: Sequence[str], command: Sequence[str]
 ) -> None:
     """Name the command that does this in guests, which the recorder alone cannot boot."""
-    for name in ("feature", "setup", "teardown"):
+    for name in ("feature", "setup", "teardown", "service"):
         if getattr(options, name):
             raise RecordError(
                 f"--{name}: cannot be combined with --boot {GUESTS}, because guests record one "

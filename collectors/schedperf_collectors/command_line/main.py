@@ -47,6 +47,7 @@ from schedperf_collectors.recorder.plan import (
 )
 from schedperf_collectors.recorder.progress import Progress
 from schedperf_collectors.recorder.record import Target, record
+from schedperf_collectors.recorder.service import read_service
 from schedperf_collectors.recorder.session import BY_BOOTS, Request, Rerun
 from schedperf_collectors.recorder.sides import check_feature, of_kernel, read_settings
 from schedperf_collectors.recorder.source import only_source
@@ -164,7 +165,7 @@ def _check_boots(options: argparse.Namespace, command: Sequence[str]) -> list[st
         _request(
             argparse.Namespace(**{**vars(options), "source": None}), command, _rerun("ab", options)
         )
-    if not (options.setup or options.feature or options.teardown):
+    if not (options.setup or options.service or options.feature or options.teardown):
         return []
     return [str(setting.name) for setting in read_settings(options)]
 
@@ -343,6 +344,7 @@ def _target(options: argparse.Namespace) -> Target:
         label=options.label,
         setup=options.setup,
         teardown=options.teardown,
+        service=read_service("", options.service),
     )
 
 

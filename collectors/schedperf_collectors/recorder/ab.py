@@ -82,7 +82,7 @@ def _check(
     if not (append and setting.path.exists()):
         check_output(setting.path, force=force)
         return None
-    return examine_for(setting.path, request, setting.setup, progress)
+    return examine_for(setting.path, request, setting, progress)
 
 
 def _open_sides(
@@ -102,6 +102,7 @@ def _open_sides(
         side.name = setting.name
         side.setup = setting.setup
         side.teardown = setting.teardown
+        side.service = setting.service
         if setting.level is not None:
             side.factors = {"setting": setting.level}
         side.environment = functools.partial(machine.with_setting, setting)

@@ -62,6 +62,7 @@ Examples:
      --setup 'n9=renice -n 9 -p $$' --with none \\
      -- hackbench -l 200 -g 1
   %(prog)s -o lag --feature PLACE_LAG -- hackbench -l 500 -g 2
+  %(prog)s -o scx --service lavd=scx_lavd -- hackbench -l 500 -g 2
   %(prog)s -o night --kernel base=6.1.0-47-amd64 \\
      --kernel new=6.1.0-50-amd64 --on ssh:root@lab1 --boots 4 -n 3 \\
      -- hackbench -l 500 -g 2
@@ -166,6 +167,13 @@ def _add_record_options(parser: argparse.ArgumentParser) -> None:
         help="Run this shell command after each run.",
     )
     parser.add_argument(
+        "--service",
+        default="",
+        metavar="CMD",
+        help="Run this program during each run: start it before the setup, wait until it is ready "
+        "(a sched_ext scheduler: enabled), and stop it with SIGINT after the run.",
+    )
+    parser.add_argument(
         "--source",
         type=_fails_as_type(read_source),
         metavar="FILE",
@@ -233,6 +241,16 @@ def _add_ab_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="NAME=CMD",
         help="Run this shell command after each run of the side NAME.",
+    )
+    add(
+        "--service",
+        action="append",
+        type=_side_command,
+        default=[],
+        metavar="NAME=CMD",
+        help="Run this program during each run of the side NAME: start it before the setup, wait "
+        "until it is ready (a sched_ext scheduler: enabled), and stop it with SIGINT after the "
+        "run.  A single NAME is compared with the side base, which has no service.",
     )
     add(
         "--feature",

@@ -32,9 +32,9 @@ def describe_programs(command: Sequence[str]) -> list[dict[str, str]]:
     """
     described: list[dict[str, str]] = []
     for path in _with_interpreters(_paths(command)):
-        digest = _digest(path)
-        if digest is not None and len(described) < _MOST_PROGRAMS:
-            described.append({"name": path.name, "sha256": digest})
+        sha256 = digest(path)
+        if sha256 is not None and len(described) < _MOST_PROGRAMS:
+            described.append({"name": path.name, "sha256": sha256})
     return described
 
 
@@ -87,16 +87,16 @@ def _interpreter(path: Path) -> Iterator[Path]:
                 yield Path(program)
 
 
-def _digest(path: Path) -> str | None:
+def digest(path: Path) -> str | None:
     """Return the SHA-256 of a file; None if it is not readable, not a regular file or too large."""
-    digest = hashlib.sha256()
+    hashed = hashlib.sha256()
     try:
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST_BYTES:
                 return None
             for chunk in iter(lambda: file.read(_CHUNK_BYTES), b""):
-                digest.update(chunk)
+                hashed.update(chunk)
     except (OSError, ValueError):
         return None
-    return digest.hexdigest()
+    return hashed.hexdigest()

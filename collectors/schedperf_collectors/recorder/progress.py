@@ -50,12 +50,15 @@ class Progress:
         self._began_s = time.monotonic()
         self._tell("begin", done=index, total=len(self._plan), title=_title(self._plan[index]))
 
-    def end(self, index: int, outcome: Outcome) -> None:
-        """Report how a run went and the time left."""
+    def end(self, index: int, outcome: Outcome, discarded: str | None = None) -> None:
+        """Report how a run went and the time left.
+
+        :param discarded: why it must not be used; None if it may be used
+        """
         run = self._plan[index]
         self._costs.setdefault(_key(run), []).append(time.monotonic() - self._began_s)
         left_s = self._estimate(self._plan[index + 1 :])
-        said = say_outcome(outcome)
+        said = say_outcome(outcome, discarded)
         total = len(self._plan)
         sure, of = ("at most", " of at most ") if self._is_budget else ("about", "/")
         left = f"{sure} {format_duration(left_s)} left"
@@ -99,8 +102,13 @@ class Progress:
             self._events = None
 
 
-def say_outcome(outcome: Outcome) -> str:
-    """Return how one run went: ``0.61 s`` or ``failed: exit status 1``."""
+def say_outcome(outcome: Outcome, discarded: str | None = None) -> str:
+    """Return how one run went: ``0.61 s`` or ``failed: exit status 1``.
+
+    :param discarded: why it must not be used; None if it may be used
+    """
+    if discarded is not None:
+        return f"discarded: {discarded}"
     if outcome.failure is not None:
         return f"failed: {outcome.failure}"
     if outcome.signal is not None:

@@ -27,6 +27,7 @@ from schedperf_collectors.recorder.captures import (
 from schedperf_collectors.recorder.looks import Looks
 from schedperf_collectors.recorder.plan import plan_record
 from schedperf_collectors.recorder.progress import Progress
+from schedperf_collectors.recorder.service import Service
 from schedperf_collectors.recorder.session import (
     Request,
     Session,
@@ -48,6 +49,7 @@ class Target:
     :param label: None: the file's name, or the existing label
     :param setup: shell command that runs in the process that becomes the workload; "" for none
     :param teardown: shell command that runs after each run; "" for none
+    :param service: program that runs during each run; None without one
     """
 
     path: Path
@@ -56,13 +58,12 @@ class Target:
     label: str | None
     setup: str = ""
     teardown: str = ""
+    service: Service | None = None
 
     @property
-    def setting(self) -> Setting | None:
-        """Return the setting of the side; None where nothing is set."""
-        if not (self.setup or self.teardown):
-            return None
-        return Setting(None, self.path, self.label, self.setup, self.teardown)
+    def setting(self) -> Setting:
+        """Return the setting of the side."""
+        return Setting(None, self.path, self.label, self.setup, self.teardown, self.service)
 
 
 def record(
@@ -89,6 +90,7 @@ def record(
         usable, dropped, counts = settle(request, chosen, staging, progress)
         plan = plan_record(request.points, counts, request.seed)
         side = open_side(request, target.path, target.label, existing)
+        side.service = target.service
         session = Session(
             request,
             chosen=usable,
@@ -98,7 +100,7 @@ def record(
             progress=progress,
             looks=looks,
         )
-        if target.setting is not None:
+        if target.setup or target.teardown:
             machine, groups = at_end.enter_context(restoring(progress))
             session.note_cgroup = groups.note
             machine.note_bundles([target.path])
@@ -116,9 +118,9 @@ def record(
 
 
 def _capture_boots(session: Session, side: Side) -> list[Captured]:
-    if side.setup is None:
+    if side.setup is None and side.service is None:
         return capture_boots(session, os.getpid())
-    # host.json describes a process that has run the setup.
+    # host.json describes a process that has run the setup, while the service runs.
     others = [collector.name for collector in session.chosen.boot if collector.name != HOST]
     return [*capture_host(session, side), *capture_boots(session, os.getpid(), others)]
 
@@ -130,12 +132,12 @@ def default_label(path: Path) -> str:
 
 def _check_target(target: Target, request: Request, progress: Progress) -> Existing | None:
     if target.append:
-        return examine_for(target.path, request, target.setup, progress)
+        return examine_for(target.path, request, target.setting, progress)
     check_output(target.path, force=target.force)
     return None
 
 
-def examine_for(path: Path, request: Request, setup: str, progress: Progress) -> Existing:
+def examine_for(path: Path, request: Request, setting: Setting, progress: Progress) -> Existing:
     """Check the bundle that runs are to be added to; warn where it was recorded differently.
 
     :raises RecordError: it cannot be added to
@@ -145,7 +147,7 @@ def examine_for(path: Path, request: Request, setup: str, progress: Progress) ->
     agree(path, "--source", existing.manifest.get("source"), request.source)
     agree(path, "--machine", existing.manifest.get("machine"), request.machine)
     _check_workload(existing, format_template(request.template), progress)
-    _check_conditions(existing, setup, progress)
+    _check_conditions(existing, setting, progress)
     return existing
 
 
@@ -159,8 +161,8 @@ def _check_workload(existing: Existing, workload: str, progress: Progress) -> No
         )
 
 
-def _check_conditions(existing: Existing, setup: str, progress: Progress) -> None:
-    """Warn if runs of another kernel, or without the setup, would be added to a side."""
+def _check_conditions(existing: Existing, setting: Setting, progress: Progress) -> None:
+    """Warn if runs of another kernel, setup or service would be added to a side."""
     uname = os.uname()
     running = f"{uname.release} {uname.version}"
     if existing.kernels and running not in existing.kernels:
@@ -168,12 +170,14 @@ def _check_conditions(existing: Existing, setup: str, progress: Progress) -> Non
             f"{existing.path} has runs of kernel {', '.join(existing.kernels)}; runs of kernel "
             f"{running} are added to the same side; use -o FILE for another side"
         )
-    recorded = existing.manifest.get("setup") or ""
-    if recorded != setup:
-        progress.warn(
-            f"{existing.path} was recorded with {'another' if recorded else 'no'} setup; make "
-            "--setup match that recording, or use -o FILE for another side"
-        )
+    service = setting.service.command if setting.service else ""
+    for name, given in (("setup", setting.setup), ("service", service)):
+        recorded = existing.manifest.get(name) or ""
+        if recorded != given:
+            progress.warn(
+                f"{existing.path} was recorded with {'another' if recorded else 'no'} {name}; make "
+                f"--{name} match that recording, or use -o FILE for another side"
+            )
 
 
 def open_side(request: Request, path: Path, label: str | None, existing: Existing | None) -> Side:

@@ -63,6 +63,7 @@ from schedperf_collectors.recorder.plan import (
 )
 from schedperf_collectors.recorder.programs import describe_programs
 from schedperf_collectors.recorder.progress import Progress, format_size, say_missing, say_outcome
+from schedperf_collectors.recorder.service import Service, ServiceFailed, Watched
 from schedperf_collectors.recorder.source import Source, agree
 from schedperf_collectors.workload import Outcome, run_workload, utc_now
 
@@ -72,7 +73,7 @@ _ROUNDS_PER_TURN = 1000
 _MINUTE_S = 60.0
 
 # Errors after which a bundle without a new run is discarded, or left as it was.
-_WORTHLESS = (SetupFailed, NotComparable, CannotCapture)
+_WORTHLESS = (SetupFailed, ServiceFailed, NotComparable, CannotCapture)
 
 
 # The program `ab --kernel` of a rerun.
@@ -136,6 +137,7 @@ class Side:
     :param environment: a context that restores the machine after each run
     :param setup: shell command to run in the process that becomes the workload; None without one
     :param teardown: shell command that the environment runs after each run; "" for none
+    :param service: program that runs during each run; None without one
     :param boot_number: number of the running boot in this bundle
     :param next_run: number of the next run of this boot
     :param planned: planned runs, warm-up excluded
@@ -149,6 +151,7 @@ class Side:
     existing: Existing | None = None
     setup: str | None = None
     teardown: str = ""
+    service: Service | None = None
     environment: Callable[[], contextlib.AbstractContextManager[object]] = contextlib.nullcontext
     treatment: tuple[str, ...] = ()
     factors: Mapping[str, str] = field(default_factory=dict)
@@ -156,6 +159,7 @@ class Side:
     clean: int = 0
     instrumented: int = 0
     failed: int = 0
+    discarded: int = 0
 
     @property
     def made(self) -> int:
@@ -174,6 +178,8 @@ class _Finished:
     :param later: captures of scope "after", made from ``captured``; they belong to the boot
     :param folder: directory of the workload's stdout and stderr
     :param left_out: bytes of stdout and stderr that are not kept
+    :param watched: its service, and what watched it
+    :param discarded: why it must not be used; None if it may be used
     """
 
     order: int
@@ -184,6 +190,13 @@ class _Finished:
     later: Sequence[Captured]
     folder: Path
     left_out: Mapping[str, int]
+    watched: Watched
+    discarded: str | None
+
+    @property
+    def succeeded(self) -> bool:
+        """Return whether its measurements are valid."""
+        return self.outcome.succeeded and self.discarded is None
 
 
 class Session:
@@ -265,18 +278,19 @@ class Session:
                 raise Stopped
             self.progress.begin(order)
             with Staging(self.staging.path) as staging:
-                outcome = self._make(order, planned, staging)
-                self._succeeded |= outcome.succeeded
-                self.progress.end(order, outcome)
+                made = self._make(order, planned, staging)
+                self._succeeded |= made.succeeded
+                self.progress.end(order, made.outcome, made.discarded)
                 if not self._succeeded and order + 1 >= first:
-                    said = say_outcome(outcome) + last_words(staging.path / "stderr")
+                    said = say_outcome(made.outcome, made.discarded)
+                    said += last_words(staging.path / "stderr")
                     raise RecordError(f"no run of the workload succeeded; the last run {said}")
             if self._looks is not None and self._looks.is_over(plan, order):
                 side = self._sides[planned.side]
                 side.planned = side.made
                 return
 
-    def _make(self, order: int, planned: PlannedRun, staging: Staging) -> Outcome:
+    def _make(self, order: int, planned: PlannedRun, staging: Staging) -> _Finished:
         side = self._sides[planned.side]
         command = fill(self.request.template, planned.point)
         options = {**self.request.options.get("workload", {}), "command": shlex.join(command)}
@@ -284,12 +298,18 @@ class Session:
             options["setup"] = side.setup
         capture = Capture(staging.path, os.getpid(), options)
         collectors = self.chosen.clean if planned.kind == CLEAN else self.chosen.run
-        with side.environment(), RunCaptures(collectors, staging, self.request.options) as captures:
+        with (
+            self.watched(side, staging) as watched,
+            side.environment(),
+            RunCaptures(collectors, staging, self.request.options) as captures,
+        ):
             try:
                 outcome = run_workload(capture, self.note_cgroup, captures.begin)
             except SetupFailed as error:
                 raise SetupFailed(f"setup{of_side(side.name)} failed: {error}") from error
+            watched.end()
             captured = captures.stop()
+        discarded = watched.why_discard()
         if outcome.left_behind:
             self._warn_once(say_left_behind(outcome.left_behind))
         hung = {each.collector.name for each in captured if each.result.timed_out}
@@ -301,11 +321,16 @@ class Session:
         if left_out:
             said = describe_left_out(left_out, has_rules=bool(rules))
             self._warn_once(said, about=str(sorted(left_out)))
-        self._store(
-            side,
-            _Finished(order, planned, command, outcome, captured, later, staging.path, left_out),
-        )
-        return outcome
+        made = _Finished(
+            order, planned, command, outcome, captured, later, staging.path, left_out, watched,
+            discarded,
+        )  # fmt: skip
+        self._store(side, made)
+        return made
+
+    def watched(self, side: Side, staging: Staging) -> Watched:
+        """Return the service of a side, not yet started, and what watches a run."""
+        return Watched(side.name, side.service, staging.folder(), self.request.options)
 
     def _warn_once(self, text: str, about: str | None = None) -> None:
         """Warn of what each run may do; run.json has it of each.
@@ -354,6 +379,8 @@ class Session:
             writer.add(f"{name}/stdout", run.folder / "stdout", "workload", run.outcome.wall_s),
             writer.add(f"{name}/stderr", run.folder / "stderr", "workload"),
         ]
+        if side.service is not None:
+            entries.append(writer.add(f"{name}/service.txt", run.watched.output, "service"))
         for captured in run.captured:
             entries += writer.add_captured(name, captured)
         for captured in run.later:
@@ -365,7 +392,8 @@ class Session:
         if not run.planned.warmup:
             side.clean += run.planned.kind == CLEAN
             side.instrumented += run.planned.kind == INSTRUMENTED
-            side.failed += not run.outcome.succeeded
+            side.failed += run.discarded is None and not run.outcome.succeeded
+            side.discarded += run.discarded is not None
 
     def _run_json(
         self, side: Side, run: _Finished, entries: Sequence[Entry]
@@ -379,6 +407,8 @@ class Session:
             "command": run.command,
             "label": side.label,
             "setup": side.setup or None,
+            "service": run.watched.describe(),
+            "discarded": run.discarded,
             "treatment": side.treatment,
             "tool_version": __version__,
             "point": planned.point,
@@ -448,6 +478,7 @@ class Session:
             )
         counts = f"{side.clean} clean, {side.instrumented} instrumented"
         failed = f", {side.failed} failed" if side.failed else ""
+        failed += f", {side.discarded} discarded" if side.discarded else ""
         size = format_size(path.stat().st_size)
         self.progress.saved(f"{path}: {side.made} runs ({counts}){failed}, {size}")
         return path
@@ -470,6 +501,7 @@ class Session:
             "treatment": _merge(old.get("treatment"), side.treatment),
             "factors": old.get("factors", self._factors(side)),
             "setup": old.get("setup", side.setup or None),
+            "service": old.get("service", side.service.command if side.service else None),
             "metric": _merge(old.get("metric"), request.metrics),
             "rerun": self._rerun(side, old),
             "source": agree(path, "--source", old.get("source"), request.source),

@@ -16,6 +16,7 @@ from schedperf_collectors.recorder.control_groups import all_cgroups, new_cgroup
 from schedperf_collectors.recorder.journal import Journal
 from schedperf_collectors.recorder.journal_folder import journal_folder
 from schedperf_collectors.recorder.progress import Progress
+from schedperf_collectors.recorder.service import Service
 from schedperf_collectors.recorder.session import Session, Side, capture_boots, of_side
 from schedperf_collectors.recorder.tunables import (
     MOVED_BY_FIRMWARE,
@@ -37,6 +38,7 @@ class Setting:
     :param name: of a side of ``ab``, e.g. "base"; None with one side
     :param setup: shell command that runs in the process that becomes the workload; "" for none
     :param teardown: shell command that runs after each run; "" for none
+    :param service: program that runs during each run; None without one
     :param level: its level of the factor "setting"; None if the sides have no factors
     """
 
@@ -45,6 +47,7 @@ class Setting:
     label: str | None
     setup: str
     teardown: str
+    service: Service | None = None
     level: str | None = None
 
 
@@ -153,9 +156,9 @@ class Machine:
 
 
 def capture_host(session: Session, side: Side) -> list[Captured]:
-    """Capture host.json of a process that has run the side's setup."""
+    """Capture host.json of a process that has run the side's setup, while its service runs."""
     log = session.staging.log()
-    with side.environment():
+    with session.watched(side, session.staging), side.environment():
         try:
             holder = start(["sleep", "86400"], log, log, side.setup, session.note_cgroup)
         except SetupFailed as error:

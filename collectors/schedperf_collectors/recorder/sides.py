@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from schedperf_collectors.machine.errors import RecordError, explain
+from schedperf_collectors.recorder.service import read_service
 from schedperf_collectors.recorder.settings import Setting
 
 # Since v5.13 ("sched: Move SCHED_DEBUG sysctl to debugfs"), and before.
@@ -27,13 +28,18 @@ def read_settings(options: argparse.Namespace) -> list[Setting]:
     :raises RecordError: the options contradict each other, or give no output file
     """
     if options.feature is not None:
-        _refuse_mixture(options, "--feature", [*_of_pair(options), *_given(options, "setup")])
+        others = [*_of_pair(options), *_given(options, "setup"), *_given(options, "service")]
+        _refuse_mixture(options, "--feature", others)
         return _named(options, _feature_setups(options.feature))
     if options.setup:
         _refuse_mixture(options, "--setup", _of_pair(options))
         return _named(options, options.setup)
+    if _names_sides(options):
+        _refuse_mixture(options, "--service", _of_pair(options))
+        return _named(options, [(name, "") for name in _sides_of_services(options.service)])
     for name, _ in options.teardown:
         raise RecordError(f"--teardown {name}: no side of this name; add --setup {name}=CMD")
+    services = _unique("--service", options.service)
     return [
         Setting(
             name=side,
@@ -41,9 +47,25 @@ def read_settings(options: argparse.Namespace) -> list[Setting]:
             label=getattr(options, f"{side}_label"),
             setup=getattr(options, f"{side}_setup"),
             teardown=getattr(options, f"{side}_teardown"),
+            service=read_service(side, services.get(side, "")),
         )
         for side in _TWO
     ]
+
+
+def _names_sides(options: argparse.Namespace) -> bool:
+    """Return whether --service names the sides, which otherwise are base and new.
+
+    Settings of several kernels always have names.
+    """
+    is_of_kernel = bool(options.kernel) or "kernel" in dict(options.factor)
+    return any(is_of_kernel or name not in _TWO for name, _ in options.service)
+
+
+def _sides_of_services(services: Sequence[tuple[str, str]]) -> list[str]:
+    """Return the names of the sides; a single service is compared with the machine as it is."""
+    names = [name for name, _ in services]
+    return names if len(names) > 1 else ["base" if names != ["base"] else "none", *names]
 
 
 def of_kernel(settings: Sequence[Setting], kernel: str | None) -> list[Setting]:
@@ -98,17 +120,21 @@ def _feature_setups(name: str) -> list[tuple[str, str]]:
 
 
 def _named(options: argparse.Namespace, setups: Sequence[tuple[str, str]]) -> list[Setting]:
-    commands = _unique("--setup", setups)
+    commands = _unique("--setup" if options.setup else "--service", setups)
     if len(commands) < _FEWEST:
         raise RecordError(
             f"--setup {setups[0][0]}: one side given (expected two or more); add another "
             "--setup NAME=CMD, e.g. --setup off= for the machine as it is"
         )
     teardowns = _unique("--teardown", options.teardown)
-    for name in teardowns:
+    services = _unique("--service", options.service)
+    for option, name in (
+        *(("--teardown", name) for name in teardowns),
+        *(("--service", name) for name in services),
+    ):
         if name not in commands:
             raise RecordError(
-                f"--teardown {name}: no side of this name (expected {', '.join(commands)}); add "
+                f"{option} {name}: no side of this name (expected {', '.join(commands)}); add "
                 f"--setup {name}=CMD"
             )
     return [
@@ -118,6 +144,7 @@ def _named(options: argparse.Namespace, setups: Sequence[tuple[str, str]]) -> li
             label=name,
             setup=setup,
             teardown=teardowns.get(name, ""),
+            service=read_service(name, services.get(name, "")),
             level=name,
         )
         for name, setup in commands.items()
@@ -156,7 +183,7 @@ def _path(options: argparse.Namespace, side: str) -> Path:
     if (output is None) == (named is None):
         problem = "no output file" if output is None else f"both -o and --{side} given"
         needed = "give either -o PREFIX, or both --base FILE and --new FILE"
-        if options.setup or options.feature:
+        if options.setup or options.feature or _names_sides(options):
             needed = "give -o PREFIX"
         raise RecordError(f"{problem}; {needed}")
     if named is not None:

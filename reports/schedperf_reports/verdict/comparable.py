@@ -351,6 +351,7 @@ def _runs(side: SideSummary) -> str:
     parts = ["number not recorded" if side.runs_clean is None else f"{side.runs_clean} clean"]
     parts += [f"{side.runs_instrumented} instrumented"] if side.runs_instrumented else []
     parts += [f"{side.runs_failed} failed"] if side.runs_failed else []
+    parts += [f"{side.runs_discarded} discarded"] if side.runs_discarded else []
     unfinished = "" if side.complete else "; incomplete recording"
     boots = "" if side.boots is None else f", {count_of(side.boots, 'boot')}"
     return f"{' + '.join(parts)}{boots}{unfinished}"

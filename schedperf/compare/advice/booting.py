@@ -88,7 +88,7 @@ def read_booting(options: Namespace) -> Booting:
 
 
 def _settings(options: Namespace) -> list[str]:
-    if not (options.setup or options.feature or options.teardown):
+    if not (options.setup or options.service or options.feature or options.teardown):
         return []
     return [str(setting.name) for setting in read_settings(options)]
 
@@ -107,7 +107,7 @@ def _words(options: Namespace) -> Iterator[str]:
     yield from option_words("--power", options.power or "")
     yield from option_words("--console", options.console or "")
     yield from option_words("--feature", options.feature or "")
-    for name in ("setup", "teardown"):
+    for name in ("setup", "teardown", "service"):
         for side, command in getattr(options, name):
             yield from option_words(f"--{name}", f"{side}={command}")
 

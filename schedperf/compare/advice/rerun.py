@@ -114,6 +114,7 @@ class Recording(Struct, frozen=True, kw_only=True):
     :param rules: for ``--metric``
     :param unusable: collectors that were tried and did not work on the machine
     :param setup: the shell command that put the side's setting in force; "" for none
+    :param service: the command of the program that ran during each run; "" for none
     :param vary: for ``--vary``
     :param side: its name in the recording by `ab`; None in others
     :param in_rounds: whether runs of both sides are pairs, which runs that are added are not
@@ -129,6 +130,7 @@ class Recording(Struct, frozen=True, kw_only=True):
     rules: tuple[str, ...]
     unusable: frozenset[str]
     setup: str
+    service: str
     vary: tuple[str, ...]
     label: str
     side: str | None
@@ -138,6 +140,11 @@ class Recording(Struct, frozen=True, kw_only=True):
     omitted_bytes: int
     source: str = ""
     machine: str = ""
+
+    @property
+    def has_setting(self) -> bool:
+        """Return whether a setup or a service makes the machine what the side measured."""
+        return bool(self.setup or self.service)
 
     @property
     def stem(self) -> str:
@@ -169,7 +176,8 @@ class Recording(Struct, frozen=True, kw_only=True):
         """Return the setup, and what runs after the runs."""
         guests = (_value_after("--setup", work.options.guest) for work in self.workloads)
         teardowns = (work.options.teardown for work in self.workloads)
-        return tuple(dict.fromkeys(filter(None, (self.setup, *guests, *teardowns))))
+        texts = (self.setup, self.service, *guests, *teardowns)
+        return tuple(dict.fromkeys(filter(None, texts)))
 
     @property
     def local_files(self) -> tuple[str, ...]:
@@ -243,6 +251,7 @@ def _read(bundle: Bundle) -> Recording:
         ),
         unusable=frozenset(entry.collector for entry in bundle.captures) - _captured(bundle),
         setup=bundle.setup or "",
+        service=bundle.service or "",
         vary=bundle.treatment,
         label=bundle.label,
         side=next((run.side for run in runs if run.side is not None), None),
@@ -506,6 +515,7 @@ def record_side(
     """Return the command that records one workload of a side."""
     setting = [
         *option_words("--setup", side.setup),
+        *option_words("--service", side.service),
         *option_words("--teardown", work.options.teardown),
     ]
     label = [] if append or side.label == stem_of(path) else option_words("--label", side.label)
@@ -578,6 +588,11 @@ def _name_sides(
         yield from ("--setup", f"{side.side}={side.setup}")
         if teardown:
             yield from ("--teardown", f"{side.side}={teardown}")
+        yield from _service(str(side.side), side)
+
+
+def _service(name: str, side: Recording) -> tuple[str, ...]:
+    return ("--service", f"{name}={side.service}") if side.service else ()
 
 
 def _name_pair(
@@ -588,6 +603,7 @@ def _name_pair(
         yield from option_words(f"--{name}", path)
         yield from option_words(f"--{name}-setup", side.setup)
         yield from option_words(f"--{name}-teardown", teardown)
+        yield from _service(name, side)
         if side.label != stem_of(path):
             yield from option_words(f"--{name}-label", side.label)
 

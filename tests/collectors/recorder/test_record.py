@@ -23,7 +23,7 @@ RUN_KEYS = {
     "seed",
     "sequential",
     "start", "start_monotonic_s", "exit_status", "signal", "failure", "wall_s", "rusage",
-    "left_behind", "cgroup", "output_left_out",
+    "left_behind", "cgroup", "output_left_out", "service", "discarded",
     "metric", "captures",
 }  # fmt: skip
 

@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Run the service of a side around each of its runs, and let collectors watch the run.
+
+A *service* is a program that is started before the setup of each run and stopped after the run,
+such as a scheduler that is loaded as long as its program runs. It is older than what the run
+starts, so the recorder, which kills what a setup or a workload leaves running, leaves it alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Callable
+
+from schedperf_collectors.contract import Unavailable
+from schedperf_collectors.machine.errors import RecordError
+from schedperf_collectors.machine.orphans import Moment, end_orphans, end_with_parent
+from schedperf_collectors.machine.process import (
+    has_ended,
+    kill_group,
+    last_words,
+    say_status,
+)
+from schedperf_collectors.machine.signals import signals
+from schedperf_collectors.machine.system import run
+from schedperf_collectors.plugin import Watch, all_collectors
+from schedperf_collectors.recorder.captures import Options
+from schedperf_collectors.recorder.output import shorten
+from schedperf_collectors.recorder.programs import digest
+
+# Verifying and loading BPF programs takes seconds, under emulation half a minute.
+START_LIMIT_S = 120.0
+# A service that SIGINT does not end within this time is killed.
+STOP_LIMIT_S = 20.0
+# Time for the machine to be as before once the service has ended.
+SETTLE_LIMIT_S = 20.0
+VERSION_LIMIT_S = 20.0
+# A scheduler prints some lines, and a debug dump of some 10 kB when it fails.
+HEAD_BYTES = TAIL_BYTES = 64 << 10
+# Readers of bundles cut longer sentences.
+LONGEST_REASON = 300
+LONGEST_VERSION = 100
+
+_POLL_S = 0.02
+
+
+class ServiceFailed(RecordError):
+    """The service of a side did not start, or did not end."""
+
+
+@dataclass(frozen=True)
+class Service:
+    """The service of one side.
+
+    :param command: as the user gave it, words quoted as for a shell
+    """
+
+    command: str
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Return the argument list of the program."""
+        return tuple(shlex.split(self.command))
+
+    @property
+    def name(self) -> str:
+        """Return the base name of the program."""
+        return Path(self.words[0]).name
+
+
+def read_service(side: str, command: str) -> Service | None:
+    """Return the service of a command line; None if it is empty.
+
+    :param side: its name, for messages; "" with one side
+    :raises RecordError: the command cannot be split, or its program does not exist
+    """
+    option = f"--service {side}".strip()
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise RecordError(
+            f"{option}: invalid command {command!r}: {str(error).lower()} (expected a "
+            "program and its arguments, e.g. 'scx_lavd --performance')"
+        ) from error
+    if not words:
+        return None
+    if shutil.which(words[0]) is None:
+        raise RecordError(f"{option}: {words[0]}: no such program; install it or give its path")
+    return Service(command)
+
+
+class Watched:
+    """The service and the watches of one run; entering the ``with`` starts the service.
+
+    :param side: name of the side for messages; None with one side
+    :param service: None for a side without one
+    :param folder: a new directory for the output of the service
+    :param options: of the collectors that watch
+    :raises ServiceFailed: the service did not become ready, or something of it remains
+    """
+
+    def __init__(
+        self, side: str | None, service: Service | None, folder: Path, options: Options
+    ) -> None:
+        self._of_side = "" if side is None else f" of {side}"
+        self._service = service
+        self.output = folder / "output"
+        self._options = options
+        self._watches: list[Watch] = []
+        self._process: subprocess.Popen[bytes] | None = None
+        self._ended_early = False
+        self._status: int | None = None
+        self._moment = Moment(frozenset(), 0)
+
+    def __enter__(self) -> Watched:  # noqa: PYI034 # Self came with Python 3.11
+        words = self._service.words if self._service else ()
+        self._watches = [
+            collector.watch(words, self._options.get(collector.name, {}))
+            for collector in all_collectors().values()
+            if collector.watch is not None
+        ]
+        if self._service is not None:
+            self._moment = Moment.now()
+            self._process = self._start(words)
+            try:
+                self._await_ready(self._process)
+            except BaseException:
+                self._stop(self._process)
+                raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None:
+        if self._process is not None:
+            self._stop(self._process)
+            # What stops the recording already is not hidden by this.
+            if kind is None:
+                self._await_over()
+
+    def end(self) -> None:
+        """Look at the machine right after the workload."""
+        for watch in self._watches:
+            watch.end()
+        self._ended_early = self._process is not None and has_ended(self._process.pid)
+
+    def why_discard(self) -> str | None:
+        """Return why the run must not be used, as a clause; None if it may be used.
+
+        Called after the ``with``, when the service has printed everything.
+        """
+        output = self._shorten_output()
+        reasons = (watch.why_discard(output) for watch in self._watches)
+        reason = next(filter(None, reasons), None)
+        if reason is None and self._ended_early and self._service is not None:
+            reason = f"{self._service.name} ended during the run ({self._say_end()})"
+        return None if reason is None else _printable(reason)[:LONGEST_REASON]
+
+    def describe(self) -> Mapping[str, object] | None:
+        """Return the service for run.json; None without one."""
+        if self._service is None:
+            return None
+        has_version = any(watch.awaits for watch in self._watches)
+        return {
+            "command": self._service.command,
+            **describe_program(self._service.words[0], asks_version=has_version),
+            "end": None if self._status is None else say_status(self._status),
+        }
+
+    def _start(self, words: Sequence[str]) -> subprocess.Popen[bytes]:
+        end_with_recorder = functools.partial(end_with_parent, os.getpid(), signal.SIGKILL)
+        try:
+            with self.output.open("wb") as output:
+                return subprocess.Popen(
+                    words,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    start_new_session=True,
+                    preexec_fn=end_with_recorder,  # noqa: PLW1509 # prctl(2) only
+                )
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise ServiceFailed(
+                f"service{self._of_side} failed: {words[0]}: {reason}; correct the program"
+            ) from error
+
+    def _await_ready(self, process: subprocess.Popen[bytes]) -> None:
+        deadline = time.monotonic() + START_LIMIT_S
+        while not all(watch.is_ready() for watch in self._watches):
+            signals.check()
+            awaited = ", ".join(filter(None, (watch.awaits for watch in self._watches)))
+            if has_ended(process.pid):
+                self._stop(process)
+                raise ServiceFailed(
+                    f"service{self._of_side} failed: waiting for {awaited}, but the program ended "
+                    f"({self._say_end()}); run it by hand to see why"
+                )
+            if time.monotonic() > deadline:
+                raise ServiceFailed(
+                    f"service{self._of_side} failed: waited {START_LIMIT_S:.0f} s for {awaited}"
+                    f"{last_words(self.output)}; run the program by hand to see why"
+                )
+            signals.wait(_POLL_S)
+
+    def _stop(self, process: subprocess.Popen[bytes]) -> None:
+        if process.returncode is not None:
+            return
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGINT)
+        _poll(lambda: has_ended(process.pid), STOP_LIMIT_S)
+        # What is left of its group; the number is not reused before the leader is reaped.
+        kill_group(process.pid)
+        _, self._status = os.waitpid(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(self._status)
+        end_orphans(self._moment, process.pid)
+
+    def _await_over(self) -> None:
+        if not _poll(lambda: all(watch.is_over() for watch in self._watches), SETTLE_LIMIT_S):
+            raise ServiceFailed(
+                f"the service{self._of_side} has ended, but not its effect on the machine "
+                f"({self._say_end()}); undo it by hand, then record again"
+            )
+
+    def _say_end(self) -> str:
+        assert self._status is not None
+        return f"{say_status(self._status)}{last_words(self.output)}"
+
+    def _shorten_output(self) -> str:
+        if self._service is None:
+            return ""
+        shorten(self.output, head_bytes=HEAD_BYTES, tail_bytes=TAIL_BYTES)
+        return self.output.read_bytes().decode("utf-8", "replace")
+
+
+@functools.cache
+def describe_program(word: str, *, asks_version: bool) -> Mapping[str, str | None]:
+    """Return path, SHA-256 and version of a program; None for what cannot be found out.
+
+    :param asks_version: run it with ``--version``, which a program that does not know the option
+        may take for an order to start
+    """
+    path = shutil.which(word) or word
+    version = None
+    if asks_version:
+        with contextlib.suppress(Unavailable):
+            lines = run([path, "--version"], VERSION_LIMIT_S).splitlines()
+            version = _printable(lines[0])[:LONGEST_VERSION] if lines else None
+    return {"program": path, "sha256": digest(Path(path)), "version": version}
+
+
+def _poll(is_so: Callable[[], bool], limit_s: float) -> bool:
+    """Wait until a condition holds, even if signals arrive; return whether it does."""
+    deadline = time.monotonic() + limit_s
+    while not is_so():
+        if time.monotonic() > deadline:
+            return False
+        signals.wait(_POLL_S)
+    return True
+
+
+def _printable(text: str) -> str:
+    return "".join(letter if letter.isprintable() else " " for letter in text).strip()
