@@ -114,8 +114,12 @@ class Watch(Protocol):
         """Return whether the service is ready; asked until it is."""
         ...
 
+    def begin(self) -> None:
+        """Look at the machine: the setup has ended, and the workload is about to run."""
+        ...
+
     def end(self) -> None:
-        """Look at the machine again: the workload has ended, and the service is still there."""
+        """Look at the machine again: the workload has ended, and the service was not stopped."""
         ...
 
     def is_over(self) -> bool:

@@ -88,6 +88,7 @@ def sched_finders(system: System, options: Mapping[str, str]) -> Finders:
             config_value(find_config(system, options)[0], "CONFIG_HZ"), "CONFIG_HZ"
         ),
         "sched_ext": lambda: system.text("/sys/kernel/sched_ext/state"),
+        "sched_ext_ops": lambda: system.text("/sys/kernel/sched_ext/root/ops"),
         "schedstats": sysctl("sched_schedstats"),
         "numa_balancing": sysctl("numa_balancing"),
         "rt_runtime_us": sysctl("sched_rt_runtime_us"),

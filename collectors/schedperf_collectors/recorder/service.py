@@ -151,6 +151,11 @@ class Watched:
             if kind is None:
                 self._await_over()
 
+    def begin(self) -> None:
+        """Look at the machine right before the workload."""
+        for watch in self._watches:
+            watch.begin()
+
     def end(self) -> None:
         """Look at the machine right after the workload."""
         for watch in self._watches:

@@ -303,8 +303,13 @@ class Session:
             side.environment(),
             RunCaptures(collectors, staging, self.request.options) as captures,
         ):
+
+            def begin() -> None:
+                captures.begin()
+                watched.begin()
+
             try:
-                outcome = run_workload(capture, self.note_cgroup, captures.begin)
+                outcome = run_workload(capture, self.note_cgroup, begin)
             except SetupFailed as error:
                 raise SetupFailed(f"setup{of_side(side.name)} failed: {error}") from error
             watched.end()

@@ -52,7 +52,11 @@ class LightWatch:
     def is_ready(self):
         return self.awaits is None or Path("on").exists()
 
+    def begin(self):
+        self.began = True
+
     def end(self):
+        assert self.began
         self.is_lost = self.awaits is not None and not Path("on").exists()
 
     def is_over(self):
@@ -79,6 +83,10 @@ def lit(recorder_with: Callable[[str], Any]) -> Any:
     program.write_text(SERVICE)
     program.chmod(0o755)
     return recorder
+
+
+def children() -> set[int]:
+    return set(map(int, Path("/proc/thread-self/children").read_text().split()))
 
 
 def sides(recorder: Any, *names: str) -> list[Any]:
@@ -190,9 +198,10 @@ def test_a_service_that_does_not_get_ready_stops_the_recording(lit: Any) -> None
 
 def test_an_unknown_service_that_ends_early_discards_the_run(tmp_path: Path) -> None:
     with signals:
+        others = children()
         with Watched("new", Service("true"), tmp_path, {}) as watched:
-            # There is no other child.
-            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+            (pid,) = children() - others
+            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
             watched.end()
         assert watched.why_discard() == "true ended during the run (exit status 0)"
         assert watched.describe() == {
