@@ -32,10 +32,9 @@ from schedperf.compare.side_by_side import compare_side_by_side, find_movers
 from schedperf.compare.why.find import all_rules, find_all
 from schedperf.compare.why.load_avg import name_load_avg
 from schedperf.compare.workers import do_all
-from schedperf.evidence import Absent, SectionPlugin, all_sections
+from schedperf.evidence import Absent, SectionPlugin, all_sections, caveat_rules
 from schedperf.evidence.c2c.sources import measure_heat
 from schedperf.evidence.perf_stat.capture import count_wakeups
-from schedperf.evidence.profile.others import others_caveats
 from schedperf.model.caveats import Caveat, caveat
 from schedperf.model.comparison import (
     BASE,
@@ -174,7 +173,7 @@ def compare_bundles(
             (
                 *_caveats(sides, facts, values),
                 *numbers.caveats,
-                *others_caveats(sections),
+                *(each for find in caveat_rules.all().values() for each in find(sections)),
                 *say_history(chosen),
                 *failed_rules,
             )

@@ -28,6 +28,12 @@ The module ``findings`` registers the rules that turn this data into explained f
     def layout_alarms(layout: Layout) -> Iterator[Finding]:
         ...
 
+and those that turn it into weaknesses of the whole result::
+
+    @caveat_rule("other_commands", Profile)
+    def other_commands(profile: Profile) -> Iterator[Caveat]:
+        ...
+
 A rule is called only when its section is ok. Whatever goes wrong in it costs its own findings only.
 A rule that joins several sections also sees the rows of the benchmarks::
 
@@ -40,12 +46,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
+from schedperf.model.caveats import Caveat
 from schedperf.model.comparison import Data, Finding, Row, Section, SectionData, data_of
 from schedperf_collectors.registry import Registry
 
 # Of the sides; some take what another kind of evidence measured, too.
 Analysis = Callable[..., Data]
 Rule = Callable[[Data], Iterator[Finding]]
+CaveatRule = Callable[[Data], Iterator[Caveat]]
 JoinedRule = Callable[[Mapping[str, Section], Sequence[Row]], Iterator[Finding]]
 
 
@@ -79,6 +87,12 @@ class FindingPlugin(Struct, frozen=True, kw_only=True):
 sections: Registry[SectionPlugin] = Registry("schedperf.evidence", kind="section", module="section")
 rules: Registry[FindingPlugin] = Registry(
     "schedperf.evidence", kind="finding rule", module="findings"
+)
+
+
+# By name; each takes all sections and yields nothing where its own is not ok.
+caveat_rules: Registry[Callable[[Mapping[str, Section]], Iterator[Caveat]]] = Registry(
+    "schedperf.evidence", kind="caveat rule", module="findings"
 )
 
 
@@ -126,6 +140,24 @@ def joined_finding(name: str) -> Callable[[JoinedRule], JoinedRule]:
 
     def register(find: JoinedRule) -> JoinedRule:
         rules.add(name, FindingPlugin(name=name, find=find, is_joined=True))
+        return find
+
+    return register
+
+
+def caveat_rule(name: str, record: type[Data]) -> Callable[[CaveatRule[Data]], CaveatRule[Data]]:
+    """Register the decorated function as the caveat rule of that name.
+
+    :param record: what it is called with; where a comparison has none, it is not called
+    """
+
+    def register(find: CaveatRule[Data]) -> CaveatRule[Data]:
+        def find_in(sections: Mapping[str, Section]) -> Iterator[Caveat]:
+            data = data_of(sections, record)
+            if data is not None:
+                yield from find(data)
+
+        caveat_rules.add(name, find_in)
         return find
 
     return register

@@ -22,6 +22,7 @@ TEXTS: Mapping[str, str] = {
     "few-runs": "{side} has {n} of the {needed} {units} needed for a CI",
     "failed-runs": "{failed} of {total:run} of {side} failed; failed runs are excluded",
     "discarded-runs": "{discarded} of {total:run} of {side} discarded: {reason}",
+    "mixed-runs": "the runs of {side} were not all made under the same conditions: {what}",
     "unpaired": "{count:run} of {side} excluded, because the other run of the pair is missing",
     "incomplete": "the recording of {side} is incomplete: {reason}",
     "emulated": "timings come from an emulator ({how}) and do not predict real hardware",

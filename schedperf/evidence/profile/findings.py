@@ -7,9 +7,10 @@ For other events the finding is that the profile is blind.
 
 from collections.abc import Iterator, Sequence
 
-from schedperf.evidence import finding
+from schedperf.evidence import caveat_rule, finding
 from schedperf.evidence.profile.blindness import CHARGED_FUNCTIONS, EMULATED_COUNTER
 from schedperf.evidence.profile.independent import ONE_AFTER_THE_OTHER
+from schedperf.evidence.profile.others import others_caveats
 from schedperf.evidence.profile.record import (
     MOST_NODES,
     Profile,
@@ -34,6 +35,9 @@ MOST_CHARGED_POINTS = 2
 
 # Everything that no class has a name for says nothing by growing.
 UNNAMED_CLASSES = ("other kernel code", "user code")
+
+
+caveat_rule("other_commands", Profile)(others_caveats)
 
 
 @finding("hotter_symbols", Profile)

@@ -23,7 +23,7 @@ from schedperf.evidence.profile.family import Flags, is_idle_time
 from schedperf.evidence.profile.record import OtherCommand, OtherCommands, Profile
 from schedperf.evidence.profile.stacks import command_of
 from schedperf.model.caveats import Caveat, caveat
-from schedperf.model.comparison import BASE, BaseNew, Section, data_of
+from schedperf.model.comparison import BASE, BaseNew
 from schedperf.model.text import join_names
 from schedperf.perf_data.recording import MODE_USER, NO_TASK, Recording, Task
 from schedperf.symbols.places import KERNEL, Placed
@@ -167,11 +167,10 @@ def caution_of(others: BaseNew[OtherCommands | None]) -> str | None:
     return f"commands other than the workload account for {join_names(parts)}"
 
 
-def others_caveats(sections: Mapping[str, Section]) -> Iterator[Caveat]:
+def others_caveats(profile: Profile) -> Iterator[Caveat]:
     """Yield a caveat for each side with a large share of other commands."""
-    data = data_of(sections, Profile)
     worst: dict[str, OtherCommands] = {}
-    for compared in () if data is None else data.comparisons:
+    for compared in profile.comparisons:
         for point in (point for event in compared.events for point in event.points):
             for role, commands in point.others.items():
                 side = BASE if role == "base" else compared.side

@@ -3,11 +3,11 @@
 
 import pytest
 
+from schedperf.evidence import caveat_rules
 from schedperf.evidence.profile.others import (
     Bystanders,
     caution_of,
     describe_others,
-    others_caveats,
 )
 from schedperf.evidence.profile.record import OtherCommands, ProfilePoint
 from schedperf.model.comparison import BaseNew, Section
@@ -67,7 +67,7 @@ def test_little_is_not_said(share: float, is_said: bool) -> None:  # noqa: FBT00
 def test_a_side_has_a_caveat_of_its_worst_point() -> None:
     points = point(make_others(9.9), make_others(12.0, "sh")), point(None, make_others(30.0))
     section = profile_section(make_event(*points), side="new2")
-    (found,) = others_caveats({"profile": section})
+    (found,) = caveat_rules.all()["other_commands"]({"profile": section})
     assert found.code == "other-commands"
     assert found.text == (
         "background load of 30% of the busy time while new2 was sampled (cc1 30%); "
@@ -77,5 +77,5 @@ def test_a_side_has_a_caveat_of_its_worst_point() -> None:
 
 def test_without_a_profile_there_is_no_caveat() -> None:
     absent = Section(schema="x", status="absent", reason="none", data=None)
-    assert not list(others_caveats({"profile": absent}))
-    assert not list(others_caveats({}))
+    assert not list(caveat_rules.all()["other_commands"]({"profile": absent}))
+    assert not list(caveat_rules.all()["other_commands"]({}))
