@@ -49,6 +49,38 @@ MOST_SYMBOLS_BYTES = 64 << 20
 # The kernel maps a small ELF file into every process; it is in no file system.
 VDSO = "[vdso]"
 
+# By implementer and part of MIDR_EL1: arch/arm64/include/asm/cputype.h.
+ARM_CORES = {
+    (0x41, 0xD03): "Cortex-A53",
+    (0x41, 0xD04): "Cortex-A35",
+    (0x41, 0xD05): "Cortex-A55",
+    (0x41, 0xD07): "Cortex-A57",
+    (0x41, 0xD08): "Cortex-A72",
+    (0x41, 0xD09): "Cortex-A73",
+    (0x41, 0xD0A): "Cortex-A75",
+    (0x41, 0xD0B): "Cortex-A76",
+    (0x41, 0xD0C): "Neoverse-N1",
+    (0x41, 0xD0D): "Cortex-A77",
+    (0x41, 0xD40): "Neoverse-V1",
+    (0x41, 0xD41): "Cortex-A78",
+    (0x41, 0xD44): "Cortex-X1",
+    (0x41, 0xD46): "Cortex-A510",
+    (0x41, 0xD47): "Cortex-A710",
+    (0x41, 0xD48): "Cortex-X2",
+    (0x41, 0xD49): "Neoverse-N2",
+    (0x41, 0xD4F): "Neoverse-V2",
+    (0x41, 0xD4B): "Cortex-A78C",
+    (0x41, 0xD4D): "Cortex-A715",
+    (0x41, 0xD4E): "Cortex-X3",
+    (0x41, 0xD80): "Cortex-A520",
+    (0x41, 0xD81): "Cortex-A720",
+    (0x41, 0xD82): "Cortex-X4",
+    (0x46, 0x001): "A64FX",
+    (0x48, 0xD01): "TSV110",
+    (0xC0, 0xAC3): "Ampere-1",
+    (0xC0, 0xAC4): "Ampere-1A",
+}
+
 # The widest CPU list that a kernel prints: NR_CPUS of any distribution is far below.
 CPUS_LIMIT = 1 << 16
 
@@ -131,3 +163,18 @@ def parse_cpu_list(text: str) -> list[int]:
             )
         cpus.extend(range(first, last + 1))
     return cpus
+
+
+def format_cpu_list(cpus: Sequence[int]) -> str:
+    """Format ascending numbers as the kernel prints a list of CPUs.
+
+    >>> format_cpu_list([0, 1, 2, 8])
+    '0-2,8'
+    """
+    # Consecutive numbers have a constant distance from their index.
+    runs: dict[int, list[int]] = {}
+    for index, cpu in enumerate(cpus):
+        runs.setdefault(cpu - index, []).append(cpu)
+    return ",".join(
+        str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs.values()
+    )

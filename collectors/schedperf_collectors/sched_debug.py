@@ -18,8 +18,9 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
+from schedperf_collectors.contract import format_cpu_list
 from schedperf_collectors.machine.kernel import DEBUG_SCHED, SYSCTL
 from schedperf_collectors.machine.system import System, attempt
 from schedperf_collectors.machine.value_files import ValueFiles
@@ -170,18 +171,3 @@ class _Settings:
                     settings[name] = value
         self.is_any |= bool(settings)
         return settings
-
-
-def format_cpu_list(cpus: Sequence[int]) -> str:
-    """Format ascending numbers as the kernel prints a list of CPUs.
-
-    >>> format_cpu_list([0, 1, 2, 8])
-    '0-2,8'
-    """
-    # Consecutive numbers have a constant distance from their index.
-    runs: dict[int, list[int]] = {}
-    for index, cpu in enumerate(cpus):
-        runs.setdefault(cpu - index, []).append(cpu)
-    return ",".join(
-        str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs.values()
-    )

@@ -12,7 +12,6 @@ from schedperf_collectors.sched_debug import (
     MOST_KINDS,
     MOST_SETTINGS,
     capture_sched_debug,
-    format_cpu_list,
     sched_debug,
 )
 
@@ -132,10 +131,3 @@ def test_this_machine_has_it_or_is_skipped(capture: Capture) -> None:
     else:
         with pytest.raises(Skipped):
             sched_debug(capture)
-
-
-@pytest.mark.parametrize(
-    ("cpus", "text"), [([], ""), ([3], "3"), ([0, 1, 2, 8], "0-2,8"), ([1, 3, 4], "1,3-4")]
-)
-def test_lists_of_cpus_are_the_kernels(cpus: list[int], text: str) -> None:
-    assert format_cpu_list(cpus) == text

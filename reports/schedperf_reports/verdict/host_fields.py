@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from difflib import SequenceMatcher
 
 from schedperf.model.host import REASONS_GROUP
+from schedperf_collectors.contract import ARM_CORES
 from schedperf_reports.words.units import MISSING
 
 # Longer texts of two sides (kernel command lines, CPU flags) are cut down to the words that differ.
@@ -16,31 +17,6 @@ LONG_TEXT_CHARACTERS = 48
 
 # The diff takes quadratic time; current CPUs have fewer than 200 flags.
 MOST_WORDS = 500
-# By implementer and part of MIDR_EL1: arch/arm64/include/asm/cputype.h.
-_ARM_CORES: Mapping[tuple[int, int], str] = {
-    (0x41, 0xD03): "Cortex-A53",
-    (0x41, 0xD04): "Cortex-A35",
-    (0x41, 0xD05): "Cortex-A55",
-    (0x41, 0xD07): "Cortex-A57",
-    (0x41, 0xD08): "Cortex-A72",
-    (0x41, 0xD09): "Cortex-A73",
-    (0x41, 0xD0A): "Cortex-A75",
-    (0x41, 0xD0B): "Cortex-A76",
-    (0x41, 0xD0C): "Neoverse-N1",
-    (0x41, 0xD0D): "Cortex-A77",
-    (0x41, 0xD40): "Neoverse-V1",
-    (0x41, 0xD41): "Cortex-A78",
-    (0x41, 0xD44): "Cortex-X1",
-    (0x41, 0xD46): "Cortex-A510",
-    (0x41, 0xD47): "Cortex-A710",
-    (0x41, 0xD48): "Cortex-X2",
-    (0x41, 0xD49): "Neoverse-N2",
-    (0x41, 0xD4F): "Neoverse-V2",
-    (0x46, 0x001): "A64FX",
-    (0x48, 0xD01): "TSV110",
-    (0xC0, 0xAC3): "Ampere-1",
-    (0xC0, 0xAC4): "Ampere-1A",
-}
 _MIDR = re.compile(r"implementer (0x[0-9a-f]{1,4}) part (0x[0-9a-f]{1,4})")
 
 # By bit of /proc/sys/kernel/tainted: Documentation/admin-guide/tainted-kernels.rst.
@@ -112,7 +88,7 @@ def name_model(model: str) -> str:
     """
     midr = _MIDR.fullmatch(model)
     key = (int(midr[1], 16), int(midr[2], 16)) if midr else (0, 0)
-    return _ARM_CORES.get(key, model)
+    return ARM_CORES.get(key, model)
 
 
 def explain_taint(taint: int) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from schedperf_collectors.contract import Unavailable, parse_cpu_list
+from schedperf_collectors.contract import Unavailable, format_cpu_list, parse_cpu_list
 from schedperf_collectors.machine.system import System, bracketed, run
 
 MakeSystem = Callable[..., System]
@@ -95,3 +95,10 @@ def test_programs_that_are_missing_slow_or_failing_say_so(tmp_path: Path) -> Non
     ):
         with pytest.raises(Unavailable, match=f"^{reason}$"):
             run(command, timeout_s)
+
+
+@pytest.mark.parametrize(
+    ("cpus", "text"), [([], ""), ([3], "3"), ([0, 1, 2, 8], "0-2,8"), ([1, 3, 4], "1,3-4")]
+)
+def test_lists_of_cpus_are_the_kernels(cpus: list[int], text: str) -> None:
+    assert format_cpu_list(cpus) == text
