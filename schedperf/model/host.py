@@ -8,10 +8,13 @@ compares two machines field by field needs the whole file, not this.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Annotated, TypeVar, get_type_hints
 
 import msgspec
 from msgspec import Struct, field
+
+from schedperf_collectors.contract import Unavailable, parse_cpu_list
 
 # NR_CPUS of the largest configuration of x86.
 MOST_CPUS = 8192
@@ -20,7 +23,12 @@ LARGEST_HZ = 10_000
 # Of host.json: why fields are null, and no field itself.
 REASONS_GROUP = "missing"
 
+# Machines have two or three types of cores; their names are PMUs or models.
+MOST_TYPES = 32
+LONGEST_TYPE = 64
+
 Group = TypeVar("Group")
+Value = TypeVar("Value")
 
 
 class Kernel(Struct, frozen=True, kw_only=True):
@@ -64,18 +72,60 @@ class Cpu(Struct, frozen=True, kw_only=True):
     node: int | None = None
 
 
+class CoreType(Struct, frozen=True, kw_only=True):
+    """One type of CPU core: "cpu_atom", "Cortex-A55".
+
+    :param cpus: as the kernel lists them: "0-3"
+    :param capacities: of its CPUs, of 1024 at most
+    :param pmu: perf's name of its PMU, where each type has its own
+    """
+
+    cpus: str
+    capacities: tuple[int, ...] | None = None
+    threads_per_core: int | None = None
+    pmu: str | None = None
+
+    def numbers(self) -> tuple[int, ...]:
+        """Return the numbers of its CPUs; empty if the list is invalid."""
+        try:
+            return tuple(cpu for cpu in parse_cpu_list(self.cpus) if cpu < MOST_CPUS)
+        except Unavailable:
+            return ()
+
+
 class Topology(Struct, frozen=True, kw_only=True):
     """Which CPUs share what.
 
     :param nodes: the CPUs of each NUMA node, as the kernel lists them: "0-3"
+    :param types: of CPU cores, by name
     """
 
     cpus: tuple[Cpu, ...] = ()
     nodes: Mapping[str, object] | None = None
+    types: Mapping[str, CoreType] = field(default_factory=dict)
 
     def node_of_cpu(self) -> dict[int, int]:
         """Return the NUMA node of each CPU; empty where none is known."""
         return {cpu.cpu: cpu.node for cpu in self.cpus if cpu.node is not None}
+
+    def type_of_cpu(self) -> dict[int, str]:
+        """Return the type of each CPU's core; empty where the CPUs have one type."""
+        if len(self.types) < 2:  # noqa: PLR2004 # several types
+            return {}
+        return {cpu: name for name, core in self.types.items() for cpu in core.numbers()}
+
+    def by_type(self, per_cpu: Mapping[int, Value]) -> dict[str, dict[int, Value]]:
+        """Return values of CPUs by the type of their cores; empty where the CPUs have one type.
+
+        CPUs of an unknown type are left out.
+
+        :param per_cpu: value by number of the CPU
+        """
+        groups: dict[str, dict[int, Value]] = {}
+        for cpu, name in self.type_of_cpu().items():
+            if cpu in per_cpu:
+                groups.setdefault(name, {})[cpu] = per_cpu[cpu]
+        return groups
 
 
 class Scheduler(Struct, frozen=True, kw_only=True):
@@ -159,6 +209,13 @@ def read_host(fields: Mapping[str, object]) -> Host:
     )
 
 
+def read_types(fields: Mapping[str, object]) -> dict[str, CoreType]:
+    """Return the types of CPU cores of a host.json, by name, without reading the other facts."""
+    topology = fields.get("topology")
+    types = topology.get("types") if isinstance(topology, Mapping) else None
+    return dict(_read_types(types if isinstance(types, Mapping) else {}))
+
+
 def fields_of(host: Mapping[str, object]) -> Iterator[tuple[str, object]]:
     """Yield dotted path and value of each field, groups opened, reasons of null values left out."""
     yield from _flatten("", {key: value for key, value in host.items() if key != REASONS_GROUP})
@@ -199,11 +256,21 @@ def has_same_kernel(base: Mapping[str, object], new: Mapping[str, object]) -> bo
 
 def _read_topology(value: object) -> Topology:
     group = value if isinstance(value, Mapping) else {}
-    cpus, nodes = group.get("cpus"), group.get("nodes")
+    cpus, nodes, types = (group.get(name) for name in ("cpus", "nodes", "types"))
     return Topology(
         cpus=tuple(_read_cpus(cpus[:MOST_CPUS] if isinstance(cpus, list) else [])),
         nodes=nodes if isinstance(nodes, Mapping) else None,
+        types=dict(_read_types(types if isinstance(types, Mapping) else {})),
     )
+
+
+def _read_types(types: Mapping[str, object]) -> Iterator[tuple[str, CoreType]]:
+    for name, value in islice(types.items(), MOST_TYPES):
+        # One without CPUs is left out.
+        with suppress(msgspec.ValidationError):
+            core = _read(CoreType, value)
+            if core.numbers() and len(name) <= LONGEST_TYPE:
+                yield name, core
 
 
 def _read_cpus(values: Sequence[object]) -> Iterator[Cpu]:

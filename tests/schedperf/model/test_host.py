@@ -3,7 +3,16 @@
 
 import pytest
 
-from schedperf.model.host import MOST_CPUS, Cpu, Host, Kernel, has_other_kernel, read_host
+from schedperf.model.host import (
+    LONGEST_TYPE,
+    MOST_CPUS,
+    CoreType,
+    Cpu,
+    Host,
+    Kernel,
+    has_other_kernel,
+    read_host,
+)
 
 
 @pytest.mark.parametrize(
@@ -45,6 +54,36 @@ def test_cpus_without_a_number_are_left_out() -> None:
     assert topology.cpus == (Cpu(cpu=3, node=1), Cpu(cpu=5))
     assert topology.node_of_cpu() == {3: 1}
     assert topology.nodes == {"1": "3"}
+
+
+TYPES = {
+    "cpu_core": {"cpus": "0-3", "threads_per_core": 2, "pmu": "cpu_core"},
+    "cpu_atom": {"cpus": "4-5,9000", "capacities": [512], "pmu": 7},
+}
+
+
+def test_values_of_cpus_are_grouped_by_type_of_core() -> None:
+    topology = read_host({"topology": {"types": TYPES}}).topology
+    assert topology.types["cpu_atom"] == CoreType(cpus="4-5,9000", capacities=(512,))
+    assert topology.by_type({0: "a", 4: "b", 7: "c", 5: "d"}) == {
+        "cpu_core": {0: "a"},
+        "cpu_atom": {4: "b", 5: "d"},
+    }
+
+
+@pytest.mark.parametrize(
+    "types",
+    [
+        {"cpu_core": TYPES["cpu_core"]},
+        {"cpu_core": TYPES["cpu_core"], "cpu_atom": {"cpus": "0-4294967295"}},
+        {"cpu_core": TYPES["cpu_core"], "cpu_atom": {"threads_per_core": 1}},
+        {"cpu_core": TYPES["cpu_core"], "x" * (LONGEST_TYPE + 1): TYPES["cpu_atom"]},
+        ["cpu_core", "cpu_atom"],
+        None,
+    ],
+)
+def test_one_type_of_core_makes_no_groups(types: object) -> None:
+    assert read_host({"topology": {"types": types}}).topology.by_type({0: 1, 4: 2}) == {}
 
 
 KERNEL = {"release": "6.12.0", "build_id": "3f1c5a"}
