@@ -20,6 +20,8 @@ from contextlib import suppress
 from typing import Callable
 
 from schedperf_collectors.contract import Unavailable
+from schedperf_collectors.machine.asymmetry import asymmetry_finders
+from schedperf_collectors.machine.core_types import core_type_finders
 from schedperf_collectors.machine.cpu import (
     cpu_finders,
     cpufreq_finders,
@@ -29,6 +31,7 @@ from schedperf_collectors.machine.cpu import (
 )
 from schedperf_collectors.machine.kernel import cgroup_finders, kernel_finders, sched_finders
 from schedperf_collectors.machine.owner_settings import settings_finders
+from schedperf_collectors.machine.policies import policy_finders
 from schedperf_collectors.machine.system import (
     Finders,
     System,
@@ -94,10 +97,10 @@ def _groups(system: System, capture: Capture) -> dict[str, Finders]:
     return {
         "kernel": kernel_finders(system, capture.options),
         "cpu": cpu_finders(system),
-        "topology": topology_finders(system),
-        "cpufreq": cpufreq_finders(system),
+        "topology": {**topology_finders(system), **core_type_finders(system)},
+        "cpufreq": {**cpufreq_finders(system), **policy_finders(system)},
         "cpuidle": cpuidle_finders(system),
-        "sched": sched_finders(system, capture.options),
+        "sched": {**sched_finders(system, capture.options), **asymmetry_finders(system)},
         "settings": settings_finders(system),
         "cgroup": cgroup_finders(system, capture.workload_pid),
         "memory": _memory_finders(system),

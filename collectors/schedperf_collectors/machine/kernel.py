@@ -93,6 +93,10 @@ def sched_finders(system: System, options: Mapping[str, str]) -> Finders:
         "numa_balancing": sysctl("numa_balancing"),
         "rt_runtime_us": sysctl("sched_rt_runtime_us"),
         "cfs_bandwidth_slice_us": sysctl("sched_cfs_bandwidth_slice_us"),
+        "uclamp_min": sysctl("sched_util_clamp_min"),
+        "uclamp_max": sysctl("sched_util_clamp_max"),
+        "uclamp_min_rt_default": sysctl("sched_util_clamp_min_rt_default"),
+        "energy_aware": sysctl("sched_energy_aware"),
     }
 
 
@@ -108,6 +112,10 @@ WRITABLE = (
     "numa_balancing",
     "rt_runtime_us",
     "cfs_bandwidth_slice_us",
+    "uclamp_min",
+    "uclamp_max",
+    "uclamp_min_rt_default",
+    "energy_aware",
 )
 
 
@@ -158,6 +166,8 @@ def cgroup_finders(system: System, pid: int) -> Finders:
         "path": lambda: cpu_cgroup(system, pid)[1],
         "depth": lambda: len(list(filter(None, cpu_cgroup(system, pid)[1].split("/")))),
         "cpu_max": lambda: _cpu_max(system, *cpu_cgroup(system, pid)),
+        "uclamp_min": lambda: _uclamp(system, pid, "min"),
+        "uclamp_max": lambda: _uclamp(system, pid, "max"),
         "cpus_allowed": lambda: _cpus_allowed(system, pid),
     }
 
@@ -188,6 +198,14 @@ def _cpu_max(system: System, version: int, path: str) -> str:
     if path == "/":
         raise Unavailable("the root cgroup has no file cpu.max")
     return system.text(f"{folder}/cpu.max")
+
+
+def _uclamp(system: System, pid: int, limit: str) -> str:
+    # In percent of the largest capacity, or "max"; the same file in both versions.
+    version, path = cpu_cgroup(system, pid)
+    if path == "/":
+        raise Unavailable(f"the root cgroup has no file cpu.uclamp.{limit}")
+    return system.text(f"{cgroup_folder(system, version, path)}/cpu.uclamp.{limit}")
 
 
 def cgroup_folder(system: System, version: int, path: str) -> str:
