@@ -19,10 +19,11 @@ from typing import cast
 from msgspec import Struct
 
 from schedperf.bundle.open import Bundle
+from schedperf.compare.core_types import POLICIES, TYPES, fields_by_type, without_sums
 from schedperf.compare.kernel_config import default_settings
 from schedperf.compare.origin import CMDLINE, Decision, KernelDecides, Settings, decide
 from schedperf.model.comparison import Comparability, Difference, Severity
-from schedperf.model.host import REASONS_GROUP, fields_of, has_other_kernel
+from schedperf.model.host import REASONS_GROUP, fields_of, has_other_kernel, read_types
 from schedperf.model.text import join_names
 from schedperf.runs.settings import settings_of_runs
 from schedperf.runs.side import Side
@@ -140,15 +141,20 @@ def flatten_host(host: Mapping[str, object]) -> dict[str, object]:
 
     ``kernel.cmdline`` becomes one field per parameter and ``sched.features`` one
     per feature, so that a difference names what differs; of ``cpuidle.states`` those that are
-    disabled are a field of their own. Other lists stay whole.
+    disabled are a field of their own. Frequency settings are also compared per type of CPU core, if
+    there are several. Other lists stay whole.
     """
-    return {
+    has_types = len(read_types(host)) > 1
+    left_out = (POLICIES,) if has_types else (POLICIES, f"{TYPES}.")
+    fields = {
         new_path: new_value
         for path, value in fields_of(host)
         # A group of nothing has no field to compare.
         if value != {}
         for new_path, new_value in _take_apart(path, value)
+        if not new_path.startswith(left_out)
     }
+    return {**fields, **dict(fields_by_type(host))}
 
 
 def compare_hosts(sides: Sequence[Side], *, allowed: Sequence[str] = ()) -> Comparability:
@@ -164,7 +170,7 @@ def compare_hosts(sides: Sequence[Side], *, allowed: Sequence[str] = ()) -> Comp
         hosts = base.bundle.host_fields, side.bundle.host_fields
         if all(hosts):
             compared |= {path for host in hosts for path in flatten_host(host)}
-            differences += _Gate.of(base, side, allowed).differences(*hosts)
+            differences += without_sums(_Gate.of(base, side, allowed).differences(*hosts))
         else:
             differences.append(_no_host(side.name, *hosts))
     for side in sides:
