@@ -4,7 +4,8 @@
 Count the software events, scheduler tracepoints and hardware events that work on this machine:
 perf exits with 0 when an event is ``<not supported>``, so every event is tried first.
 ``perf_stat.csv`` is kept unchanged; ``perf_stat.json`` lists the events that were counted, and why
-others were not::
+others were not. On hybrid machines, which have a PMU per type of CPU core, hardware events are
+counted on each of them, as separate events (``cpu_core/cycles/``, ``cpu_atom/cycles/``)::
 
     {"events": ["context-switches", …], "not_counted": {"cycles": "not supported"}, …}
 """
@@ -15,6 +16,7 @@ import json
 import re
 from collections.abc import Generator, Mapping
 
+from schedperf_collectors.machine.core_types import core_pmus
 from schedperf_collectors.machine.system import System, attempt, or_none, run
 from schedperf_collectors.machine.tracefs import read_event_file
 from schedperf_collectors.perf.running import PerfFailed, perf_output, perf_running
@@ -103,13 +105,26 @@ def choose_events(program: str, system: System) -> tuple[list[str], dict[str, st
     not_counted = unreadable_tracepoints(system)
     tried = [
         event
-        for event in (*SOFTWARE_EVENTS, *TRACEPOINTS, *HARDWARE_EVENTS)
+        for event in (*SOFTWARE_EVENTS, *TRACEPOINTS, *hardware_events(program, system))
         if event not in not_counted
     ]
     output = perf_output([program, "stat", "-a", "-x,", "-e", ",".join(tried), *TRIAL])
     for event in NOT_SUPPORTED.findall(output):
         not_counted[event] = "not supported by perf on this machine"
     return [event for event in tried if event not in not_counted], not_counted
+
+
+def hardware_events(program: str, system: System) -> tuple[str, ...]:
+    """Return the hardware events of each type of CPU core, if perf accepts their names."""
+    events = tuple(f"{pmu}/{event}/" for event in HARDWARE_EVENTS for pmu in core_pmus(system))
+    if not events:
+        return HARDWARE_EVENTS
+    try:
+        perf_output([program, "stat", "-a", "-x,", "-e", ",".join(events), *TRIAL])
+    except PerfFailed:
+        # Older versions of perf accept these names for PMUs of Intel only.
+        return HARDWARE_EVENTS
+    return events
 
 
 def unreadable_tracepoints(system: System) -> dict[str, str]:

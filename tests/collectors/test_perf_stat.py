@@ -15,10 +15,12 @@ from schedperf_collectors.perf_stat import (
     HARDWARE_EVENTS,
     SOFTWARE_EVENTS,
     TRACEPOINTS,
+    hardware_events,
     perf_stat,
     unreadable_tracepoints,
 )
 from schedperf_collectors.plugin import BEGUN, PREPARED, Capture
+from schedperf_generators.core_types import homogeneous, intel_hybrid
 
 # A prime number, so that no multiple of something else can be taken for it.
 FORKS = 97
@@ -98,3 +100,16 @@ def test_tracepoints_that_cannot_be_read_are_left_out(
     assert reasons["sched:sched_wakeup"] == (
         "/sys/kernel/tracing/events/sched/sched_wakeup/id: no such file or directory"
     )
+
+
+def test_hybrid_machines_count_each_type_of_core(make_system: Callable[..., System]) -> None:
+    system = make_system(intel_hybrid().files())
+    # A perf that accepts the names, and one that does not.
+    events = hardware_events("true", system)
+    assert events[:2] == ("cpu_core/cycles/", "cpu_atom/cycles/")
+    assert len(events) == 2 * len(HARDWARE_EVENTS)
+    assert hardware_events("false", system) == HARDWARE_EVENTS
+
+
+def test_other_machines_count_each_event_once(make_system: Callable[..., System]) -> None:
+    assert hardware_events("true", make_system(homogeneous().files())) == HARDWARE_EVENTS

@@ -91,7 +91,8 @@ def _interest(row: CounterRow) -> tuple[bool, bool, bool]:
 
 def _name(row: CounterRow) -> str:
     node = "" if row.node is None else f" (node {row.node})"
-    return f"{row.event}{node}{' (estimated)' if row.scaled else ''}"
+    share = ", share of all core types" if row.basis == "share" else ""
+    return f"{row.event}{share}{node}{' (estimated)' if row.scaled else ''}"
 
 
 def _total_cells(row: CounterRow) -> tuple[Cell, ...]:

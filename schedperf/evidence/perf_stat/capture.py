@@ -55,6 +55,7 @@ class Counter(Struct, frozen=True, kw_only=True):
     :param scaled: perf extrapolated, because the event was multiplexed
     :param seconds: how long each CPU counted the event; None if the number of CPUs is unknown or
         the event was multiplexed
+    :param missing: what perf prints in place of the value: "<not counted>"; "" if it was counted
     """
 
     event: str
@@ -63,6 +64,7 @@ class Counter(Struct, frozen=True, kw_only=True):
     value: float | None
     scaled: bool
     seconds: float | None = None
+    missing: str = ""
 
 
 def parse_perf_stat(lines: Iterable[str], label: str) -> Iterator[Counter | BadLine]:
@@ -130,10 +132,8 @@ def counting_seconds(read: Iterable[Counter | BadLine]) -> float | None:
 
 def _parse_line(fields: list[str], where: str) -> Counter | BadLine:
     node = _NODE.fullmatch(fields[0])
-    # value, unit, event, time counted, percent
-    rest = fields[2:] if node else fields
     try:
-        value, unit, event, counted_ns, percent = rest[:5]
+        value, unit, event, counted_ns, percent = _join_event(fields[2:] if node else fields)[:5]
     except ValueError:
         return BadLine(
             problem=f"{where}: {len(fields)} fields (expected at least 5, or 7 with --per-node); "
@@ -159,7 +159,20 @@ def _parse_line(fields: list[str], where: str) -> Counter | BadLine:
         value=count,
         scaled=share < COUNTED_ALL_THE_TIME,
         seconds=counted_s / cpus if cpus and share >= COUNTED_ALL_THE_TIME else None,
+        missing="" if count is not None else value,
     )
+
+
+def _join_event(fields: list[str]) -> list[str]:
+    """Return value, unit, event and the rest; an event like cpu/event=0x3c,umask=0x0/ has commas.
+
+    >>> _join_event("7,,cpu_core/event=0x3c,umask=0x0/,1,100.00".split(","))
+    ['7', '', 'cpu_core/event=0x3c,umask=0x0/', '1', '100.00']
+    """
+    value_and_unit, rest, last = fields[:2], fields[2:], 0
+    while rest[last:] and ",".join(rest[: last + 1]).count("/") % 2:
+        last += 1
+    return [*value_and_unit, ",".join(rest[: last + 1]), *rest[last + 1 :]]
 
 
 def _number(text: str) -> float:

@@ -22,6 +22,11 @@ from schedperf.evidence.perf_stat.capture import (
     counting_seconds,
     read_perf_stat,
 )
+from schedperf.evidence.perf_stat.core_types import (
+    pmus_of_types,
+    shares_by_type,
+    why_not_counted,
+)
 from schedperf.evidence.perf_stat.record import (
     CounterRow,
     Counters,
@@ -68,11 +73,13 @@ class _Counted(Struct, frozen=True, kw_only=True):
     # :param not_counted: reason by event
     # :param seconds: how long perf counted; None if unknown
     # :param ops: if the benchmark reports none; None if unknown
+    # :param pmus: of the types of CPU cores, if there are several
     counts: Mapping[_Key, _Count]
     seconds: float | None
     not_counted: Mapping[str, str]
     notes: tuple[str, ...]
     ops: Operations | None = None
+    pmus: frozenset[str] = frozenset()
 
 
 _Captured = SideOf[_Counted]
@@ -129,12 +136,20 @@ def _describe(captured: _Captured) -> CounterSide:
 
 def _read_run(side: Side, run: Run) -> _Counted:
     read = read_perf_stat(side, run)
+    counters = [line for line in read if isinstance(line, Counter)]
+    missing = {
+        line.event: why_not_counted(line.event, line.missing) for line in counters if line.missing
+    }
+    types = next(
+        (boot.host.topology.types for boot in side.bundle.boots if boot.number == run.boot), {}
+    )
     return _Counted(
         counts=_add_up(read),
         seconds=counting_seconds(read),
-        not_counted=_reasons(side.bundle, run),
+        not_counted={**missing, **_reasons(side.bundle, run)},
         notes=tuple(_describe_bad([line.problem for line in read if isinstance(line, BadLine)])),
         ops=None if side.bundle.imported is None else ONE_RUN,
+        pmus=pmus_of_types(types, [counter.event for counter in counters]),
     )
 
 
@@ -216,7 +231,7 @@ def _measure(
 ) -> dict[tuple[_Key, Any], Measure]:
     # Per operation a clock of all CPUs is the length of the run.
     ops, seconds = run.ops or run.content.ops, _window(run)
-    return {
+    rates = {
         identity: measure
         for key, count in run.content.counts.items()
         if key.node in nodes
@@ -226,6 +241,18 @@ def _measure(
             ops=None if ops is not ONE_RUN and key.event.partition(":")[0] in CLOCKS else ops,
         )
     }
+    return {**rates, **dict(_shares(run.content, nodes))}
+
+
+def _shares(
+    counted: _Counted, nodes: Collection[int | None]
+) -> Iterator[tuple[tuple[_Key, Any], Measure]]:
+    for node in nodes:
+        counts = {
+            key.event: count.value for key, count in counted.counts.items() if key.node == node
+        }
+        for event, share in shares_by_type(counts, counted.pmus).items():
+            yield (_Key(event, node), "share"), Measure(share, "")
 
 
 def _window(run: Captured[_Counted]) -> float | None:

@@ -20,10 +20,35 @@ def test_each_line_is_one_count_in_base_units() -> None:
     found = list(parse_perf_stat(WHOLE.splitlines(), "x"))
     assert found == [
         Counter(event="context-switches", node=None, unit="count", value=28.0, scaled=False),
-        Counter(event="cycles", node=None, unit="count", value=None, scaled=False),
+        Counter(
+            event="cycles",
+            node=None,
+            unit="count",
+            value=None,
+            scaled=False,
+            missing="<not supported>",
+        ),
         Counter(event="cpu-clock", node=None, unit="s", value=203.05 * 1e-3, scaled=False),
         Counter(event="cache-misses", node=None, unit="count", value=1204.0, scaled=True),
     ]
+
+
+def test_types_of_cores_are_different_events() -> None:
+    # As perf prints them on a hybrid machine; a raw event contains the separator.
+    lines = [
+        "N0,8,3204,,cpu_core/cycles/,1000,100.00,,",
+        "N0,4,801,,cpu_atom/cycles/,1000,100.00,,",
+        "N0,4,<not supported>,,cpu_atom/branch-misses/,0,100.00,,",
+        "17,,cpu_core/event=0x3c,umask=0x1/u,1000,100.00,1.2,K/sec",
+    ]
+    found = [each for each in parse_perf_stat(lines, "x") if isinstance(each, Counter)]
+    assert [(each.event, each.value) for each in found] == [
+        ("cpu_core/cycles/", 3204.0),
+        ("cpu_atom/cycles/", 801.0),
+        ("cpu_atom/branch-misses/", None),
+        ("cpu_core/event=0x3c,umask=0x1/u", 17.0),
+    ]
+    assert found[2].missing == "<not supported>"
 
 
 def test_nodes_are_told_apart() -> None:
@@ -55,6 +80,8 @@ def test_the_time_of_counting_is_that_of_one_cpu() -> None:
         ",,,,,",
         "28,,context-switches",
         "N0,2,28,,context-switches,1",
+        "28,,cpu_core/event=0x3c,umask=0x1,1000,100.00",
+        "28,,/,/,/",
         "nan,,cycles,1,100.00",
         "inf,,cycles,1,100.00",
         "-1,,cycles,1,100.00",
