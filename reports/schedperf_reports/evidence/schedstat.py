@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec.structs import replace
 
 from schedperf.evidence.schedstat.record import (
+    CoreTypeRow,
     Idle,
     LevelRow,
     ReadingRow,
@@ -52,9 +53,11 @@ from schedperf_reports.rates.details import opened
 from schedperf_reports.rates.tables import (
     Rates,
     by_point,
+    by_subject,
     name_point,
     notes_below,
     state_changes,
+    titled,
 )
 from schedperf_reports.sections import record_of, report_section
 from schedperf_reports.words.rows import count_of, merge_sides
@@ -161,6 +164,7 @@ def describe_counts(
             title = f"load balancing and wakeups at {level}" if level else "CPUs"
             caption = f"{what}: {title}{against}" if what else title
             yield _table(caption, ordered, most)
+    yield from _core_types(data.core_types)
     yield from explain_gaps(shown)
     yield from _refusals(data.not_compared)
     yield from zeros_table(data.zeros)
@@ -283,6 +287,37 @@ def _alone(shown: Shown[SchedstatRow]) -> tuple[Cell, ...]:
     per, base, _ = describe_rate(shown)
     texts = (_name(shown.row), per, base, shown.row.meaning)
     return tuple(Cell(text=text) for text in texts)
+
+
+def _core_types(rows: Sequence[CoreTypeRow]) -> Iterator[Table]:
+    """Yield the shares and waits of each type of CPU core; nothing on machines with one type."""
+    for _, subject, of_point in by_subject(rows):
+        caption = titled(subject, "types of CPU cores")
+        shown = gather_twins(of_point)
+        if any(row.n_new for row in of_point):
+            yield TYPE_RATES.table(caption, shown, limit=None, least=len(shown))
+        else:
+            cells = (
+                (_type_name(each.row), *describe_rate(each)[:2], each.row.meaning) for each in shown
+            )
+            yield Table(
+                caption=caption,
+                columns=_ALONE,
+                rows=tuple(tuple(Cell(text=text) for text in texts) for texts in cells),
+            )
+
+
+def _type_name(row: CoreTypeRow) -> str:
+    return f"{row.core_type} {row.field}"
+
+
+TYPE_RATES: Rates[CoreTypeRow] = Rates(
+    first=_COUNT,
+    name=_type_name,
+    about=lambda row: f"{_type_name(row)}: {row.meaning}",
+    more=(Column(title="what", priority=REFERENCE_PRIORITY),),
+    more_cells=lambda row: (Cell(text=row.meaning, tone=tone_of(row)),),
+)
 
 
 def _refusals(entries: Sequence[SchedstatRefusal]) -> Iterator[Block]:

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
+from schedperf.evidence.schedstat.core_types import compare_core_types
 from schedperf.evidence.schedstat.fields import FIELDS, IDLE_TYPES, Field
 from schedperf.evidence.schedstat.levels import Level, match_levels
 from schedperf.evidence.schedstat.measure import (
@@ -87,6 +88,9 @@ def analyse_sides(
         ),
         cpus=tuple(row for new in _others(by_cpu) for row in compare_cpus(by_cpu[0], new)),
         notes=(*notes, *_describe_spans(sides, labels)),
+        core_types=tuple(
+            row for new in _others(sides) for row in compare_core_types(sides[0], new, cpus)
+        ),
     )
 
 

@@ -4,12 +4,15 @@
 from collections.abc import Iterator
 
 from schedperf.evidence import finding
-from schedperf.evidence.schedstat.record import ReadingRow, Schedstat, SchedstatRow
+from schedperf.evidence.schedstat.record import CoreTypeRow, ReadingRow, Schedstat, SchedstatRow
 from schedperf.model.comparison import Finding
+from schedperf.model.units import format_measure
 from schedperf.stats.counted.findings import Paces, describe_interval, rate_finding
 
 # Per side; the section has every reading.
 MOST_FINDINGS = 4
+# Its row of a type of CPU core is the share of the run time of all tasks.
+RUN_TIME = "rq_cpu_time"
 
 
 @finding("scheduler_counts", Schedstat)
@@ -29,6 +32,36 @@ def scheduler_counts(data: Schedstat) -> Iterator[Finding]:
         if is_new and paces.is_reason(row):
             functions.add(reading.look_at)
             yield _describe(reading, row, pace=paces.describe(row))
+
+
+@finding("core_types", Schedstat)
+def core_types(data: Schedstat) -> Iterator[Finding]:
+    """Yield the type of CPU core whose share of the run time grew most, per side."""
+    grown = [
+        row
+        for row in data.core_types
+        if row.field == RUN_TIME and row.changed and _growth(row) > 0.0
+    ]
+    for side in dict.fromkeys(row.side for row in grown):
+        yield _describe_type(max((row for row in grown if row.side == side), key=_growth))
+
+
+def _growth(row: CoreTypeRow) -> float:
+    return (row.new or 0.0) - (row.base or 0.0)
+
+
+def _describe_type(row: CoreTypeRow) -> Finding:
+    where = f"{row.point}: " if row.point else ""
+    base, new = (format_measure(value, "") for value in (row.base, row.new))
+    return rate_finding(
+        row,
+        rule="core_types",
+        section="schedstat",
+        clause=f"{where}tasks spend {new} of their run time on {row.core_type} instead of {base}",
+        change=describe_interval(row),
+        details="",
+        metric=f"share of run time on {row.core_type}",
+    )
 
 
 def _describe(reading: ReadingRow, row: SchedstatRow, *, pace: str) -> Finding:

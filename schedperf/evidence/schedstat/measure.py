@@ -25,6 +25,7 @@ class SchedCounts(Struct, frozen=True, kw_only=True):
     :param seconds: time between the snapshots; None if the length of a tick is unknown
     :param is_enabled: kernel.sched_schedstats was 1; None: not recorded, inferred from the counts
     :param flags: of the domains, by label of their level; levels without flags are not recorded
+    :param cpus_of_types: CPUs of each type of core; empty on machines with one type
     """
 
     seconds: float | None
@@ -32,6 +33,7 @@ class SchedCounts(Struct, frozen=True, kw_only=True):
     change: Change
     levels: tuple[Level, ...]
     flags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    cpus_of_types: Mapping[str, frozenset[int]] = field(default_factory=dict)
 
     @property
     def cpu_columns(self) -> tuple[Column, ...]:

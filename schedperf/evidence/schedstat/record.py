@@ -60,6 +60,21 @@ class SchedstatRow(RateRow, frozen=True, kw_only=True):
         return self.side, self.workload, self.point, self.level, self.idle, self.field
 
 
+class CoreTypeRow(RateRow, frozen=True, kw_only=True):
+    """Share or mean of one type of CPU core."""
+
+    core_type: Annotated[str, "name of the type in host.json, e.g. `cpu_atom`"]
+    field: Annotated[
+        str, "counter whose share of all types is the value, or name of a mean, e.g. `wait_mean`"
+    ]
+    meaning: str
+
+    @property
+    def identity(self) -> tuple[Hashable, ...]:
+        """The type and the field at the workload and point."""
+        return self.side, self.workload, self.point, self.core_type, self.field
+
+
 class ReadingRow(Struct, frozen=True, kw_only=True):
     """Interpretation of a changed row by a rule."""
 
@@ -99,3 +114,7 @@ class Schedstat(SectionData, frozen=True, kw_only=True):
     not_compared: tuple[SchedstatRefusal, ...]
     cpus: Annotated[tuple[CpuRow, ...], "rates per CPU"]
     notes: tuple[str, ...]
+    core_types: Annotated[
+        tuple[CoreTypeRow, ...],
+        "run time, timeslices and waits per type of CPU core; empty with one type",
+    ] = ()

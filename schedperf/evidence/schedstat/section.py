@@ -29,6 +29,7 @@ from schedperf.evidence.schedstat.measure import SchedCounts
 from schedperf.evidence.schedstat.perf_sched import parse_sched_stats
 from schedperf.evidence.schedstat.record import Schedstat
 from schedperf.model.errors import InputError
+from schedperf.model.host import Topology
 from schedperf.model.run import Captured, SideOf
 from schedperf.runs.captured import load_captured, why_nothing
 from schedperf.runs.sched_debug import read_sched_debug
@@ -90,6 +91,7 @@ class _Boot(Struct, frozen=True, kw_only=True):
     groups: CpuGroups
     names: Names
     flags: Flags
+    topology: Topology
 
 
 def load_sides(sides: Sequence[Side], hz: int | None = None) -> list[SideOf[SchedCounts]]:
@@ -114,9 +116,14 @@ def _add_levels(
             notes.append(f"{side.name}: {error}")
         names = {} if debug is None else domain_names(debug)
         flags = {} if debug is None else domain_flags(debug)
-        groups = CpuGroups(boot.host.topology)
-        hz = boot.host.sched.hz or default_hz
-        boots[boot.number] = _Boot(hz=hz, groups=groups, names=names, flags=flags)
+        topology = boot.host.topology
+        boots[boot.number] = _Boot(
+            hz=boot.host.sched.hz or default_hz,
+            groups=CpuGroups(topology),
+            names=names,
+            flags=flags,
+            topology=topology,
+        )
     runs = tuple(run.having(_sched_counts(run, boots[run.key.boot])) for run in captured.runs)
     return SideOf(name=side.name, kind=captured.kind, runs=runs, notes=tuple(notes))
 
@@ -129,7 +136,14 @@ def _sched_counts(run: Captured[_Counted], boot: _Boot) -> SchedCounts:
         change=change,
         levels=levels_of(name_domains(change.domains, boot.names), boot.groups),
         flags=boot.flags,
+        cpus_of_types=_cpus_of_types(boot.topology, change),
     )
+
+
+def _cpus_of_types(topology: Topology, change: Change) -> Mapping[str, frozenset[int]]:
+    # A type whose CPUs were not counted is there without CPUs.
+    counted = topology.by_type(dict.fromkeys(change.cpus))
+    return {name: frozenset(counted.get(name, ())) for name in topology.types if counted}
 
 
 def _read_run(side: Side, run: Run) -> _Counted:

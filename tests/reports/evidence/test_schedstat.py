@@ -13,6 +13,7 @@ from schedperf_reports.blocks import Block, Items, Table, Text
 from schedperf_reports.evidence.schedstat import schedstat
 from schedperf_reports.rates.cells import QUIET_WORD
 from tests.schedperf.evidence.schedstat.records import (
+    core_type_row,
     level_row,
     reading_row,
     schedstat_of,
@@ -171,3 +172,19 @@ def test_what_is_missing_is_said(describe: Describe) -> None:
     assert zeros.rows[0][0].text == "MC alb_count"
     assert "base and new: note 0" in texts(blocks)
     assert "2 more notes" in texts(blocks)
+
+
+def test_each_type_of_core_has_its_share_of_the_run_time(describe: Describe) -> None:
+    table = tables(describe(ROW, core_types=(core_type_row(),)))[-1]
+    assert table.caption.startswith("types of CPU cores: 1 of 1 row changed significantly")
+    assert table.rows[0][0].text == "cpu_atom rq_cpu_time"
+    assert [cell.text for cell in table.rows[0][2:4]] == ["25.0%", "75.0%"]
+    assert table.anchors == ("new-type-0",)
+
+
+def test_types_of_one_side_have_their_shares(describe: Describe) -> None:
+    alone = core_type_row(side="base", n_new=0, new=None, ratio=None, changed=None)
+    table = tables(describe(replace(ROW, n_new=0, new=None), core_types=(alone,)))[-1]
+    assert [cell.text for cell in table.rows[0]] == [
+        "cpu_atom rq_cpu_time", "share", "25.0%", "share of the run time of all tasks",
+    ]  # fmt: skip

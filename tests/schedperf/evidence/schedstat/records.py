@@ -6,6 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from schedperf.evidence.schedstat.record import (
+    CoreTypeRow,
     LevelRow,
     ReadingRow,
     Schedstat,
@@ -26,6 +27,12 @@ _READING = ReadingRow(
     level="MC", text="newidle pulls at MC -91% per message",
     meaning="CPUs that run out of work take fewer tasks", look_at="sched_balance_newidle()",
 )  # fmt: skip
+_CORE_TYPE = CoreTypeRow(
+    row="new-type-0", side="new", workload="hackbench", point="groups=4", basis="share",
+    core_type="cpu_atom", field="rq_cpu_time", meaning="share of the run time of all tasks",
+    unit="", n_base=5, n_new=5, replication="runs", base=0.25, new=0.75, ratio=3.0, ci_low=2.9,
+    ci_high=3.1, p=1e-6, q=1e-5, changed=True, values_base=(), values_new=(),
+)  # fmt: skip
 _LEVEL = LevelRow(side="base", level="MC", cpus=2, domains=2, flags=("SD_SHARE_LLC", "X"))
 
 
@@ -37,6 +44,11 @@ def schedstat_row(**changes: Any) -> SchedstatRow:
 def reading_row(**changes: Any) -> ReadingRow:
     """Return what a rule says of the row of the pulls."""
     return replace(_READING, **changes)
+
+
+def core_type_row(**changes: Any) -> CoreTypeRow:
+    """Return the share of run time on E-cores, which grew from 25% to 75%."""
+    return replace(_CORE_TYPE, **changes)
 
 
 def level_row(**changes: Any) -> LevelRow:
