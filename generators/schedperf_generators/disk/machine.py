@@ -17,13 +17,18 @@ from schedperf_generators.disk.tree import CannotBuild, run
 
 # Of a boot, on a loaded machine.
 BOOT_S = 240.0
-_MEMORY = "640M"
+_MEMORY_MIB = 640
 _CPUS = 2
+# Of a steady machine: 8 ns per instruction, which is slower than most emulate one.
+_STEADY = ("-accel", "tcg,thread=single", "-icount", "shift=3", "-smp", "1")
+_FAST = ("-accel", "tcg,thread=multi", "-smp", str(_CPUS))
 # A fast model for TCG, with the name by which the recorder recognises emulation.
 _CPU = "Nehalem,model-id=QEMU TCG CPU version 2.5+"
 _POLL_S = 0.5
 _END_S = 20.0
 HOST = "target"
+# The address of this machine in each guest, whose network is QEMU's own.
+GATEWAY = "10.0.2.2"
 # OpenSSH takes the user's home from /etc/passwd, so that only an option gives another file.
 _CONFIG = """\
 Host {host}
@@ -47,10 +52,16 @@ class Machine:
 
     :param folder: gets the changes, the console's log and a folder ``bin`` with an ``ssh`` that
         knows the machine as ``target``
+    :param steady: its clock counts instructions, so that the load of this machine changes no
+        timing in the guest, which has one CPU
     """
 
-    def __init__(self, disk: Disk, folder: Path) -> None:
+    def __init__(
+        self, disk: Disk, folder: Path, *, memory_mib: int = _MEMORY_MIB, steady: bool = False
+    ) -> None:
         self._disk = disk
+        self._memory_mib = memory_mib
+        self._steady = steady
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
         self._supervisor: threading.Thread | None = None
@@ -60,7 +71,8 @@ class Machine:
         folder.mkdir(parents=True, exist_ok=True)
         self.console = folder / "console.log"
         self._overlay = folder / "changes.qcow2"
-        self._port = _free_port()
+        # That of its sshd on this machine, at 127.0.0.1 here and at GATEWAY in other guests.
+        self.port = _free_port()
         back = ("-F", "raw", "-b", str(disk.path.resolve()))
         run("qemu-img", "create", "-q", "-f", "qcow2", *back, str(self._overlay))
         if disk.firmware is not None:
@@ -179,7 +191,7 @@ class Machine:
         return subprocess.run(command, capture_output=True, timeout=60, check=True).stdout
 
     def _command(self) -> Sequence[str]:
-        network = f"user,id=net,hostfwd=tcp:127.0.0.1:{self._port}-:22"
+        network = f"user,id=net,hostfwd=tcp:127.0.0.1:{self.port}-:22"
         firmware: list[str] = []
         if self._disk.firmware is not None:
             code, variables = self._disk.firmware.code, self._folder / "variables.fd"
@@ -188,7 +200,8 @@ class Machine:
         return [
             "qemu-system-x86_64",
             *("-machine", "q35" if firmware else "pc", *firmware),
-            *("-accel", "tcg,thread=multi", "-cpu", _CPU, "-smp", str(_CPUS), "-m", _MEMORY),
+            *(_STEADY if self._steady else _FAST),
+            *("-cpu", _CPU, "-m", str(self._memory_mib)),
             *("-nodefaults", "-display", "none", "-serial", "stdio", "-no-reboot"),
             *("-drive", f"if=none,id=disk,format=qcow2,cache=writeback,file={self._overlay}"),
             *("-device", "virtio-blk-pci,drive=disk,bootindex=1"),
@@ -198,7 +211,7 @@ class Machine:
 
     def _write_ssh(self) -> None:
         config = self._folder / "ssh_config"
-        config.write_text(_CONFIG.format(host=HOST, port=self._port, key=self._disk.key.resolve()))
+        config.write_text(_CONFIG.format(host=HOST, port=self.port, key=self._disk.key.resolve()))
         folder = self._folder / "bin"
         folder.mkdir(exist_ok=True)
         for name in ("ssh", "scp"):

@@ -20,9 +20,12 @@ PACKAGES = (
     "iproute2",
     "kexec-tools",
     "kmod",
+    # NumPy's wheels need it.
+    "libstdc++6",
     "openssh-server",
     "procps",
     "python3",
+    "python3-venv",
     "rt-tests",
     "systemd-boot",
     "systemd-sysv",
