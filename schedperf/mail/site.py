@@ -108,6 +108,9 @@ class MailSite(_Table, frozen=True, kw_only=True):
     site: Site
     allow: Annotated[tuple[Line, ...], "addresses, or @DOMAIN, that may be written to"] = ()
     silenced: Annotated[tuple[Line, ...], "addresses that must not be written to"] = ()
+    public: Annotated[
+        tuple[Line, ...], "names of machines that are common words, and may be in mails"
+    ] = ()
     quota: Quota = Quota()
     archive: Archive | None = None
     transport: Transport = Files()

@@ -85,7 +85,7 @@ def redact_bundle(bundle: Bundle, known: PrivateStrings) -> bytes:
     :raises InputError: what a run printed contains a private string, or the bundle is imported
     """
     names = {name for boot in bundle.boots for name in private_values(boot.host_fields)}
-    private = PrivateStrings({*known.names, *names})
+    private = known.with_names(names)
     members = [*_members(bundle, private)]
     captures = [member.capture for member in members]
     kept = _kept(bundle, MANIFEST, MANIFEST_FIELDS, private)

@@ -53,16 +53,23 @@ class PrivateStrings:
 
     :param names: names of machines and accounts, identifiers, values of private fields
     :param paths: by path of a file, the name that is published
+    :param public: names that are not private
     """
 
-    def __init__(self, names: Iterable[str], paths: Mapping[str, str] | None = None) -> None:
-        common = read_allowed().common_names
+    def __init__(
+        self,
+        names: Iterable[str],
+        paths: Mapping[str, str] | None = None,
+        public: Iterable[str] = (),
+    ) -> None:
+        self._public = frozenset(map(str.lower, public))
+        shown = read_allowed().common_names | self._public
         self.names = tuple(
             sorted(
                 {
                     name
                     for name in map(str.strip, names)
-                    if len(name) >= SHORTEST_NAME and name.lower() not in common
+                    if len(name) >= SHORTEST_NAME and name.lower() not in shown
                 },
                 key=lambda name: (-len(name), name),
             )
@@ -70,6 +77,10 @@ class PrivateStrings:
         self._paths = _alternatives(paths or {}, flags=0)
         self._replaced = dict(paths or {})
         self._names = _alternatives(self.names, flags=re.IGNORECASE)
+
+    def with_names(self, names: Iterable[str]) -> "PrivateStrings":
+        """Return the names with further ones, but for public ones, and without paths."""
+        return PrivateStrings({*self.names, *names}, public=self._public)
 
     def remove(self, text: str) -> str:
         """Return a text without private names, addresses and folders."""

@@ -81,7 +81,7 @@ def publish(
         redacted[comparison.id] = result.record
         if bundles:
             archives[comparison.id] = _redact_bundles(comparison, path, result.private)
-    private = PrivateStrings(names)
+    private = PrivateStrings(names, public=public)
     published = f"{now:%Y-%m-%dT%H:%M:%SZ}"
     with open_site(out) as site:
         folders = [

@@ -63,10 +63,8 @@ def redact_culprit(culprit: Culprit, private: PrivateStrings) -> Redacted[Culpri
             f"culprit {culprit.key}: tree {culprit.tree.name} is private (expected a tree that may "
             "be published); publish nothing about it"
         )
-    names = {*private.names, *_users_in(culprit)}
-    return _redact(
-        culprit, _Redactor(PrivateStrings(names), has_public_commits=_is_public(culprit))
-    )
+    known = private.with_names(_users_in(culprit))
+    return _redact(culprit, _Redactor(known, has_public_commits=_is_public(culprit)))
 
 
 def private_strings(comparison: Comparison, public: Collection[str] = ()) -> PrivateStrings:
@@ -80,7 +78,7 @@ def private_strings(comparison: Comparison, public: Collection[str] = ()) -> Pri
         if "/" in side.path.rstrip("/")
     }
     names = {value for side in comparison.sides for value in private_values(side.host)}
-    return PrivateStrings((names | _users_in(comparison)) - {*public}, paths)
+    return PrivateStrings(names | _users_in(comparison), paths, public)
 
 
 def _users_in(record: Struct) -> set[str]:

@@ -35,9 +35,10 @@ def _found(context: Context, text: str) -> str | None:
         for value in private_values(side.host)
     }
     # A line may end within a value.
-    name = PrivateStrings(names).find(" ".join(text.split()))
+    name = PrivateStrings(names, public=context.site.public).find(" ".join(text.split()))
     if name is None:
         return None
     return (
-        f"the mail contains {name!r}, which a recording has in a private field: record without it"
+        f"the mail contains {name!r}, which a recording has in a private field: record without it, "
+        "or add it to public in mail.toml if it is also a common word"
     )

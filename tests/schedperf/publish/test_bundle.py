@@ -99,6 +99,15 @@ def test_a_bundle_with_a_private_output_is_refused(
         redact_bundle(bundle, PrivateStrings(()))
 
 
+def test_a_host_name_that_is_public_may_be_in_the_output(
+    make_bundle: MakeBundle, tmp_path: Path
+) -> None:
+    runs = [{"stdout": "Time: 1.0\n"}]
+    host = {**PRIVATE_HOST, "system": {"hostname": "time"}}
+    bundle = open_bundle(make_bundle(tmp_path / "base.tar", host=host, runs=runs))
+    assert b"Time: 1.0" in redact_bundle(bundle, PrivateStrings((), public=["TIME"]))
+
+
 def test_a_bundle_that_is_not_that_of_the_comparison_is_refused(
     found: Comparison, make_bundle: MakeBundle, tmp_path: Path
 ) -> None:

@@ -7,7 +7,14 @@ from schedperf.culprit.record import Tree
 from schedperf.mail.checks.private import check
 from tests.schedperf.culprit.checks.cases import failure
 from tests.schedperf.mail.checks.cases import make_context
-from tests.schedperf.mail.records import HOST, make_culprit, make_evidence, make_row, make_side
+from tests.schedperf.mail.records import (
+    HOST,
+    make_culprit,
+    make_evidence,
+    make_row,
+    make_side,
+    make_site,
+)
 
 CMDLINE = {"cmdline": "quiet netconsole=@10.0.0.7/eth0"}
 
@@ -29,6 +36,13 @@ def test_private_strings_are_held(workload: str, said: str) -> None:
     assert said in failure(
         check(make_context(make_evidence(make_row(workload=workload), sides=sides)))
     )
+
+
+def test_a_host_with_a_common_word_as_name_is_held_until_it_is_public() -> None:
+    host = {**HOST, "system": {"hostname": "time"}}
+    evidence = make_evidence(sides=(make_side("base", host=host), make_side("new", host=host)))
+    assert "add it to public in mail.toml" in failure(check(make_context(evidence)))
+    assert check(make_context(evidence, site=make_site(public=("Time",)))).passed
 
 
 def test_a_private_tree_is_held() -> None:
