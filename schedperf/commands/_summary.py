@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from schedperf.bundle.manifest import SourceEntry
 from schedperf.bundle.open import Boot, Bundle, CaptureEntry, MetricRule, Run
+from schedperf.model.cores import name_model
 from schedperf.model.host import Host
 
 SCHEMA = "schedperf/show/1"
@@ -199,7 +200,7 @@ def _verification(bundle: Bundle) -> Verification:
 def _machine(host: Host) -> Machine:
     cpu, kernel, nodes = host.cpu, host.kernel, host.topology.nodes
     return Machine(
-        cpu=cpu.model,
+        cpu=cpu.model and name_model(cpu.model),
         cpus=cpu.count_online,
         nodes=None if nodes is None else len(nodes),
         memory_bytes=host.memory.total_bytes,

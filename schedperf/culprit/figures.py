@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from schedperf.culprit.record import Bisection, Culprit, Measured
 from schedperf.model.comparison import BASE, Comparison, Row, SideBySide, SideSummary, Verdict
+from schedperf.model.cores import name_model
 from schedperf.model.errors import InputError
 from schedperf.model.host import read_host
 
@@ -286,6 +287,8 @@ def day_of(date: str | None) -> str:
 
 def name_machine(side: SideSummary) -> str:
     """Return a side's machine in a few words: ``2-socket, 96-CPU AMD EPYC``."""
+    if not side.host:
+        return "unknown machine"
     host = read_host(side.host)
     sockets = {cpu.socket for cpu in host.topology.cpus if cpu.socket is not None}
     parts = [
@@ -293,7 +296,8 @@ def name_machine(side: SideSummary) -> str:
         f"{host.cpu.count_online}-CPU" if host.cpu.count_online else "",
     ]
     kind = host.virtualisation
-    model = " ".join(_EMPTY_WORDS.sub(" ", host.cpu.model or "").split()) or "unknown CPU"
+    named = _EMPTY_WORDS.sub(" ", name_model(host.cpu.model or ""))
+    model = " ".join(named.split()) or "unknown CPU"
     virtual = ""
     if kind.emulated:
         virtual = f" (emulated by {kind.machine})"

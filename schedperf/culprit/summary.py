@@ -90,7 +90,8 @@ def _result_lines(evidence: Evidence) -> Iterator[tuple[str, str]]:
         yield "workload", ", ".join(filter(None, (row.workload, row.point)))
     if len(regressions) > 1:
         yield "", f"{len(regressions) - 1} more results regressed"
-    yield "machine", name_machine(evidence.side(culprit.main))
+    side = evidence.side(culprit.main)
+    yield "machine", name_machine(side) if side.host else "not recorded"
 
 
 def _count(row: Row) -> str:

@@ -16,12 +16,12 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import TypeVar
 
 from schedperf.model.comparison import Comparison, SideSummary
+from schedperf.model.cores import name_model
 from schedperf.model.host import read_host
 from schedperf.model.text import clean
 from schedperf_reports.formats import Options, output_format
 from schedperf_reports.formats._values import Question, SideValues, group_sides
 from schedperf_reports.verdict.comparable import name_kernel
-from schedperf_reports.verdict.host_fields import name_model
 from schedperf_reports.words.rows import DIRECTIONS
 
 # Of a name or a value; benchstat reads no line of more than 65536 bytes.

@@ -12,11 +12,12 @@ from schedperf.model.comparison import (
     OptionDifference,
     SideSummary,
 )
+from schedperf.model.cores import name_model
 from schedperf.model.host import Virtualisation, read_host
 from schedperf.model.text import list_some
 from schedperf_reports.blocks import Cell, Column, Item, Items, Table
 from schedperf_reports.graphics.panels import Fold, Panel
-from schedperf_reports.verdict.host_fields import format_pair, format_value, name_model
+from schedperf_reports.verdict.host_fields import format_pair, format_value
 from schedperf_reports.words.rows import SEVERITY_TONES, count_of, name_side, side_prefixes
 
 # What a reader acts on comes first.

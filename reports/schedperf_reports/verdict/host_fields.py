@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Format values of host.json for tables: long values cut to the difference, names of Arm cores,
-and reasons of a kernel taint.
+"""Format values of host.json for tables: long values cut to the difference, and reasons of a kernel
+taint.
 """
 
 import json
-import re
 from collections.abc import Mapping
 from difflib import SequenceMatcher
 
 from schedperf.model.host import REASONS_GROUP
-from schedperf_collectors.contract import ARM_CORES
 from schedperf_reports.words.units import MISSING
 
 # Longer texts of two sides (kernel command lines, CPU flags) are cut down to the words that differ.
@@ -17,7 +15,6 @@ LONG_TEXT_CHARACTERS = 48
 
 # The diff takes quadratic time; current CPUs have fewer than 200 flags.
 MOST_WORDS = 500
-_MIDR = re.compile(r"implementer (0x[0-9a-f]{1,4}) part (0x[0-9a-f]{1,4})")
 
 # By bit of /proc/sys/kernel/tainted: Documentation/admin-guide/tainted-kernels.rst.
 _TAINTS = (
@@ -78,17 +75,6 @@ def missing_reason(host: Mapping[str, object], path: str) -> str | None:
     reasons = host.get(REASONS_GROUP)
     reason = reasons.get(path) if isinstance(reasons, Mapping) else None
     return None if reason is None else str(reason)
-
-
-def name_model(model: str) -> str:
-    """Return a CPU's model; an Arm core that has only numbers by its name, where that is known.
-
-    >>> name_model("implementer 0x41 part 0xd07")
-    'Cortex-A57'
-    """
-    midr = _MIDR.fullmatch(model)
-    key = (int(midr[1], 16), int(midr[2], 16)) if midr else (0, 0)
-    return ARM_CORES.get(key, model)
 
 
 def explain_taint(taint: int) -> str:
