@@ -11,6 +11,8 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +40,7 @@ _OPTIONS = (
     "-c", "gc.auto=0",
     "-c", "maintenance.auto=false",
 )  # fmt: skip
+_TRUSTED = "safe.directory"
 _IDENTITY = ("-c", "user.name=schedperf", "-c", "user.email=schedperf@localhost")
 
 
@@ -260,6 +263,8 @@ def run_git(
 ) -> "subprocess.CompletedProcess[str]":
     """Run git without hooks, pagers, prompts, network and the user's configuration.
 
+    Of the configuration, ``safe.directory`` alone has an effect.
+
     :raises InputError: git is missing or does not end
     """
     try:
@@ -283,12 +288,30 @@ def run_git(
 
 def git_words(folder: Path, arguments: Sequence[str]) -> list[str]:
     """Return the command that runs git as :func:`run_git` does."""
-    return ["git", "-C", str(folder), "--no-pager", *_OPTIONS, *arguments]
+    trusted = (word for each in trusted_directories() for word in ("-c", f"{_TRUSTED}={each}"))
+    return ["git", "-C", str(folder), "--no-pager", *_OPTIONS, *trusted, *arguments]
+
+
+@cache
+def trusted_directories() -> tuple[str, ...]:
+    """Return the repositories of other users that this user's git may read: ``safe.directory``."""
+    found: list[str] = []
+    for level in ("--system", "--global"):
+        words = ["git", "config", level, "--null", "--type=path", "--get-all", _TRUSTED]
+        with suppress(OSError, subprocess.TimeoutExpired):
+            ran = subprocess.run(
+                words, stdin=subprocess.DEVNULL, capture_output=True, timeout=_GIT_LIMIT_S,
+                check=False,
+            )  # fmt: skip
+            found += map(os.fsdecode, ran.stdout.split(b"\0")[:-1])
+    return tuple(found)
 
 
 def clean_environment() -> Mapping[str, str]:
     """Return the environment of git: no variable of it has an effect but these."""
-    kept = {name: os.environ[name] for name in ("PATH", "TMPDIR") if name in os.environ}
+    # With SUDO_UID, git trusts the repositories of the user who called sudo.
+    names = ("PATH", "TMPDIR", "SUDO_UID")
+    kept = {name: os.environ[name] for name in names if name in os.environ}
     return {
         **kept,
         "LC_ALL": "C",

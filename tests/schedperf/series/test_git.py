@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """schedperf.series.git: commits of untrusted repositories."""
 
+import os
 import re
 import subprocess
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from schedperf.model.errors import InputError
-from schedperf.series.git import Repository
+from schedperf.series.git import Repository, trusted_directories
 from schedperf_collectors.recorder.source import format_source, read_source
 
 Git = Callable[..., str]
@@ -89,6 +90,28 @@ def test_a_directory_without_a_repository_is_refused(tmp_path: Path) -> None:
         Repository(tmp_path)
     with pytest.raises(InputError, match="no such directory"):
         Repository(tmp_path / "gone")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_a_repository_of_another_user_is_read_if_the_user_allows_it(
+    git: Git, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert git("rev-parse", "HEAD")
+    folder = tmp_path / "repository"
+    for path in (folder, folder / ".git"):
+        os.chown(path, 12345, 12345)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("SUDO_UID", raising=False)
+    trusted_directories.cache_clear()
+    with pytest.raises(InputError, match="dubious ownership"):
+        Repository(folder).resolve("main")
+    (tmp_path / ".gitconfig").write_text("[safe]\n\tdirectory = ~/repository\n")
+    trusted_directories.cache_clear()
+    assert Repository(folder).resolve("main") == Repository(folder).resolve("c3^{commit}")
+    (tmp_path / ".gitconfig").unlink()
+    trusted_directories.cache_clear()
+    monkeypatch.setenv("SUDO_UID", "12345")
+    assert Repository(folder).resolve("main")
 
 
 def test_subjects_are_one_line_without_control_characters(git: Git, repository: Repository) -> None:
