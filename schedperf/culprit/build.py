@@ -225,10 +225,13 @@ def _headline(part: Part) -> Row:
     worse = [row for row in part.rows if is_worse(row)]
     if not worse:
         overall = part.comparison.overall
+        is_counted = all(row.n_base and row.n_new for row in part.comparison.rows)
+        advice = "record more boots" if is_counted else "give the values of all runs"
+        if len(part.comparison.sides) > 2:  # noqa: PLR2004 # there is another one
+            advice += ", or choose another side by FILE:SIDE"
         raise InputError(
             f"{part.name}: no significant regression of {part.measured.side} against "
-            f"{part.measured.before} ({overall.verdict}: {overall.reason_short}); record more "
-            "boots, or choose another side by FILE:SIDE"
+            f"{part.measured.before} ({overall.verdict}: {overall.reason_short}); {advice}"
         )
     return worse[0]
 
@@ -295,8 +298,8 @@ def _check_machine(part: Part, main: Part) -> None:
     for side in (part.base, part.new):
         if not _is_same_machine(side, main.base):
             raise InputError(
-                f"{part.name}: {side.name} is a {clean_line(name_machine(side))} (expected the "
-                f"machine of {main.name}, a {clean_line(name_machine(main.base))}); record on "
+                f"{part.name}: {side.name} is of another machine, {clean_line(name_machine(side))} "
+                f"(expected that of {main.name}, {clean_line(name_machine(main.base))}); record on "
                 "that machine, or give it by --also"
             )
 

@@ -28,6 +28,9 @@ def check(evidence: Evidence) -> Check:
         f"{changed} differs, too: make it equal, then record again" if changed else None,
         f"imported from {imported}: the machines cannot be compared" if imported else None,
         None if main.comparability.comparable else "the sides are not comparable",
+        None
+        if main.comparability.compared
+        else "the machines are not recorded, so they cannot be compared: record with schedperf",
     )
 
 

@@ -29,7 +29,7 @@ MOST_CAVEATS = 4
 MOST_OPTIONS = 4
 MOST_ELSEWHERE = 2
 MOST_PROGRAMS = 3
-_LONGEST_SUBJECT = 72
+_LONGEST_SUBJECT = 100
 _LONGEST_ITEM = 220
 _LONGEST_NAME = 60
 _LONGEST_MACHINE = 90
@@ -97,12 +97,9 @@ def link(evidence: Evidence, site: MailSite) -> list[str]:
     page = page_of(evidence, site)
     if page is None:
         return []
-    line = f"All runs, profiles and configurations: {page}"
-    return (
-        [line]
-        if len(line) <= COLUMNS
-        else ["All runs, profiles and configurations:", f"{INDENT}{page}"]
-    )
+    title = "All runs, and the full report:"
+    line = f"{title} {page}"
+    return [line] if len(line) <= COLUMNS else [title, f"{INDENT}{page}"]
 
 
 def quote_subject(subject: str, names: Sequence[str], longest: int = _LONGEST_SUBJECT) -> str:
@@ -240,10 +237,11 @@ def _figures_of(row: Row) -> str:
 
 def _definition(evidence: Evidence) -> list[str]:
     row = evidence.headline()
-    if row.metric.startswith(_WELL_KNOWN) or not row.definition:
+    definition = spell(row.definition or "", where="definition")
+    if row.metric.startswith(_WELL_KNOWN) or not re.search(r"\w", definition):
         return []
     metric = cut(spell(row.metric, where="metric"), _LONGEST_NAME)
-    return wrap(cut(spell(f"{metric}: {row.definition}", where="definition"), _LONGEST_ITEM))
+    return wrap(cut(f"{metric}: {definition}", _LONGEST_ITEM))
 
 
 def _switches(evidence: Evidence) -> list[str]:
@@ -404,22 +402,23 @@ def _reproduce(evidence: Evidence, site: MailSite) -> list[str]:
     boots = max(row.n_base or 0, row.n_new or 0) if row.replication == "boots" else 0
     culprit = evidence.culprit
     good, bad = culprit.good.commit[:COMMIT_DIGITS], culprit.id
-    point = f" ({row.point})" if row.point else ""
+    tool = evidence.side(culprit.main).imported
+    notes = ", ".join(filter(None, (tool and f"of {tool}", row.point)))
     times = f", {boots} times each," if boots else ""
-    lines = [
-        *wrap(
-            spell(
-                f"To reproduce{_effort(evidence)}, boot {good} and {bad} alternately{times} and "
-                f"run on each boot{point}:",
-                where="reproduce",
-            )
-        ),
-        *_command(workload),
-    ]
-    number = f" --boots {boots}" if boots else ""
-    lines.append("or, with the releases of both kernels as they are installed on HOST:")
-    kernels = "--kernel base=RELEASE --kernel new=RELEASE"
-    lines += _command(f"schedperf ab -o check {kernels} --on ssh:HOST{number} -- {workload}")
+    lines = wrap(
+        spell(
+            f"To reproduce{_effort(evidence)}, boot {good} and {bad} alternately{times} and run "
+            f"on each boot{f' ({notes})' if notes else ''}:",
+            where="reproduce",
+        )
+    )
+    lines += _command(workload)
+    # Of others, only the name of the benchmark is known.
+    if any(side.host for side in evidence.main_sides) and tool is None:
+        number = f" --boots {boots}" if boots else ""
+        lines.append("or, with the releases of both kernels as they are installed on HOST:")
+        kernels = "--kernel base=RELEASE --kernel new=RELEASE"
+        lines += _command(f"schedperf ab -o check {kernels} --on ssh:HOST{number} -- {workload}")
     return [*lines, *link(evidence, site)]
 
 

@@ -67,8 +67,7 @@ each, and run on each boot:
 or, with the releases of both kernels as they are installed on HOST:
   schedperf ab -o check --kernel base=RELEASE --kernel new=RELEASE --on \\
       ssh:HOST --boots 8 -- hackbench -p -l 4000 -g 16
-All runs, profiles and configurations:
-  https://lab.example/schedperf/r/1f4466b8/
+All runs, and the full report: https://lab.example/schedperf/r/1f4466b8/
 
 If a separate commit fixes this, please add
   Reported-by: schedperf <schedperf@lab.example>
@@ -369,6 +368,28 @@ def test_24_of_many_results_worst_first() -> None:
     assert "16 more results, see https://lab.example/schedperf/r/" in text
     assert text.index("+49.0%  ") < text.index("+26.0%  ")
     assert "+25.0%  " not in text
+
+
+def test_results_of_others_have_no_command_of_schedperf() -> None:
+    sides = tuple(make_side(name, host={}, recorded_by=None) for name in ("base", "new"))
+    text = body_of(drafted(make_evidence(make_row(point="groups=16"), sides=sides)))
+    assert "on a machine that is not recorded" in " ".join(text.split())
+    assert "run on each boot (groups=16):\n  hackbench -p" in text
+    assert "schedperf ab" not in text
+    sides = tuple(make_side(name, imported="mmtests") for name in ("base", "new"))
+    text = body_of(drafted(make_evidence(sides=sides)))
+    assert "run on each boot (of mmtests):\n  hackbench -p" in text
+    assert "schedperf ab" not in text
+
+
+def test_an_unknown_order_is_stated() -> None:
+    row = make_row(replication="runs", values_base=(), values_new=())
+    assert "8 runs per kernel, order not recorded; change" in body_of(drafted(make_evidence(row)))
+
+
+def test_a_definition_without_a_word_is_left_out() -> None:
+    row = make_row(metric="time", definition=" : \u202e")
+    assert "time:" not in body_of(drafted(make_evidence(row)))
 
 
 def test_a_sweep_keeps_its_order() -> None:

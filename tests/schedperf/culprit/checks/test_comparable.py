@@ -37,6 +37,10 @@ def differing(path: str, severity: Any) -> Comparability:
             "imported from mmtests",
         ),
         (
+            make_evidence(comparability=Comparability(comparable=True, compared=0, differences=())),
+            "the machines are not recorded",
+        ),
+        (
             make_evidence(
                 comparability=Comparability(comparable=False, compared=0, differences=())
             ),
