@@ -36,9 +36,9 @@ def command(
 ) -> None:
     """Convert results of mmtests, LKP and other tools to a bundle.
 
-    FORMAT is lkp, mmtests, perf-sched-stats, perf-stat, rt-app or benchfmt (Go benchmarks). The
-    bundle contains the original files, and the results are parsed when it is compared. `compare`
-    and `show` also take FORMAT:PATH instead of a bundle.
+    FORMAT is e.g. mmtests, lkp, benchfmt (Go benchmarks) or perf-stat; docs/import.md lists all.
+    The bundle contains the original files, and the results are parsed when it is compared.
+    `compare` and `show` also take FORMAT:PATH instead of a bundle.
     """
     # Imported here so that --help of all commands stays fast.
     from schedperf.importers.open import import_results  # noqa: PLC0415
