@@ -273,7 +273,7 @@ def run_record(order: int, chosen: Mapping[str, Any], common: Json) -> Json:
         },
         "cgroup": ["0::/"],
     }
-    optional = {"workload", "left_behind", "output_left_out", "factors"}
+    optional = {"workload", "left_behind", "output_left_out", "factors", "service", "discarded"}
     keys = {key: value for key, value in chosen.items() if key in record or key in optional}
     return {**record, **keys}
 
