@@ -35,7 +35,7 @@ from schedperf_collectors.machine.cpu import online_cpus
 from schedperf_collectors.machine.system import System, or_none
 from schedperf_collectors.placement import balance as _placement_balance
 from schedperf_collectors.placement import timers as _placement_timers
-from schedperf_collectors.placement.machine import Machine, read_machine
+from schedperf_collectors.placement.machine import CpuGroup, Machine, read_machine
 from schedperf_collectors.placement.perf import capture_with_perf
 from schedperf_collectors.placement.series import Series
 from schedperf_collectors.placement.tracepoints import CpuCounts, Tracepoints, is_placed
@@ -195,9 +195,10 @@ def _read_tracepoints(
     return {
         "programs": dict(tracepoints.programs),
         "nodes": {str(cpu): node for cpu, node in machine.nodes.items()},
+        "types": {str(cpu): core_type for cpu, core_type in machine.types.items()},
         "levels_from": machine.levels_from,
         "moves": [
-            {**move._asdict(), "count": count}
+            {**move.as_row(), "count": count}
             for move, count in sorted(moves.items(), key=str)
             if is_placed(move)
         ],
@@ -218,19 +219,19 @@ def _describe_series(series: Series[Crossing]) -> dict[str, Any]:
 
 
 def _latency(cpus: dict[int, CpuCounts], machine: Machine) -> list[dict[str, Any]]:
-    of_nodes: dict[int, list[CpuCounts]] = {}
-    for cpu, node in machine.nodes.items():
+    of_groups: dict[CpuGroup, list[CpuCounts]] = {}
+    for cpu, location in machine.places.items():
         if cpu in cpus:
-            of_nodes.setdefault(node, []).append(cpus[cpu])
+            of_groups.setdefault(location.group, []).append(cpus[cpu])
     return [
         {
-            "node": node,
+            **group.as_row(),
             "log2_ns": [sum(bins) for bins in zip(*(each.latency_log2 for each in counts))],
             "sum_ns": sum(each.latency_sum_ns for each in counts),
             "count": sum(sum(each.latency_log2) for each in counts),
             "max_ns": max(each.latency_max_ns for each in counts),
         }
-        for node, counts in sorted(of_nodes.items())
+        for group, counts in sorted(of_groups.items())
     ]
 
 

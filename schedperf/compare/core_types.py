@@ -7,11 +7,8 @@ types of cores the policies of each type are compared, so that a difference name
 
 from collections.abc import Iterable, Iterator, Mapping
 
-import msgspec
-from msgspec import Struct
-
 from schedperf.model.comparison import Difference
-from schedperf.model.host import CoreType, read_types
+from schedperf.model.host import Policy, read_policies, read_types
 from schedperf_collectors.contract import format_cpu_list
 
 POLICIES = "cpufreq.policies"
@@ -27,19 +24,6 @@ SETTINGS: Mapping[str, bool] = {
 }
 
 
-class _Policy(Struct, frozen=True, kw_only=True):
-    cpus: str
-    governor: str | None = None
-    epp: str | None = None
-    min_khz: int | None = None
-    max_khz: int | None = None
-    hw_min_khz: int | None = None
-    hw_max_khz: int | None = None
-
-    def numbers(self) -> frozenset[int]:
-        return frozenset(CoreType(cpus=self.cpus).numbers())
-
-
 def fields_by_type(host: Mapping[str, object]) -> Iterator[tuple[str, object]]:
     """Yield path and value of the frequency settings of each type of core.
 
@@ -47,7 +31,7 @@ def fields_by_type(host: Mapping[str, object]) -> Iterator[tuple[str, object]]:
     names the CPUs: ``powersave on 0-2, performance on 3``.
     """
     types = read_types(host)
-    policies = _read_policies(host) if len(types) > 1 else ()
+    policies = read_policies(host) if len(types) > 1 else ()
     for name, core in types.items():
         cpus = frozenset(core.numbers())
         for setting in SETTINGS:
@@ -70,16 +54,7 @@ def without_sums(differences: Iterable[Difference]) -> Iterator[Difference]:
             yield each
 
 
-def _read_policies(host: Mapping[str, object]) -> tuple[_Policy, ...]:
-    cpufreq = host.get("cpufreq")
-    policies = cpufreq.get("policies") if isinstance(cpufreq, Mapping) else None
-    try:
-        return msgspec.convert(policies, tuple[_Policy, ...])
-    except msgspec.ValidationError:
-        return ()
-
-
-def _value(policies: Iterable[_Policy], setting: str, cpus: frozenset[int]) -> object:
+def _value(policies: Iterable[Policy], setting: str, cpus: frozenset[int]) -> object:
     cpus_of: dict[object, set[int]] = {}
     for policy in policies:
         value, mine = getattr(policy, setting), policy.numbers() & cpus

@@ -87,10 +87,28 @@ class CoreType(Struct, frozen=True, kw_only=True):
 
     def numbers(self) -> tuple[int, ...]:
         """Return the numbers of its CPUs; empty if the list is invalid."""
-        try:
-            return tuple(cpu for cpu in parse_cpu_list(self.cpus) if cpu < MOST_CPUS)
-        except Unavailable:
-            return ()
+        return _numbers(self.cpus)
+
+
+class Policy(Struct, frozen=True, kw_only=True):
+    """One cpufreq policy, or several with equal settings.
+
+    :param cpus: as the kernel lists them: "0-3"
+    :param epp: energy_performance_preference
+    :param hw_min_khz: lowest frequency of the hardware
+    """
+
+    cpus: str
+    governor: str | None = None
+    epp: str | None = None
+    min_khz: int | None = None
+    max_khz: int | None = None
+    hw_min_khz: int | None = None
+    hw_max_khz: int | None = None
+
+    def numbers(self) -> frozenset[int]:
+        """Return the numbers of its CPUs; empty if the list is invalid."""
+        return frozenset(_numbers(self.cpus))
 
 
 class Topology(Struct, frozen=True, kw_only=True):
@@ -216,6 +234,16 @@ def read_types(fields: Mapping[str, object]) -> dict[str, CoreType]:
     return dict(_read_types(types if isinstance(types, Mapping) else {}))
 
 
+def read_policies(fields: Mapping[str, object]) -> tuple[Policy, ...]:
+    """Return the cpufreq policies of a host.json; empty if one is invalid."""
+    cpufreq = fields.get("cpufreq")
+    policies = cpufreq.get("policies") if isinstance(cpufreq, Mapping) else None
+    try:
+        return msgspec.convert(policies, tuple[Policy, ...])
+    except msgspec.ValidationError:
+        return ()
+
+
 def fields_of(host: Mapping[str, object]) -> Iterator[tuple[str, object]]:
     """Yield dotted path and value of each field, groups opened, reasons of null values left out."""
     yield from _flatten("", {key: value for key, value in host.items() if key != REASONS_GROUP})
@@ -252,6 +280,13 @@ def has_same_kernel(base: Mapping[str, object], new: Mapping[str, object]) -> bo
         for kernel in kernels
     )
     return is_known and not has_other_kernel(base, new)
+
+
+def _numbers(cpus: str) -> tuple[int, ...]:
+    try:
+        return tuple(cpu for cpu in parse_cpu_list(cpus) if cpu < MOST_CPUS)
+    except Unavailable:
+        return ()
 
 
 def _read_topology(value: object) -> Topology:

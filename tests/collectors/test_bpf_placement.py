@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Where tasks are put, counted in the kernel that runs here."""
 
+import contextlib
 import json
 import os
 import resource
@@ -9,6 +10,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,15 @@ pytestmark = [pytest.mark.system, pytest.mark.xdist_group("machine")]
 UNDER_WAY = 8
 # Pipes back and forth between processes that come and go, for half a second.
 WORKLOAD = ("hackbench", "-l", "200", "-g", "2")
+
+TURNS = 101
+PINNED_IN_TURNS = f"""
+import os, sys
+first, second = map(int, sys.argv[1:])
+for _ in range({TURNS}):
+    os.sched_setaffinity(0, {{first}})
+    os.sched_setaffinity(0, {{second}})
+"""
 
 Record = Callable[[Sequence[str]], Any]
 
@@ -348,3 +359,36 @@ def test_raw_tracepoints_count_as_btf_tracepoints_do(monkeypatch: pytest.MonkeyP
     assert forks >= 2 * 40
     # Each sleep ends with a wakeup, save the last one of each task.
     assert wakeups + forks >= slept > 100
+
+
+@pytest.mark.usefixtures("needs_bpf")
+def test_moves_between_types_of_cores_are_counted() -> None:
+    machine = read_machine(System())
+    first, *others = sorted(machine.places)
+    second = next((cpu for cpu in others if machine.nodes[cpu] == machine.nodes[first]), None)
+    if second is None:
+        pytest.skip("needs two CPUs of one node")
+    # This machine with the names of types that it may not have.
+    places = {
+        cpu: replace(location, core_type="first" if cpu == first else "other")
+        for cpu, location in machine.places.items()
+    }
+    tracepoints = Tracepoints(replace(machine, places=places))
+    with contextlib.closing(tracepoints):
+        tracepoints.open_gate()
+        subprocess.run([sys.executable, "-c", PINNED_IN_TURNS, f"{first}", f"{second}"], check=True)
+        tracepoints.close_gate()
+        moves = tracepoints.moves()
+    pinned = {
+        move: count
+        for move, count in moves.items()
+        if (move.event, move.cause) == ("migration", "affinity") and move.from_type != move.to_type
+    }
+    level = machine.level_of(machine.places[first], machine.places[second])
+    assert {move.level for move in pinned} == {level}
+    of_types = Counter[tuple[str | None, str | None]]()
+    for move, count in pinned.items():
+        of_types[move.from_type, move.to_type] += count
+    # Others may move tasks too.
+    assert of_types["first", "other"] >= TURNS
+    assert of_types["other", "first"] >= TURNS - 1

@@ -243,7 +243,7 @@ def _refused(reason: str) -> dict[str, str | None]:
 def _preparation(machine: Machine) -> Callable[[BpfObject], None]:
     def prepare(loading: BpfObject) -> None:
         machine.prepare(loading)
-        entries = table_entries(len(machine.known_nodes), machine.possible)
+        entries = table_entries(len(machine.groups), machine.possible)
         loading.resize("balance_counts", entries)
 
     return prepare

@@ -17,11 +17,13 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Callable, NamedTuple, Optional
 
 from schedperf_collectors.bpf.libbpf import BpfObject
 from schedperf_collectors.contract import Unavailable
+from schedperf_collectors.machine.core_types import type_of_cpu
 from schedperf_collectors.machine.cpu import CPUS, online_cpus, possible_cpus, topology_finders
 from schedperf_collectors.machine.kernel import DEBUG_SCHED, SYSCTL
 from schedperf_collectors.machine.system import System, attempt
@@ -54,15 +56,37 @@ LEAST_SLOTS, MOST_SLOTS = 1 << 16, 1 << 20
 SLOTS_PER_CPU = 512
 
 
+class CpuGroup(NamedTuple):
+    """CPUs of one node and one type of core.
+
+    :param core_type: "" where all CPUs have one type
+    """
+
+    node: int
+    core_type: str
+
+    def as_row(self) -> dict[str, object]:
+        """Return its keys in placement.json; without the type where all CPUs have one."""
+        of_type = {"core_type": self.core_type} if self.core_type else {}
+        return {"node": self.node, **of_type}
+
+
 @dataclass(frozen=True)
 class Place:
     """The node and levels of one CPU.
 
     :param shares: an id for each level of the machine, equal for CPUs that share it
+    :param core_type: "" where all CPUs have one type
     """
 
     node: int
     shares: tuple[int, ...]
+    core_type: str = ""
+
+    @property
+    def group(self) -> CpuGroup:
+        """Return the group of CPUs whose moves are counted together."""
+        return CpuGroup(self.node, self.core_type)
 
 
 @dataclass(frozen=True)
@@ -88,14 +112,43 @@ class Machine:
         return {cpu: location.node for cpu, location in self.places.items()}
 
     @property
-    def known_nodes(self) -> list[int]:
-        """Return the nodes that have CPUs; programs number them by their index in this list."""
-        return sorted(set(self.nodes.values()))
+    def types(self) -> dict[int, str]:
+        """Return the type of core of each CPU; empty where all have one type."""
+        types = {cpu: location.core_type for cpu, location in self.places.items()}
+        return types if any(types.values()) else {}
+
+    @property
+    def groups(self) -> list[CpuGroup]:
+        """Return the groups that have CPUs; to the programs each is a node with its index here."""
+        return sorted({location.group for location in self.places.values()})
+
+    def group_at(self, index: int) -> CpuGroup | None:
+        """Return a group by its index; None for CPUs that came online later."""
+        groups = self.groups
+        return groups[index] if index < len(groups) else None
 
     def node_at(self, index: int) -> int | None:
-        """Return a node by its index; None for CPUs that came online later."""
-        nodes = self.known_nodes
-        return nodes[index] if index < len(nodes) else None
+        """Return the node of a group by its index; None for CPUs that came online later."""
+        group = self.group_at(index)
+        return None if group is None else group.node
+
+    def level_between(self, first: CpuGroup, second: CpuGroup) -> str | None:
+        """Return the smallest scheduling domain that contains CPUs of two groups of one node.
+
+        None if it depends on the CPUs.
+        """
+        for index, level in enumerate(self.levels):
+            ids = [
+                {
+                    location.shares[index]
+                    for location in self.places.values()
+                    if location.group == group
+                }
+                for group in (first, second)
+            ]
+            if ids[0] & ids[1]:
+                return level if len(ids[0] | ids[1]) == 1 else None
+        return None
 
     @property
     def slots(self) -> int:
@@ -119,19 +172,19 @@ class Machine:
         :raises Unavailable: it is not one of our objects
         """
         loading.resize("places", self.possible)
-        nodes = len(self.known_nodes) + 1
+        nodes = len(self.groups) + 1
         loading.set_constants(SETTINGS.pack(self.recorder, self.slots - 1, nodes, rows))
 
     def publish(self, loaded: BpfObject) -> None:
-        """Write the nodes and levels of the CPUs to a map of a loaded object.
+        """Write the groups and levels of the CPUs to a map of a loaded object.
 
         :raises Unavailable: the kernel refuses
         """
         places = loaded.map("places")
-        nodes = {node: index for index, node in enumerate(self.known_nodes)}
-        unknown = PLACE.pack(len(nodes), *[0] * MOST_LEVELS)
+        groups = {group: index for index, group in enumerate(self.groups)}
+        unknown = PLACE.pack(len(groups), *[0] * MOST_LEVELS)
         packed = {
-            cpu: PLACE.pack(nodes[location.node], *_padded(location.shares))
+            cpu: PLACE.pack(groups[location.group], *_padded(location.shares))
             for cpu, location in self.places.items()
         }
         for cpu in range(self.possible):
@@ -157,7 +210,25 @@ def read_machine(system: System, recorder: int = 0) -> Machine:
         raise Unavailable(f"{CPUS}: no cpus")
     levels = read_levels(system, rows)
     places = {row["cpu"]: Place(row["node"] or 0, levels.shares[row["cpu"]]) for row in rows}
-    return Machine(places, last + 1, recorder, levels.names, levels.source)
+    machine = Machine(places, last + 1, recorder, levels.names, levels.source)
+    return _with_types(machine, type_of_cpu(system))
+
+
+def _with_types(machine: Machine, types: Mapping[int, str]) -> Machine:
+    """Return the machine with the type of each core, if moves between types have one level.
+
+    The programs count a move between two groups without its level. CPUs of two types share
+    neither a core nor a cluster, so it is the same for all of them on known machines.
+    """
+    places = {
+        cpu: replace(location, core_type=types.get(cpu, ""))
+        for cpu, location in machine.places.items()
+    }
+    typed = replace(machine, places=places)
+    pairs = combinations(typed.groups, 2)
+    same_node = (pair for pair in pairs if pair[0].node == pair[1].node)
+    is_known = all(typed.level_between(*pair) is not None for pair in same_node)
+    return typed if is_known else machine
 
 
 @dataclass(frozen=True)

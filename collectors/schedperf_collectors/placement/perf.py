@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 
 from schedperf_collectors.perf.tracepoint_recording import trace
 from schedperf_collectors.perf.tracepoint_samples import Sample
-from schedperf_collectors.placement.machine import Machine
+from schedperf_collectors.placement.machine import CpuGroup, Machine
+from schedperf_collectors.placement.tracepoints import Move
 from schedperf_collectors.plugin import Capture
 
 SCHEMA = "schedperf/bpf_placement/1"
@@ -78,6 +79,7 @@ def describe_flow(flow: Flow, machine: Machine) -> dict[str, object]:
         "mechanism": "perf",
         "seconds": flow.seconds,
         "nodes": {str(cpu): node for cpu, node in sorted(machine.nodes.items())},
+        "types": {str(cpu): core_type for cpu, core_type in sorted(machine.types.items())},
         "levels_from": machine.levels_from,
         **flow.results(),
         "balance": None,
@@ -118,9 +120,9 @@ class Flow:
         self._step_ns = round(STEP_S * 1e9) * max(1, -(-steps // STEPS_LIMIT))
         self._wakers: dict[int, int] = {}
         self._runnable_ns: dict[int, int] = {}
-        self._moves: Counter[tuple[str, str | None, int, int, str]] = Counter()
+        self._moves: Counter[Move] = Counter()
         self._series: dict[tuple[str, str | None, bool], Counter[int]] = {}
-        self._latency: dict[int, _Latency] = {}
+        self._latency: dict[CpuGroup, _Latency] = {}
 
     @property
     def seconds(self) -> float:
@@ -167,7 +169,7 @@ class Flow:
         since = self._runnable_ns.pop(coming, None) if coming else None
         location = self._machine.places.get(sample.cpu)
         if since is not None and location is not None and sample.time_ns >= self._start_ns:
-            self._latency.setdefault(location.node, _Latency()).add(max(0, sample.time_ns - since))
+            self._latency.setdefault(location.group, _Latency()).add(max(0, sample.time_ns - since))
 
     def _move(self, sample: Sample, event: str, cause: str | None, old: int, new: int) -> None:
         if sample.time_ns < self._start_ns:
@@ -176,7 +178,9 @@ class Flow:
         if start is None or end is None:
             self.lost["moves from or to CPUs without a NUMA node"] += 1
             return
-        self._moves[event, cause, start.node, end.node, self._machine.level_of(start, end)] += 1
+        level = self._machine.level_of(start, end)
+        types = start.core_type or None, end.core_type or None
+        self._moves[Move(event, cause, start.node, end.node, level, *types)] += 1
         steps = self._series.setdefault((event, cause, start.node != end.node), Counter())
         steps[(sample.time_ns - self._start_ns) // self._step_ns] += 1
 
@@ -184,11 +188,7 @@ class Flow:
         """Return moves, series, latency and depth of placement.json."""
         last = max((max(steps) for steps in self._series.values()), default=-1)
         return {
-            "moves": [
-                {"event": event, "cause": cause, "from_node": old, "to_node": new, "level": level,
-                 "count": count}
-                for (event, cause, old, new, level), count in self._moves.items()
-            ],
+            "moves": [{**move.as_row(), "count": count} for move, count in self._moves.items()],
             "series": {
                 "step_s": self._step_ns / 1e9,
                 "rows": [
@@ -198,9 +198,9 @@ class Flow:
                 ],
             },
             "latency": [
-                {"node": node, "log2_ns": latency.bins, "sum_ns": latency.sum_ns,
+                {**group.as_row(), "log2_ns": latency.bins, "sum_ns": latency.sum_ns,
                  "count": sum(latency.bins), "max_ns": latency.max_ns}
-                for node, latency in sorted(self._latency.items())
+                for group, latency in sorted(self._latency.items())
             ],
             "depth": [],
         }  # fmt: skip

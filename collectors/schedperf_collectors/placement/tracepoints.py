@@ -20,6 +20,7 @@ from schedperf_collectors.placement.machine import (
     NUMA,
     SAME_CPU,
     U32,
+    CpuGroup,
     Machine,
 )
 
@@ -69,6 +70,7 @@ class Move(NamedTuple):
 
     :param from_node: None for a CPU that came online later
     :param to_node: None for a CPU that came online later
+    :param from_type: type of the CPU core; None if all have one type
     """
 
     event: str
@@ -76,6 +78,15 @@ class Move(NamedTuple):
     from_node: int | None
     to_node: int | None
     level: str
+    from_type: str | None = None
+    to_type: str | None = None
+
+    def as_row(self) -> dict[str, object]:
+        """Return its keys and values; without types where all CPUs have one."""
+        row = self._asdict()
+        if self.from_type is None:
+            del row["from_type"], row["to_type"]
+        return row
 
 
 @dataclass(frozen=True)
@@ -117,7 +128,7 @@ class Tracepoints:
         self._counts = self._object.map("moves").mapped()
 
     def _prepare(self, loading: BpfObject) -> None:
-        rows = moves_rows(len(self._machine.known_nodes), self._machine.possible)
+        rows = moves_rows(len(self._machine.groups), self._machine.possible)
         self._machine.prepare(loading, rows)
         loading.resize("slots", self._machine.slots)
         loading.resize("cpus", self._machine.possible)
@@ -139,7 +150,7 @@ class Tracepoints:
     def moves(self) -> Counter[Move]:
         """Return how often each move was made until now, summed over CPUs."""
         counts = array("Q", self._counts[:])
-        rows = moves_rows(len(self._machine.known_nodes), self._machine.possible)
+        rows = moves_rows(len(self._machine.groups), self._machine.possible)
         sums = (sum(counts[row : rows * self._machine.possible : rows]) for row in range(rows))
         moves: Counter[Move] = Counter()
         for row, count in enumerate(sums):
@@ -172,15 +183,27 @@ def moves_rows(nodes: int, possible: int) -> int:
 
 def move_of(machine: Machine, row: int) -> Move:
     """Return the move that a counter counts; see count_move() of placement.bpf.c."""
-    nodes = len(machine.known_nodes) + 1
+    groups = len(machine.groups) + 1
     position, kind = divmod(row, len(KINDS))
     event, cause = KINDS[kind]
-    if position < nodes * LEVELS:
+    if position < groups * LEVELS:
         index, level = divmod(position, LEVELS)
-        node = machine.node_at(index)
-        return Move(event, cause, node, node, (SAME_CPU, *machine.levels)[level])
-    start, end = map(machine.node_at, divmod(position - nodes * LEVELS, nodes))
-    return Move(event, cause, start, end, NUMA)
+        group = machine.group_at(index)
+        return _move(event, cause, group, group, (SAME_CPU, *machine.levels)[level])
+    start, end = map(machine.group_at, divmod(position - groups * LEVELS, groups))
+    level_name = NUMA
+    if start is not None and end is not None and start.node == end.node:
+        # Of two types; the machine has none where this is not known.
+        level_name = machine.level_between(start, end) or NUMA
+    return _move(event, cause, start, end, level_name)
+
+
+def _move(
+    event: str, cause: str | None, start: CpuGroup | None, end: CpuGroup | None, level: str
+) -> Move:
+    nodes = [None if group is None else group.node for group in (start, end)]
+    types = [None if group is None else group.core_type or None for group in (start, end)]
+    return Move(event, cause, nodes[0], nodes[1], level, types[0], types[1])
 
 
 def is_placed(move: Move) -> bool:

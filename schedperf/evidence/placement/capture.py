@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from schedperf.bundle.json import Count, decode
 from schedperf.evidence.placement.record import Event, Idle
@@ -40,6 +40,8 @@ MOST_NODES = 1024
 MOST_CPUS = 8192
 # Three for what shares a cache or a package, and one for each distance between nodes.
 MOST_LEVELS = 32
+# Of CPU cores; machines have two or three.
+MOST_TYPES = 32
 # cgroup.max.depth has no bound by default; people nest a dozen cgroups.
 DEEPEST = 4096
 MOST_PROGRAMS = 256
@@ -57,6 +59,8 @@ Cpu = Annotated[int, Meta(ge=0, lt=MOST_CPUS)]
 Node = Annotated[int, Meta(ge=0, lt=MOST_NODES)]
 Seconds = Annotated[float, Meta(gt=0.0, le=MOST_SECONDS)]
 Text = Annotated[str, Meta(min_length=1, max_length=LONGEST_TEXT)]
+# A PMU, or the model of a core with its capacity.
+CoreType = Annotated[str, Meta(min_length=1, max_length=64)]
 Bins = Annotated[tuple[Count, ...], Meta(min_length=LATENCY_BINS, max_length=LATENCY_BINS)]
 Phases = Annotated[tuple[Count, ...], Meta(min_length=PHASE_BINS, max_length=PHASE_BINS)]
 
@@ -83,6 +87,7 @@ class Move(Struct, frozen=True, kw_only=True):
 
     :param cause: of a migration; None: unknown
     :param level: the smallest scheduling domain that contains both CPUs; "CPU" for the same CPU
+    :param from_type: type of the CPU core; None: all CPUs have one type
     """
 
     event: Event
@@ -91,6 +96,8 @@ class Move(Struct, frozen=True, kw_only=True):
     to_node: Node
     level: Text
     count: Count
+    from_type: CoreType | None = None
+    to_type: CoreType | None = None
 
     @property
     def is_crossing(self) -> bool:
@@ -119,7 +126,7 @@ class OverTime(Struct, frozen=True, kw_only=True):
 
 
 class Latency(Struct, frozen=True, kw_only=True):
-    """Waits of runnable tasks for a CPU of a node.
+    """Waits of runnable tasks for a CPU of a node and type of core.
 
     :param log2_ns: shape (40,); bin i counts 2^i <= ns < 2^(i+1), bin 0 also 0 ns
     """
@@ -129,6 +136,7 @@ class Latency(Struct, frozen=True, kw_only=True):
     sum_ns: Count
     count: Count
     max_ns: Count
+    core_type: CoreType | None = None
 
 
 class Depth(Struct, frozen=True, kw_only=True):
@@ -245,6 +253,7 @@ class PlacementCapture(Struct, frozen=True, kw_only=True):
     :param mechanism: "bpf" or "perf"
     :param seconds: duration of counting
     :param nodes: NUMA node by CPU
+    :param types: type of core by CPU; empty if all CPUs have one type
     :param levels_from: source of the level names of moves: the scheduler's domains or the hardware
         topology; None: not recorded
     :param balance: None: no program could observe the load balancer
@@ -257,6 +266,9 @@ class PlacementCapture(Struct, frozen=True, kw_only=True):
     seconds: Seconds
     programs: Annotated[Mapping[str, Program], Meta(max_length=MOST_PROGRAMS)]
     nodes: Annotated[Mapping[Cpu, Node], Meta(max_length=MOST_CPUS)]
+    types: Annotated[Mapping[Cpu, CoreType], Meta(max_length=MOST_CPUS)] = field(
+        default_factory=dict
+    )
     levels_from: LevelSource | None = None
     moves: tuple[Move, ...] = ()
     series: OverTime
@@ -269,7 +281,7 @@ class PlacementCapture(Struct, frozen=True, kw_only=True):
     notes: Annotated[tuple[str, ...], Meta(max_length=MOST_NOTES)]
 
     def __post_init__(self) -> None:
-        """Limit the number of levels: each adds rows, and an untrusted file could name many."""
+        """Limit the number of levels and types, which add rows to what an untrusted file names."""
         parts = (
             self.moves,
             self.answers.destination or (),
@@ -283,6 +295,10 @@ class PlacementCapture(Struct, frozen=True, kw_only=True):
             raise ValueError(
                 f"{len(levels)} scheduling-domain levels (expected at most {MOST_LEVELS})"
             )
+        types = {row.to_type for row in self.moves} | {row.from_type for row in self.moves}
+        types |= {*self.types.values(), *(row.core_type for row in self.latency)}
+        if len(types) > MOST_TYPES:
+            raise ValueError(f"{len(types)} types of CPU cores (expected at most {MOST_TYPES})")
 
     @property
     def answers(self) -> Balance:

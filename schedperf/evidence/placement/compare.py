@@ -38,8 +38,8 @@ from schedperf.stats.counted.rates import (
     mean_of,
 )
 
-# Rows of one part by node, by pair of nodes or by cgroup: enough for a machine with 8 nodes. Of
-# more rows those with the largest counts are kept.
+# Rows of one part by node, by pair of nodes, by type of core or by cgroup: enough for a machine
+# with 8 nodes. Of more rows those with the largest counts are kept.
 MOST_PLACES = 128
 
 Universe = Mapping[tuple[str, str], frozenset[Key]]
@@ -140,7 +140,7 @@ def _universe(sides: Sequence[SideOf[PlacementCapture]]) -> tuple[Universe, list
 def _keep(amounts: Amounts) -> Iterator[Key]:
     placed: dict[Part, list[Key]] = {}
     for key in amounts:
-        if key.nodes or key.groups:
+        if key.nodes or key.groups or key.types:
             placed.setdefault(key.part, []).append(key)
         else:
             yield key
@@ -156,7 +156,12 @@ def _with_zeros(run: Captured[PlacementCapture], keys: Iterable[Key]) -> Amounts
         key: amounts.get(key, 0.0)
         for key in keys
         if key in amounts
-        or (key.part in seen and not key.groups and (is_numa or key.field != "crossing"))
+        or (
+            key.part in seen
+            and not key.groups
+            and (is_numa or key.field != "crossing")
+            and (run.content.types or not key.types)
+        )
     }
 
 
@@ -186,6 +191,7 @@ def _rows(base: _Numbers, new: _Numbers | None) -> Iterator[PlacementRow]:
             idle=key.idle,
             nodes=key.nodes,
             groups=key.groups,
+            types=key.types,
             basis=question.basis,
             meaning=meaning_of(key, question.basis),
             function=function_of(key),
@@ -242,5 +248,5 @@ def _order(question: Question[Key]) -> tuple[object, ...]:
     return (
         question.workload, question.point, PARTS.index(key.part), key.groups, key.cause,
         fields.index(key.field) if key.part == "timers" else 0, key.level, key.idle, key.nodes,
-        fields.index(key.field), question.basis,
+        key.types, fields.index(key.field), question.basis,
     )  # fmt: skip

@@ -54,6 +54,9 @@ _MOVES = {
         "share of moves that change the NUMA node",
         MIGRATE,
     ),
+    "onto_type": Field(
+        "", "task moves onto CPUs of this type", "share of moves onto CPUs of this type", MIGRATE
+    ),
 }
 _WAIT = "from runnable to running"
 
@@ -174,6 +177,8 @@ def function_of(key: Key) -> str:
 def meaning_of(key: Key, basis: Basis) -> str:
     """Return the meaning of a counter in words."""
     field = about(key)
+    if basis == "share" and len(key.types) > 1:
+        return "share of all moves from the source type of core"
     return field.share if basis == "share" and field.share else field.meaning
 
 
@@ -201,4 +206,10 @@ def _where(key: Key) -> list[str]:
         words.append(f"{'from' if key.part == 'destination' else 'on'} node {key.nodes[0]}")
     elif key.nodes:
         words.append(" -> ".join(map(str, key.nodes)))
+    if key.field == "onto_type":
+        words.append(f"onto {key.types[0]}")
+    elif len(key.types) == 1:
+        words.append(f"on {key.types[0]}")
+    elif key.types:
+        words.append(" -> ".join(key.types))
     return words

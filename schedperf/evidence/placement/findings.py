@@ -24,6 +24,7 @@ MOST_FINDINGS = 8
 class _Rule(Struct, frozen=True, kw_only=True):
     # :param subject: of the clause, with its colon
     # :param nodes_or_groups: number of nodes or cgroups of the row
+    # :param types: number of types of CPU cores of the row
     # :param look_at: kernel function; {function} is the function of the row
     # :param is_of_level: only rows of one level, not sums over levels
     part: Part
@@ -31,6 +32,7 @@ class _Rule(Struct, frozen=True, kw_only=True):
     subject: Callable[[PlacementRow], str]
     look_at: str
     nodes_or_groups: int = 0
+    types: int = 0
     is_of_level: bool = False
 
 
@@ -59,6 +61,18 @@ _RULES = (
     _Rule(
         part="latency", field="p99", nodes_or_groups=1, look_at="select_task_rq_fair()",
         subject=lambda row: f"run-queue latency p99 on node {row.nodes[0]}:",
+    ),
+    _Rule(
+        part="wakeup", field="onto_type", types=1, look_at="select_task_rq_fair()",
+        subject=lambda row: f"wakeups onto CPUs of type {row.types[0]}:",
+    ),
+    _Rule(
+        part="migration", field="onto_type", types=1, look_at="set_task_cpu()",
+        subject=lambda row: f"migrations onto CPUs of type {row.types[0]}:",
+    ),
+    _Rule(
+        part="latency", field="p99", types=1, look_at="select_task_rq_fair()",
+        subject=lambda row: f"run-queue latency p99 on CPUs of type {row.types[0]}:",
     ),
     _Rule(
         part="timers", field="distance", nodes_or_groups=2,
@@ -145,15 +159,15 @@ def _changed(rule: _Rule, rows: Sequence[PlacementRow], paces: Paces) -> list[Pl
 def _is_of(rule: _Rule, row: PlacementRow) -> bool:
     if (row.part, row.field) != (rule.part, rule.field):
         return False
-    if len(row.nodes) + len(row.groups) != rule.nodes_or_groups:
+    if (len(row.nodes) + len(row.groups), len(row.types)) != (rule.nodes_or_groups, rule.types):
         return False
     if rule.is_of_level and not row.level:
         return False
     if rule.field == "crossing":
         # A share also grows if fewer tasks move within the node and none more leave it.
         return row.basis != "share"
-    # More forks go to all nodes: only the share shows the choice of a node.
-    return rule.part != "fork" or row.basis == "share"
+    # More forks go to all nodes: only the share shows the choice of a node, or of a type.
+    return (rule.part != "fork" and not rule.types) or row.basis == "share"
 
 
 def _events(row: PlacementRow) -> float:

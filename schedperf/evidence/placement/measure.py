@@ -44,6 +44,7 @@ class Key(Struct, frozen=True, kw_only=True):
     :param idle: "idle", "busy" or "newidle"; "": none
     :param nodes: the node, or from one node to another; empty: all
     :param groups: cgroups, by path
+    :param types: the type of CPU core, or from one type to another; empty: all
     """
 
     part: Part
@@ -53,6 +54,7 @@ class Key(Struct, frozen=True, kw_only=True):
     idle: Literal["", Idle] = ""
     nodes: tuple[int, ...] = ()
     groups: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
 
 
 class Quotient(NamedTuple):
@@ -101,9 +103,15 @@ def _keys_of_move(move: Move, *, is_numa: bool) -> Iterator[Key]:
     yield Key(part=move.event, field="count", level=move.level)
     if is_numa:
         yield Key(part=move.event, field="count", nodes=(move.from_node, move.to_node))
+    if move.from_type is not None and move.to_type is not None:
+        yield Key(part=move.event, field="count", types=(move.from_type, move.to_type))
+        yield Key(part=move.event, field="onto_type", types=(move.to_type,))
     if move.event == "migration" and move.cause is not None:
         yield Key(part="cause", field="count", cause=move.cause)
         yield Key(part="cause", field="count", cause=move.cause, level=move.level)
+        if move.from_type is not None and move.to_type is not None:
+            types = move.from_type, move.to_type
+            yield Key(part="cause", field="count", cause=move.cause, types=types)
 
 
 def _crossings_of(move: Move) -> Iterator[Key]:
@@ -165,28 +173,37 @@ def quotients_of(capture: PlacementCapture, amounts: Amounts) -> Quotients:
 
 
 def _shares(amounts: Amounts) -> Quotients:
-    from_node: dict[Key, float] = {}
+    from_place: dict[Key, float] = {}
     for key, count in amounts.items():
-        if len(key.nodes) == len(("from", "to")):
-            whole = replace(key, field="count", nodes=key.nodes[:1])
-            from_node[whole] = from_node.get(whole, 0.0) + count
+        if _is_pair(key):
+            whole = _from_place(key)
+            from_place[whole] = from_place.get(whole, 0.0) + count
     quotients: Quotients = {}
     for key, count in amounts.items():
-        under = _divisor(key, amounts, from_node)
+        under = _divisor(key, amounts, from_place)
         if under:
             quotients[key] = Quotient(count / under, "" if key.field != "pulled" else "task", under)
     return quotients
 
 
-def _divisor(key: Key, amounts: Amounts, from_node: Amounts) -> float | None:
+def _is_pair(key: Key) -> bool:
+    return len(("from", "to")) in (len(key.nodes), len(key.types))
+
+
+def _from_place(key: Key) -> Key:
+    # All moves from the node, or from the type of core.
+    return replace(key, field="count", nodes=key.nodes[:1], types=key.types[:1])
+
+
+def _divisor(key: Key, amounts: Amounts, from_place: Amounts) -> float | None:
     if key.part == "timers":
         return None
     if key.part == "pinned":
         return amounts.get(replace(key, part="attempts", field="count"))
     if key.field != "count":
-        return amounts.get(replace(key, field="count"))
-    if len(set(key.nodes)) == len(("from", "to")):
-        return from_node[replace(key, field="count", nodes=key.nodes[:1])]
+        return amounts.get(replace(key, field="count", types=()))
+    if len({*key.nodes, *key.types}) == len(("from", "to")):
+        return from_place[_from_place(key)]
     if key.part == "group_imbalance":
         return sum(
             count
@@ -199,10 +216,7 @@ def _divisor(key: Key, amounts: Amounts, from_node: Amounts) -> float | None:
 
 def _waits(latency: Sequence[Latency]) -> Quotients:
     quotients: Quotients = {}
-    by_node: dict[tuple[int, ...], list[Latency]] = {(): list(latency)}
-    for wait in latency if len({wait.node for wait in latency}) > 1 else ():
-        by_node.setdefault((wait.node,), []).append(wait)
-    for nodes, waits in by_node.items():
+    for (nodes, types), waits in _by_place(latency).items():
         events = sum(wait.count for wait in waits)
         if not events:
             continue
@@ -215,9 +229,24 @@ def _waits(latency: Sequence[Latency]) -> Quotients:
         }
         for field, value in values.items():
             if value is not None:
-                key = Key(part="latency", field=field, nodes=nodes)
+                key = Key(part="latency", field=field, nodes=nodes, types=types)
                 quotients[key] = Quotient(value / NS_PER_S, "s", events)
     return quotients
+
+
+def _by_place(
+    latency: Sequence[Latency],
+) -> dict[tuple[tuple[int, ...], tuple[str, ...]], list[Latency]]:
+    """Return the waits of the machine, and of each node and type of core if there are several."""
+    by_place: dict[tuple[tuple[int, ...], tuple[str, ...]], list[Latency]] = {
+        ((), ()): list(latency)
+    }
+    for wait in latency if len({wait.node for wait in latency}) > 1 else ():
+        by_place.setdefault(((wait.node,), ()), []).append(wait)
+    for wait in latency:
+        if wait.core_type is not None:
+            by_place.setdefault(((), (wait.core_type,)), []).append(wait)
+    return by_place
 
 
 def _depths(capture: PlacementCapture) -> Quotients:

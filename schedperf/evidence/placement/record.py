@@ -51,6 +51,10 @@ class PlacementRow(RateRow, frozen=True, kw_only=True):
     groups: Annotated[
         tuple[str, ...], "cgroups of the bandwidth timers; empty unless `part` is `timers`"
     ]
+    types: Annotated[
+        tuple[str, ...],
+        "type of CPU core, or source and destination type; empty for the whole machine",
+    ] = ()
     meaning: str
     function: Annotated[
         str, "kernel function that makes the counted decision, or tracepoints that delimit the wait"
@@ -66,8 +70,17 @@ class PlacementRow(RateRow, frozen=True, kw_only=True):
 
     @property
     def identity(self) -> tuple[Hashable, ...]:
-        """The counter, and its level, nodes or cgroups."""
-        what = self.part, self.field, self.cause, self.level, self.idle, self.nodes, self.groups
+        """The counter, and its level, nodes, cgroups or types of cores."""
+        what = (
+            self.part,
+            self.field,
+            self.cause,
+            self.level,
+            self.idle,
+            self.nodes,
+            self.groups,
+            self.types,
+        )
         return self.side, self.workload, self.point, self.name, *what
 
     @property

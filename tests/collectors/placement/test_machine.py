@@ -22,6 +22,7 @@ from schedperf_collectors.placement.tracepoints import (
     move_of,
     moves_rows,
 )
+from schedperf_generators.core_types import homogeneous, intel_hybrid
 
 MakeSystem = Callable[..., System]
 
@@ -58,7 +59,7 @@ def shared(machine: Machine, one: int, other: int) -> set[str]:
 
 def test_cpus_share_what_the_machine_says(machine: Machine) -> None:
     assert machine.nodes == dict.fromkeys(range(4), 0) | dict.fromkeys(range(4, 8), 1)
-    assert machine.known_nodes == [0, 1]
+    assert [group.node for group in machine.groups] == [0, 1]
     assert machine.levels_from == "topology"
     assert shared(machine, 0, 1) == {"SMT", "CLS", "MC", "PKG"}
     assert shared(machine, 0, 2) == {"MC", "PKG"}
@@ -128,6 +129,40 @@ def test_each_counter_of_moves_has_its_own_meaning() -> None:
     # Behind three nodes of eight levels: from node 8, the second, to node 0, the first.
     row = 10 * (3 * 8 + 1 * 3 + 0) + 6
     assert move_of(machine, row) == Move("migration", "load_balance", 8, 0, "NUMA")
+
+
+def hybrid(clusters: Sequence[int] = (0, 0, 1, 2)) -> Machine:
+    """Return two P-cores and two E-cores that share the cache, and have these clusters."""
+    places = {
+        cpu: Place(0, (cluster, 0, 0), "cpu_core" if cpu < 2 else "cpu_atom")
+        for cpu, cluster in enumerate(clusters)
+    }
+    return Machine(places, 4, 0, ("CLS", "MC", "PKG"), "domains")
+
+
+def test_types_of_one_node_are_groups_with_counters_of_their_own() -> None:
+    machine = hybrid()
+    assert machine.groups == [(0, "cpu_atom"), (0, "cpu_core")]
+    assert [machine.node_at(index) for index in range(3)] == [0, 0, None]
+    assert move_of(machine, 10 * 8 + 2) == Move("wakeup", None, 0, 0, "CPU", "cpu_core", "cpu_core")
+    # Behind three groups of eight levels: from the second group to the first.
+    row = 10 * (3 * 8 + 1 * 3 + 0) + 6
+    move = Move("migration", "load_balance", 0, 0, "MC", "cpu_core", "cpu_atom")
+    assert move_of(machine, row) == move
+    assert move.as_row()["to_type"] == "cpu_atom"
+    assert "to_type" not in Move("wakeup", None, 0, 0, "MC").as_row()
+
+
+def test_the_level_between_two_types_is_known_or_there_are_none(make_system: MakeSystem) -> None:
+    core, atom = hybrid().groups[1], hybrid().groups[0]
+    assert hybrid().level_between(core, atom) == "MC"
+    # An E-core in the cluster of the P-cores, and another one in its own.
+    assert hybrid((0, 0, 0, 1)).level_between(core, atom) is None
+    typed = intel_hybrid()
+    machine = read_machine(make_system(typed.files()))
+    assert machine.types == {cpu: "cpu_core" if cpu < 8 else "cpu_atom" for cpu in range(12)}
+    assert machine.level_between(*machine.groups) == "MC"
+    assert read_machine(make_system(homogeneous().files())).types == {}
 
 
 def test_a_move_to_a_cpu_that_came_up_later_has_no_place() -> None:

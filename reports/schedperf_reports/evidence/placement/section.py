@@ -70,6 +70,7 @@ _Point = tuple[str, str, str]
 # Rows of significant changes that a terminal shows; the page has all.
 _MOST_CHANGED = 10
 _MOST_TIMERS = 6
+_MOST_OF_TYPES = 6
 _MOVES: tuple[Part, ...] = ("fork", "exec", "wakeup", "migration", "cause")
 # Title of each further table, and the parts in it.
 _GROUPS: Mapping[str, tuple[Part, ...]] = {
@@ -272,6 +273,11 @@ def _count_tables(
         entry for entry in gathered if entry.row.row not in listed and not _is_pair(entry.row)
     )
     rest = sorted(others, key=lambda shown: _is_placed(shown.row))
+    of_types = [shown for shown in rest if shown.row.types]
+    if of_types:
+        caption = titled(where, "moves and waits by type of CPU core")
+        yield say_runs_once(_table(caption, of_types, _MOST_OF_TYPES, is_compared=is_compared))
+    rest = [shown for shown in rest if not shown.row.types]
     for title, parts in _GROUPS.items():
         of_group = [shown for shown in rest if shown.row.part in parts]
         if of_group:
@@ -298,7 +304,7 @@ def _is_overview(row: PlacementRow) -> bool:
 
 
 def _is_placed(row: PlacementRow) -> bool:
-    return bool(row.level or row.nodes or row.groups or row.idle)
+    return bool(row.level or row.nodes or row.groups or row.types or row.idle)
 
 
 def _is_pair(row: PlacementRow) -> bool:
