@@ -21,6 +21,9 @@ MANIFEST = "manifest.json"
 # What a bundle's file name ends with.
 BUNDLE_SUFFIXES = (".tar", ".tar.gz", ".tar.xz")
 
+# The collector that runs a second workload beside the first, as --with-load asks.
+LOAD = "load"
+
 # The largest number of runs for which the comparison can correct for repeated looks.
 MOST_BUDGETED = 100
 

@@ -45,6 +45,10 @@ before each run, in the recorder's process::
     def sched_ext(capture: Capture) -> Iterator[None]:
         ...
 
+A collector of scope "run" with ``outermost`` makes a condition of the run, e.g. a second workload:
+it begins before the other collectors, and ends after them. If the condition did not hold during
+the whole run, it raises :class:`InvalidRun`, and the run is discarded.
+
 A collector that cannot capture anything here raises :class:`Skipped`. Any other exception is a
 failure, which loses only this capture. Each collector runs in a separate process, so a crash or a
 hang is a failure too.
@@ -65,6 +69,19 @@ class Skipped(Exception):
 
     :param reason: why, one line, lower case, no full stop
     :param remedy: a command or setting that fixes it, or what to do; "" if nothing helps
+    """
+
+    def __init__(self, reason: str, remedy: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.remedy = remedy
+
+
+class InvalidRun(Exception):
+    """The run was not made under the conditions that the user asked for, so it is discarded.
+
+    :param reason: why, one line, lower case, no full stop
+    :param remedy: what to do; "" if nothing helps
     """
 
     def __init__(self, reason: str, remedy: str = "") -> None:
@@ -153,6 +170,7 @@ class Collector:
         from the captures of an instrumented run) or "workload" (the command itself; there is one,
         and it runs in the recorder's process)
     :param intrusive: it disturbs the measurement, so it runs only in instrumented runs
+    :param outermost: it begins before the other collectors of a run, and ends after them
     :param default: used if ``--with`` is not given
     :param needs: programs that must be on PATH, by name
     :param package: the Debian package that contains them; "" if none is needed
@@ -164,6 +182,7 @@ class Collector:
     name: str
     scope: str
     intrusive: bool
+    outermost: bool
     default: bool
     needs: tuple[str, ...]
     package: str
@@ -184,6 +203,7 @@ def collector(
     needs: tuple[str, ...] = (),
     package: str = "",
     intrusive: bool = False,
+    outermost: bool = False,
     default: bool = True,
     place: str | None = None,
     watch: MakeWatch | None = None,
@@ -201,6 +221,7 @@ def collector(
                 name=name,
                 scope=scope,
                 intrusive=intrusive,
+                outermost=outermost,
                 default=default,
                 needs=needs,
                 package=package,

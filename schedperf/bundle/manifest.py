@@ -320,6 +320,7 @@ class Version(Struct, frozen=True, kw_only=True):
 class Manifest(Struct, frozen=True, kw_only=True):
     """The manifest of a bundle.
 
+    :param load: the command that ran beside the workload, with placeholders
     :param better: direction of metrics whose format does not state it, by name
     :param machine: name that the site gives to machines of this kind
     """
@@ -336,6 +337,7 @@ class Manifest(Struct, frozen=True, kw_only=True):
     treatment: Paths
     setup: str | None = None
     service: str | None = None
+    load: str | None = None
     metric: MetricRules | None = None
     sequential: Sequential | None = None
     imported: ImportSource | None = None
@@ -355,6 +357,7 @@ class RunFile(Run, frozen=True, kw_only=True):
     tool_version: str | None = None
     treatment: Paths | None = None
     setup: str | None = None
+    load: str | None = None
     sequential: Sequential | None = None
 
 
@@ -457,6 +460,7 @@ def rebuild_manifest(stem: str, files: Sequence[RunFile], rest: Sequence[Capture
         imported=ImportSource(format=first.imported) if first and first.imported else None,
         setup=first.setup if first else None,
         service=first.service.command if first and first.service else None,
+        load=first.load if first else None,
         metric=first.metric if first else None,
         sequential=first.sequential if first else None,
         captures=(*(entry for file in files for entry in file.captures), *rest),

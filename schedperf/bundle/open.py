@@ -61,6 +61,7 @@ class Bundle:
     :ivar treatment: fields of host.json that are meant to differ from the other side
     :ivar setup: the command that applied this side's setting
     :ivar service: the command of the program that ran during each run; None without one
+    :ivar load: the command that ran beside the workload; None without one
     :ivar rerun: how each workload was recorded; () of an older recorder
     :ivar source: commit that the kernel was built from; None if not given
     :ivar machine: name that the site gives to machines of this kind; None if not given
@@ -89,6 +90,7 @@ class Bundle:
         self.treatment = manifest.treatment
         self.setup = manifest.setup
         self.service = manifest.service
+        self.load = manifest.load
         self.metric_rules = manifest.metric or ()
         self.rerun = manifest.rerun
         self.source = manifest.source

@@ -138,6 +138,7 @@ class BundleSummary(Struct, frozen=True, kw_only=True):
     factors: Mapping[str, str]
     setup: str | None
     service: str | None
+    load: str | None
     metric: tuple[MetricRule, ...]
     imported: str | None
     source: SourceEntry | None
@@ -175,6 +176,7 @@ def summarise(bundle: Bundle, *, verify: bool) -> BundleSummary:
         factors=next((run.factors for run in bundle.runs if run.factors), {}),
         setup=bundle.setup,
         service=bundle.service,
+        load=bundle.load,
         metric=bundle.metric_rules,
         imported=bundle.imported.format if bundle.imported else None,
         source=bundle.source,

@@ -35,12 +35,13 @@ if TYPE_CHECKING:
 # Options of `record` that mean the same in every boot.
 _FORWARDED = (
     "instrumented", "warmup", "point", "collectors", "vary", "metric", "set", "pelt_loader",
-    "timeout", "seed", "machine",
+    "timeout", "seed", "machine", "load",
 )  # fmt: skip
 # Options that bundles keep, because nothing else in them shows these.
 _KEPT = (
     "cpus", "nodes", "threads", "memory", "kernel_args", "setup",
     "_instrumented", "_warmup", "_collectors", "_set", "_pelt_loader", "_timeout",
+    "_load",
 )  # fmt: skip
 # Counts of calls are valid in a guest, even though timings, which the probes slow down, are not.
 GUEST_COLLECTORS = ("default", "bpf_pelt", "bpf_placement")
@@ -416,6 +417,7 @@ def _choice(ctx: click.Context, *, is_kvm: bool) -> Iterator[str]:
 
 def _check_work(arguments: Sequence[str], command_line: Sequence[str]) -> None:
     """Report here the errors that the recorder would report in the guest."""
+    from schedperf_collectors.contract import LOAD  # noqa: PLC0415
     from schedperf_collectors.recorder.captures import check_options, choose  # noqa: PLC0415
     from schedperf_collectors.recorder.plan import check_placeholders, cross_points, fill  # noqa: PLC0415
 
@@ -424,11 +426,12 @@ def _check_work(arguments: Sequence[str], command_line: Sequence[str]) -> None:
     parser = _record_parser()
     try:
         given = parser.parse_args(["-o", "guest.tar", *arguments[: arguments.index("--")]])
-        choose(given.collectors, given.attempted)
+        load = shlex.split(given.load or "")
+        choose(given.collectors, given.attempted, beside=(LOAD,) if load else ())
         for name, key, value in given.set:
             check_options({name: {key: value}})
         points = cross_points(given.point)
-        check_placeholders(command_line, [name for name, _ in given.point])
+        check_placeholders([*command_line, *load], [name for name, _ in given.point])
     except RecordError as error:
         raise InputError(str(error)) from error
     for point in points:

@@ -472,6 +472,15 @@ def _workload_differences(base: Bundle, side: Side) -> Iterator[Difference]:
             severity="blocking" if is_disjoint else "noted",
             reason="the workloads differ" if is_disjoint else "only common workloads are compared",
         )
+    if base.load != new.load:
+        yield Difference(
+            path="load",
+            side=side.name,
+            base=_shorten(base.load),
+            new=_shorten(new.load),
+            severity="blocking",
+            reason="the commands that ran beside the workload (--with-load) differ",
+        )
     rules = {rule.name: rule.regex for rule in base.metric_rules}
     for rule in new.metric_rules:
         if rules.get(rule.name, rule.regex) != rule.regex:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import shlex
 import shutil
 import signal
 import sys
@@ -16,7 +17,7 @@ from schedperf_collectors import __version__
 from schedperf_collectors.boots import commands as boots
 from schedperf_collectors.boots.agent import VERB
 from schedperf_collectors.boots.doctor import Asked, doctor_boot
-from schedperf_collectors.contract import MOST_BUDGETED
+from schedperf_collectors.contract import LOAD, MOST_BUDGETED, format_template
 from schedperf_collectors.machine.errors import RecordError
 from schedperf_collectors.machine.orphans import adopt_orphans
 from schedperf_collectors.recorder.ab import ab
@@ -103,7 +104,7 @@ def _run(arguments: Sequence[str]) -> None:
         options.source = only_source(options.source)
     progress = Progress(options.events, quiet=options.quiet)
     _warn_of_left_over(progress)
-    chosen = choose(options.collectors, options.attempted)
+    chosen = choose(options.collectors, options.attempted, beside=_beside(options))
     if name == "record":
         looks = _looks(options, progress)
         request = _request(options, command, _rerun(name, options), looks)
@@ -158,7 +159,7 @@ def _check_boots(options: argparse.Namespace, command: Sequence[str]) -> list[st
                 f"--{option}: cannot be combined with --kernel; use -o PREFIX, and --setup "
                 "NAME=CMD for settings"
             )
-    choose(options.collectors, options.attempted)
+    choose(options.collectors, options.attempted, beside=_beside(options))
     options.runs = options.runs or RUNS
     if command:
         # The commits of the kernels are checked in the boot of each.
@@ -259,7 +260,8 @@ def _request(
     if not command:
         raise RecordError("no command given; put it at the end, after --")
     points = cross_points(options.point)
-    check_placeholders(command, [name for name, _ in options.point])
+    load = shlex.split(options.load or "")
+    check_placeholders([*command, *load], [name for name, _ in options.point])
     seed = options.seed
     return Request(
         template=tuple(command),
@@ -279,6 +281,7 @@ def _request(
         recorded_as=tuple(options.recorded_as or ()),
         source=options.source,
         machine=options.machine,
+        load=format_template(load) or None,
     )
 
 
@@ -298,6 +301,8 @@ def _rerun(name: str, options: argparse.Namespace) -> Rerun:
         words += ["--warmup", str(options.warmup)]
     for collector, setting, value in options.set:
         words += ["--set", f"{collector}.{setting}={value}"]
+    if options.load:
+        words.append(f"--with-load={options.load}")
     if options.pelt_loader is not None:
         words += ["--pelt-loader", options.pelt_loader]
     if options.timeout is not None:
@@ -311,11 +316,17 @@ def _collector_options(options: argparse.Namespace) -> Mapping[str, Mapping[str,
     if options.kernel_files is not None:
         folder = str(Path(options.kernel_files).absolute())
         settings += [(name, "kernel_files", folder) for name in ("host", "layout", "perf_c2c")]
+    if options.load:
+        settings.append((LOAD, "command", options.load))
     if options.pelt_loader is not None:
         settings.append(("bpf_pelt", "loader", options.pelt_loader))
     if options.timeout is not None:
         settings.append(("workload", "timeout_s", str(options.timeout)))
     return _group(settings)
+
+
+def _beside(options: argparse.Namespace) -> tuple[str, ...]:
+    return (LOAD,) if options.load else ()
 
 
 def _group(settings: Sequence[tuple[str, str, str]]) -> Mapping[str, Mapping[str, str]]:

@@ -106,12 +106,43 @@ def end_orphans(
                 os.waitpid(orphan.pid, os.WNOHANG)
 
 
+def kill_descendants(pid: int) -> None:
+    """Kill all descendants of a process, which is to be killed next.
+
+    Those that have left its process group would survive it otherwise.
+    """
+    deadline = time.monotonic() + _END_LIMIT_S
+    while descendants := _descendants(pid):
+        for descendant in descendants:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(descendant, signal.SIGKILL)
+        if time.monotonic() > deadline:
+            return
+        time.sleep(_POLL_S)
+
+
+def _descendants(pid: int) -> list[int]:
+    children: dict[int, list[_Process]] = {}
+    for process in _processes():
+        children.setdefault(process.parent, []).append(process)
+    found = [pid]
+    alive = []
+    while found:
+        for child in children.get(found.pop(), []):
+            found.append(child.pid)
+            if child.state != "Z":
+                alive.append(child.pid)
+    return alive
+
+
 def _children() -> Iterator[_Process]:
+    return (process for process in _processes() if process.parent == os.getpid())
+
+
+def _processes() -> Iterator[_Process]:
     for pid in _pids():
         with contextlib.suppress(OSError):
-            process = _parse(Path(f"/proc/{pid}/stat").read_text(errors="replace"))
-            if process.parent == os.getpid():
-                yield process
+            yield _parse(Path(f"/proc/{pid}/stat").read_text(errors="replace"))
 
 
 def _parse(stat: str) -> _Process:

@@ -78,7 +78,9 @@ class Chosen:
         )
 
 
-def choose(names: Sequence[str], attempted: Sequence[str] = ()) -> Chosen:
+def choose(
+    names: Sequence[str], attempted: Sequence[str] = (), beside: Sequence[str] = ()
+) -> Chosen:
     """Choose the collectors that ``--with`` names.
 
     "default" selects the default collectors, "none" only host.
@@ -86,6 +88,7 @@ def choose(names: Sequence[str], attempted: Sequence[str] = ()) -> Chosen:
     always included.
 
     :param attempted: names of collectors that are added if they work here
+    :param beside: names of collectors that other options add, also to "none"
     """
     available = {
         name: collector
@@ -108,6 +111,7 @@ def choose(names: Sequence[str], attempted: Sequence[str] = ()) -> Chosen:
         return (
             collector.name == HOST
             or collector.name in names
+            or collector.name in beside
             or collector.name in attempted
             or (by_default and "none" not in names)
         )
@@ -124,7 +128,7 @@ def choose(names: Sequence[str], attempted: Sequence[str] = ()) -> Chosen:
             collector for collector in chosen if collector.scope == "run" and collector.intrusive
         ),
         after=tuple(collector for collector in chosen if collector.scope == "after"),
-        named=frozenset(names) - {"default", "none"},
+        named=frozenset((*names, *beside)) - {"default", "none"},
     )
 
 
@@ -261,26 +265,36 @@ class RunCaptures:
 
         :raises Interrupted: a signal came
         """
-        self._order()
-        for isolated, _ in self._working:
-            isolated.await_begun()
+        for group in (self._group(outermost=True), self._group(outermost=False)):
+            _order(group)
+            for isolated in group:
+                isolated.await_begun()
 
     def stop(self) -> list[Captured]:
         """Stop the collectors; return their captures in the order of starting."""
-        self._order()
+        for group in (self._group(outermost=False), self._group(outermost=True)):
+            _order(group)
+            for isolated in group:
+                isolated.await_end()
         return [
             _gather(isolated.collector, isolated.await_end(), folder)
             for isolated, folder in self._working
         ]
 
-    def _order(self) -> None:
-        # All at once, so that no collector counts the work of another.
-        for isolated, _ in self._working:
-            isolated.order()
+    def _group(self, *, outermost: bool) -> list[Isolated]:
+        return [
+            isolated for isolated, _ in self._working if isolated.collector.outermost == outermost
+        ]
 
     def _kill(self) -> None:
         for isolated, _ in self._working:
             isolated.kill()
+
+
+def _order(group: Sequence[Isolated]) -> None:
+    # All at once, so that no collector counts the work of another.
+    for isolated in group:
+        isolated.order()
 
 
 def try_run_collectors(

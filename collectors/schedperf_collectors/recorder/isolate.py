@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, NoReturn, cast
 
 from schedperf_collectors.machine.errors import OUT_OF_SPACE
+from schedperf_collectors.machine.orphans import kill_descendants
 from schedperf_collectors.machine.process import has_ended, kill_group, last_words, say_status
 from schedperf_collectors.machine.signals import default_signals, signals
 from schedperf_collectors.plugin import (
@@ -29,6 +30,7 @@ from schedperf_collectors.plugin import (
     BootFunction,
     Capture,
     Collector,
+    InvalidRun,
     RunFunction,
     Skipped,
 )
@@ -59,6 +61,7 @@ class Result:
     :param detail: the traceback of a failure, if any
     :param out_of_space: it failed because the disk is full
     :param timed_out: it was killed because it hung
+    :param invalidates: the run is discarded, for the same reason
     :param seconds: time it took; None if it was not tried
     """
 
@@ -69,6 +72,7 @@ class Result:
     detail: str | None = None
     out_of_space: bool = False
     timed_out: bool = False
+    invalidates: bool = False
     seconds: float | None = None
 
 
@@ -164,6 +168,8 @@ class Isolated:
         if self._pid:
             # The child itself first: before it has made its group, it would continue and wait for
             # orders.
+            if not has_ended(self._pid):
+                kill_descendants(self._pid)
             os.kill(self._pid, signal.SIGKILL)
             kill_group(self._pid)
             os.waitpid(self._pid, 0)
@@ -241,6 +247,7 @@ def _read_result(answer: Mapping[str, Any]) -> Result:
         detail=answer.get("detail"),
         out_of_space=bool(answer.get("out_of_space")),
         timed_out=bool(answer.get("timed_out")),
+        invalidates=bool(answer.get("invalidates")),
     )
 
 
@@ -284,6 +291,13 @@ def _outcome(collector: Collector, capture: Capture, say: Any, order: int) -> Ma
             cast("BootFunction", collector.function)(capture)
     except Skipped as skipped:
         return {"status": SKIPPED, "reason": skipped.reason, "remedy": skipped.remedy or None}
+    except InvalidRun as invalid:
+        return {
+            "status": FAILED,
+            "reason": invalid.reason,
+            "remedy": invalid.remedy or None,
+            "invalidates": True,
+        }
     except BaseException as error:  # noqa: BLE001 # the one place where collectors are isolated
         return {
             "status": FAILED,

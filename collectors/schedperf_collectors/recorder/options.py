@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -346,6 +347,14 @@ def _add_common_options(parser: argparse.ArgumentParser, what_n_is: str) -> None
         help="Declare a field of host.json as an intended difference, e.g. sched.autogroup.",
     )
     add(
+        "--with-load",
+        dest="load",
+        type=_load,
+        metavar="CMD",
+        help="Run this command beside the workload during each run; it may have placeholders. Its "
+        "results are shown, but not used for the verdict.",
+    )
+    add(
         "--metric",
         action="append",
         type=_metric,
@@ -586,6 +595,18 @@ def _host_path(text: str) -> str:
     if not _HOST_PATH.match(text):
         raise argparse.ArgumentTypeError(
             f"invalid field {text!r} (expected a field of host.json, e.g. sched.autogroup)"
+        )
+    return text
+
+
+def _load(text: str) -> str:
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r}: {str(error).lower()}; quote it") from error
+    if not words or "\0" in text:
+        raise argparse.ArgumentTypeError(
+            f"invalid command {text!r} (expected a command, e.g. 'stress-ng --cpu 2')"
         )
     return text
 

@@ -147,6 +147,26 @@ def fill(template: Sequence[str], point: Point) -> list[str]:
     return [PLACEHOLDER.sub(replace, argument) for argument in template]
 
 
+def fill_options(
+    options: Mapping[str, Mapping[str, str]], point: Point
+) -> dict[str, dict[str, str]]:
+    """Return the options of collectors at one point; names of no parameter are not placeholders.
+
+    >>> fill_options({"load": {"command": "nice -n {nice} awk '{print}'"}}, {"nice": "5"})
+    {'load': {'command': "nice -n 5 awk '{print}'"}}
+    """
+
+    def replace(match: re.Match[str]) -> str:
+        if match["literal"]:
+            return "{" + match["literal"] + "}"
+        return point.get(match["name"], match[0])
+
+    return {
+        collector: {name: PLACEHOLDER.sub(replace, value) for name, value in values.items()}
+        for collector, values in options.items()
+    }
+
+
 def plan_record(points: Sequence[Point], counts: Counts, seed: int) -> list[PlannedRun]:
     """Plan the runs of one side."""
 

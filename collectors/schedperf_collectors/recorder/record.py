@@ -6,10 +6,12 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
 from schedperf_collectors.contract import format_template, point_key
+from schedperf_collectors.machine.errors import RecordError
 from schedperf_collectors.machine.signals import signals
 from schedperf_collectors.recorder.bundle import (
     BundleWriter,
@@ -146,9 +148,20 @@ def examine_for(path: Path, request: Request, setting: Setting, progress: Progre
     existing = examine(path)
     agree(path, "--source", existing.manifest.get("source"), request.source)
     agree(path, "--machine", existing.manifest.get("machine"), request.machine)
+    _check_load(existing, request.load)
     _check_workload(existing, format_template(request.template), progress)
     _check_conditions(existing, setting, progress)
     return existing
+
+
+def _check_load(existing: Existing, load: str | None) -> None:
+    recorded = existing.manifest.get("load")
+    if recorded != load:
+        option = f"give --with-load {shlex.quote(recorded)}" if recorded else "omit --with-load"
+        raise RecordError(
+            f"{existing.path}: recorded {'beside another' if recorded else 'without a'} load; "
+            f"{option}, or use -o FILE for another side"
+        )
 
 
 def _check_workload(existing: Existing, workload: str, progress: Progress) -> None:

@@ -235,6 +235,7 @@ def _from_runs(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "treatment": _unique(path for run in runs for path in run.get("treatment") or ()),
         "factors": last.get("factors") or {},
         "setup": last.get("setup"),
+        "load": last.get("load"),
         "metric": _unique(rule for run in runs for rule in run.get("metric") or ()),
         "rerun": [],
         "sequential": None,

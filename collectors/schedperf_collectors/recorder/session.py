@@ -60,6 +60,7 @@ from schedperf_collectors.recorder.plan import (
     Point,
     Turn,
     fill,
+    fill_options,
 )
 from schedperf_collectors.recorder.programs import describe_programs
 from schedperf_collectors.recorder.progress import Progress, format_size, say_missing, say_outcome
@@ -108,6 +109,7 @@ class Request:
     :param recorded_as: the command that the user gave
     :param source: the commit of the running kernel; None if not given
     :param machine: name that the site gives to machines of this kind; None if not given
+    :param load: the command that runs beside the workload, with placeholders; None without one
     """
 
     template: tuple[str, ...]
@@ -127,6 +129,7 @@ class Request:
     recorded_as: tuple[str, ...] = ()
     source: Source | None = None
     machine: str | None = None
+    load: str | None = None
 
 
 @dataclass
@@ -282,7 +285,8 @@ class Session:
                 self._succeeded |= made.succeeded
                 self.progress.end(order, made.outcome, made.discarded)
                 if not self._succeeded and order + 1 >= first:
-                    said = say_outcome(made.outcome, made.discarded)
+                    said = "was " if made.discarded else ""
+                    said += say_outcome(made.outcome, made.discarded)
                     said += last_words(staging.path / "stderr")
                     raise RecordError(f"no run of the workload succeeded; the last run {said}")
             if self._looks is not None and self._looks.is_over(plan, order):
@@ -293,7 +297,8 @@ class Session:
     def _make(self, order: int, planned: PlannedRun, staging: Staging) -> _Finished:
         side = self._sides[planned.side]
         command = fill(self.request.template, planned.point)
-        options = {**self.request.options.get("workload", {}), "command": shlex.join(command)}
+        all_options = fill_options(self.request.options, planned.point)
+        options = {**all_options.get("workload", {}), "command": shlex.join(command)}
         if side.setup is not None:
             options["setup"] = side.setup
         capture = Capture(staging.path, os.getpid(), options)
@@ -301,7 +306,7 @@ class Session:
         with (
             self.watched(side, staging) as watched,
             side.environment(),
-            RunCaptures(collectors, staging, self.request.options) as captures,
+            RunCaptures(collectors, staging, all_options) as captures,
         ):
 
             def begin() -> None:
@@ -314,7 +319,7 @@ class Session:
                 raise SetupFailed(f"setup{of_side(side.name)} failed: {error}") from error
             watched.end()
             captured = captures.stop()
-        discarded = watched.why_discard()
+        discarded = watched.why_discard() or _why_invalid(captured)
         if outcome.left_behind:
             self._warn_once(say_left_behind(outcome.left_behind))
         hung = {each.collector.name for each in captured if each.result.timed_out}
@@ -414,6 +419,7 @@ class Session:
             "setup": side.setup or None,
             "service": run.watched.describe(),
             "discarded": run.discarded,
+            "load": self.request.load,
             "treatment": side.treatment,
             "tool_version": __version__,
             "point": planned.point,
@@ -507,6 +513,7 @@ class Session:
             "factors": old.get("factors", self._factors(side)),
             "setup": old.get("setup", side.setup or None),
             "service": old.get("service", side.service.command if side.service else None),
+            "load": request.load,
             "metric": _merge(old.get("metric"), request.metrics),
             "rerun": self._rerun(side, old),
             "source": agree(path, "--source", old.get("source"), request.source),
@@ -555,6 +562,12 @@ class _Refused(RecordError):
     def __init__(self, message: str, remedy: str = "") -> None:
         super().__init__(message)
         self.remedy = remedy
+
+
+def _why_invalid(captured: Sequence[Captured]) -> str | None:
+    """Return why a run was not made under its conditions, by a collector; None if it was."""
+    reasons = (each.result.reason for each in captured if each.result.invalidates)
+    return next(reasons, None)
 
 
 def say_left_behind(names: Sequence[str]) -> str:
@@ -660,7 +673,8 @@ def settle(
     :return: working collectors, dropped collectors, numbers of runs
     :raises CannotCapture: a collector that the user named did not work
     """
-    tried = try_run_collectors(chosen.run, staging, request.options) if chosen.run else []
+    options = fill_options(request.options, request.points[0])
+    tried = try_run_collectors(chosen.run, staging, options) if chosen.run else []
     dropped = tuple(
         capture for capture in tried if capture.result.status == SKIPPED or capture.result.timed_out
     )

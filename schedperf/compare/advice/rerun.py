@@ -74,6 +74,7 @@ class Options(Struct, frozen=True, kw_only=True):
     :param collectors: for ``--with``; () for the default ones
     :param instrumented: instrumented runs of a point, in each boot; None: as many as clean ones
     :param settings: for ``--set``
+    :param load: for ``--with-load``
     :param guest: of ``vm``: options for a guest like the recorded one
     :param booting: of ``ab --kernel``: what it boots
     """
@@ -82,6 +83,7 @@ class Options(Struct, frozen=True, kw_only=True):
     instrumented: int | None = None
     warmup: int = WARMUP
     settings: tuple[str, ...] = ()
+    load: str = ""
     pelt_loader: str | None = None
     timeout: str | None = None
     teardown: str = ""
@@ -278,7 +280,8 @@ def _as_recorded(recording: Recording) -> Iterator["Command"]:
         command = record_side(recording, work, "again.tar", Changes())
         options = parser.parse_args(list(command.before))
         cross_points(options.point)
-        check_placeholders(work.words, [name for name, _ in options.point])
+        words = [*work.words, *shlex.split(work.options.load)]
+        check_placeholders(words, [name for name, _ in options.point])
         yield command
 
 
@@ -370,6 +373,7 @@ def _read_options(program: Program, words: Sequence[str], setting: str | None) -
         instrumented=given.instrumented,
         warmup=given.warmup,
         settings=tuple(f"{collector}.{name}={value}" for collector, name, value in given.set),
+        load=given.load or "",
         pelt_loader=given.pelt_loader,
         timeout=None if given.timeout is None else f"{given.timeout:g}",
         teardown=teardown,
@@ -683,6 +687,7 @@ def _given_options(side: Recording, work: Workload, changes: Changes) -> Iterato
     for setting in options.settings:
         yield from option_words("--set", setting)
     yield from option_words("--machine", side.machine)
+    yield from option_words("--with-load", options.load)
     yield from option_words("--pelt-loader", options.pelt_loader or "")
     yield from option_words("--timeout", options.timeout or "")
     for point in work.points:

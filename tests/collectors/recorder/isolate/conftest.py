@@ -57,6 +57,7 @@ def isolated(tmp_path: Path) -> Callable[..., Tried]:
             name="tried",
             scope=scope,
             intrusive=False,
+            outermost=False,
             default=True,
             needs=needs,
             package="some-package",

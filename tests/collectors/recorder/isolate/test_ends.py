@@ -169,3 +169,21 @@ def test_a_signal_ends_the_wait_and_the_collector(isolated: Isolate, tmp_path: P
         isolated(collect).run()
     assert caught.value.exit_status == 128 + signal.SIGTERM
     assert not lives((tmp_path / "capture" / "pid").read_text())
+
+
+def test_a_killed_collector_takes_its_descendants_of_other_sessions_along(
+    isolated: Isolate, tmp_path: Path
+) -> None:
+    def collect(capture: Capture) -> Iterator[None]:
+        command = "setsid sh -c 'sleep 300 & echo $$ $!; wait'"
+        child = subprocess.Popen(["sh", "-c", command], stdout=subprocess.PIPE, text=True)
+        assert child.stdout is not None
+        (capture.folder / "pids").write_text(child.stdout.readline())
+        yield
+
+    one = isolated(collect, "run")
+    one.begin()
+    one.kill()
+    pids = (tmp_path / "capture" / "pids").read_text().split()
+    assert len(pids) == 2
+    assert not any(map(lives, pids))
