@@ -43,6 +43,7 @@ __all__ = [
     "BadLine",
     "BenchmarkParser",
     "Item",
+    "Latencies",
     "Measurement",
     "Metric",
     "Where",
@@ -65,6 +66,7 @@ class Metric:
         counts or times, and whether it is a sum, mean or percentile; None if the output does not
         state it. Not part of the metric's identity
     :param class_: that of its parser, which sets it; None if unknown
+    :param is_maximum: of several values in one run the largest counts, not their mean
     """
 
     name: str
@@ -73,6 +75,7 @@ class Metric:
     family: Family
     definition: str | None = field(default=None, compare=False)
     class_: BenchmarkClass | None = field(default=None, compare=False)
+    is_maximum: bool = field(default=False, compare=False)
 
 
 class Measurement(Struct, frozen=True, kw_only=True):
@@ -88,6 +91,29 @@ class Measurement(Struct, frozen=True, kw_only=True):
     resolution: float | None
     line_number: int
     line: str
+
+
+class Latencies(Struct, frozen=True, kw_only=True):
+    """The latencies that a benchmark measured in one run of it, as far as it printed them.
+
+    Rare long ones decide whether a system is a real-time system, so that they are counted.
+
+    :param name: what was measured; the name of the metric of its maximum without " max"
+    :param samples: number of all samples
+    :param unit_s: of the bins
+    :param counts: number of samples by the smallest value of each bin, in ``unit_s``; None without
+        a histogram
+    :param width: of a bin, in ``unit_s``; None if it is unknown, because empty bins are not printed
+    :param above: samples above the last bin
+    """
+
+    name: str
+    samples: int
+    maximum_s: float
+    unit_s: float
+    counts: Mapping[int, int] | None = None
+    width: int | None = None
+    above: int = 0
 
 
 # What a parser yields, and where it stands: label, line number from 1, and the line itself.
@@ -119,6 +145,7 @@ def measure(metric: Metric, text: str, *, where: Where, scale: float = 1.0) -> I
 Claims = Callable[[str], bool]
 ClaimsCommand = Callable[[Sequence[str]], bool]
 Parse = Callable[[Iterable[str], str], Iterator[Measurement | BadLine]]
+ReadLatencies = Callable[[Iterable[str], str], Iterator[Latencies]]
 
 
 class BenchmarkParser(Struct, frozen=True, kw_only=True):
@@ -133,6 +160,8 @@ class BenchmarkParser(Struct, frozen=True, kw_only=True):
         subsystem, "application" is work that users wait for; None: unknown
     :param is_fallback: it reads only runs of which no other parser claims any output and which have
         no ``--metric`` rule
+    :param latencies: reads the latencies of which the benchmark prints the maximum; None if it
+        prints none
     """
 
     name: str
@@ -142,6 +171,7 @@ class BenchmarkParser(Struct, frozen=True, kw_only=True):
     claims_command: ClaimsCommand | None = None
     class_: BenchmarkClass | None = None
     is_fallback: bool = False
+    latencies: ReadLatencies | None = None
 
 
 registry: Registry[BenchmarkParser] = Registry("schedperf.benchmarks", kind="benchmark parser")
@@ -155,6 +185,7 @@ def parser(
     claims_command: ClaimsCommand | None = None,
     class_: BenchmarkClass | None = None,
     is_fallback: bool = False,
+    latencies: ReadLatencies | None = None,
 ) -> Callable[[Parse], Parse]:
     """Return a decorator that registers a generator as the parser of a benchmark."""
 
@@ -167,6 +198,7 @@ def parser(
             claims_command=claims_command,
             class_=class_,
             is_fallback=is_fallback,
+            latencies=latencies,
         )
         registry.add(name, entry)
         return parse

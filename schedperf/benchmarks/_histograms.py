@@ -7,11 +7,13 @@
 [('50', 5), ('90', 5), ('99', None)]
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from msgspec.structs import replace
 
-from schedperf.benchmarks import BadLine, Item, Measurement, Metric, Where, measure
+from schedperf.benchmarks import BadLine, Item, Latencies, Measurement, Metric, Where, measure
+
+MAXIMUM = " max"
 
 # In hundredths of a percent.
 _WHOLE = 10_000
@@ -69,26 +71,45 @@ def measure_percentiles(
         yield replace(item, resolution=resolution) if isinstance(item, Measurement) else item
 
 
-def weighted_mean(items: Sequence[Item], weights: Sequence[int]) -> Iterator[Item]:
-    """Yield the mean of averages, each weighted by its samples, or the first invalid average."""
-    numbers = [item for item in items if isinstance(item, Measurement)]
-    total = sum(weights)
-    if len(numbers) < len(items):
-        yield next(item for item in items if isinstance(item, BadLine))
-    elif numbers and total > 0:
-        products = (
-            item.value * (weight / total) for item, weight in zip(numbers, weights, strict=True)
-        )
-        yield replace(numbers[-1], value=sum(products))
+def measure_maximum(
+    items: Iterable[Item],
+    *,
+    samples: int,
+    unit_s: float,
+    counts: Mapping[int, int] | None = None,
+    width: int | None = None,
+    above: int = 0,
+) -> Iterator[Item | Latencies]:
+    """Yield the largest of the maxima and the latencies that it is of, or the first invalid one.
 
-
-def largest(items: Iterable[Item]) -> Iterator[Item]:
-    """Yield the largest of the maxima, or the first invalid one."""
+    :param items: maximum of each thread or CPU; the metric's name ends with " max"
+    """
     numbers: list[Measurement] = []
     for item in items:
         if isinstance(item, BadLine):
             yield item
             return
         numbers.append(item)
-    if numbers:
-        yield max(numbers, key=lambda item: item.value)
+    if not numbers:
+        return
+    longest = max(numbers, key=lambda item: item.value)
+    yield longest
+    yield Latencies(
+        name=longest.metric.name.removesuffix(MAXIMUM),
+        samples=samples,
+        maximum_s=longest.value,
+        unit_s=unit_s,
+        counts=counts,
+        width=width,
+        above=above,
+    )
+
+
+def without_latencies(items: Iterable[Item | Latencies]) -> Iterator[Item]:
+    """Yield what a parser yields."""
+    return (item for item in items if not isinstance(item, Latencies))
+
+
+def only_latencies(items: Iterable[Item | Latencies]) -> Iterator[Latencies]:
+    """Yield the latencies."""
+    return (item for item in items if isinstance(item, Latencies))

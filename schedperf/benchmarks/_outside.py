@@ -49,7 +49,7 @@ def guard_parser(parser: "BenchmarkParser", origin: Origin) -> "BenchmarkParser"
                 raise origin.error(f"parse yields {problem}")
             yield item  # type: ignore[misc] # find_problem has checked its type
 
-    return replace(parser, claims=claims, parse=parse)
+    return replace(parser, claims=claims, parse=parse, latencies=None)
 
 
 def find_problem(item: object) -> str | None:

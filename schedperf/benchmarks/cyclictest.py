@@ -8,12 +8,11 @@
 ... '''
 >>> for item in parse_cyclictest(text.splitlines(), "stdout"):
 ...     print(item.metric.name, f"{item.value:g}", item.metric.unit, item.metric.family)
-cyclictest latency average 5e-06 s secondary
 cyclictest latency max 7.5e-05 s primary
 
-The values are those of all threads together: the maximum is the largest one, the average is
-weighted by the cycles of each thread, and percentiles are those of the summed histograms. Without
-``-q`` cyclictest prints the summary repeatedly; the last one is read.
+The values are those of all threads together: the maximum is the largest one, and percentiles are
+those of the summed histograms. Averages are not read: a latency that is rarely long has the same
+average. Without ``-q`` cyclictest prints the summary repeatedly; the last one is read.
 
 A percentile above the largest bin is unknown. ``--json`` states the unit (``-N`` selects
 nanoseconds), and so do the widths of the fields in a summary. The histogram of ``-N -h`` states
@@ -30,13 +29,19 @@ from schedperf.benchmarks import (
     MICROSECOND_S,
     BadLine,
     Item,
+    Latencies,
     Measurement,
     Metric,
     Where,
     measure,
     parser,
 )
-from schedperf.benchmarks._histograms import largest, measure_percentiles, weighted_mean
+from schedperf.benchmarks._histograms import (
+    measure_maximum,
+    measure_percentiles,
+    only_latencies,
+    without_latencies,
+)
 from schedperf.benchmarks._json_text import Document, Path, Scalar, read_documents
 from schedperf.model.comparison import Family
 from schedperf.model.units import NANOSECOND_S
@@ -63,10 +68,9 @@ MOST_DIGITS = 18
 # five and eight.
 NANOSECOND_WIDTH = 8
 
-DEFINITIONS = {
-    "average": "Mean latency of a timer, from its expiry until the thread runs, over all threads.",
-    "max": "Maximum latency of a timer, from its expiry until the thread runs, over all threads.",
-}
+MAXIMUM = (
+    "Maximum latency of a timer in a run, from its expiry until the thread runs, over all threads."
+)
 PERCENTILE = (
     "{percent}th percentile of the latency of a timer, from its expiry until the thread runs, over "
     "all threads."
@@ -77,7 +81,6 @@ class _Thread(Struct, frozen=True, kw_only=True):
     """What is printed about one thread."""
 
     cycles: int
-    average: str
     longest: str
     scale: float
     where: Where
@@ -96,9 +99,18 @@ def _claims(text: str) -> bool:
     return CLAIMED.search(text) is not None or JSON_NAME.search(text) is not None
 
 
-@parser("cyclictest", class_="micro", claims=_claims)
+def read_latencies(lines: Iterable[str], label: str) -> Iterator[Latencies]:
+    """Read the latencies of each run."""
+    return only_latencies(_read(lines, label))
+
+
+@parser("cyclictest", class_="micro", claims=_claims, latencies=read_latencies)
 def parse_cyclictest(lines: Iterable[str], label: str) -> Iterator[Measurement | BadLine]:
     """Parse the summary, histogram or JSON of each run."""
+    return without_latencies(_read(lines, label))
+
+
+def _read(lines: Iterable[str], label: str) -> Iterator[Item | Latencies]:
     lines = list(lines)
     yield from _read_text(lines, label)
     if any(JSON_NAME.match(line) for line in lines):
@@ -106,7 +118,7 @@ def parse_cyclictest(lines: Iterable[str], label: str) -> Iterator[Measurement |
             yield from _read_json(document)
 
 
-def _read_text(lines: Iterable[str], label: str) -> Iterator[Item]:
+def _read_text(lines: Iterable[str], label: str) -> Iterator[Item | Latencies]:
     threads: dict[int, _Thread] = {}
     histogram: _Histogram | None = None
     for line_number, line in enumerate(lines, start=1):
@@ -138,14 +150,13 @@ def _thread(match: re.Match[str], where: Where) -> _Thread:
     is_ns = min(len(match[3]), len(match[4])) >= NANOSECOND_WIDTH
     return _Thread(
         cycles=int(match[2]),
-        average=match[4].strip(),
         longest=match[5],
         scale=NANOSECOND_S if is_ns else MICROSECOND_S,
         where=where,
     )
 
 
-def _read_threads(threads: Mapping[int, _Thread]) -> Iterator[Item]:
+def _read_threads(threads: Mapping[int, _Thread]) -> Iterator[Item | Latencies]:
     if not threads:
         return
     ran = [thread for thread in threads.values() if thread.cycles > 0]
@@ -153,19 +164,16 @@ def _read_threads(threads: Mapping[int, _Thread]) -> Iterator[Item]:
         where = next(iter(threads.values())).where
         yield _bad(where, "no timer expired; run cyclictest for longer")
         return
-    averages = [
-        measure(_metric("average"), thread.average, where=thread.where, scale=thread.scale)
-        for thread in ran
-    ]
-    yield from weighted_mean(averages, [thread.cycles for thread in ran])
-    yield from largest(
+    maxima = (
         measure(_metric("max"), thread.longest, where=thread.where, scale=thread.scale)
         for thread in ran
     )
+    samples = sum(thread.cycles for thread in ran)
+    yield from measure_maximum(maxima, samples=samples, unit_s=ran[0].scale)
 
 
-def _read_histogram(histogram: _Histogram) -> Iterator[Item]:
-    averages, average_line = histogram.summary.get("Avg Latencies", ([], histogram.where))
+def _read_histogram(histogram: _Histogram) -> Iterator[Item | Latencies]:
+    averages, _ = histogram.summary.get("Avg Latencies", ([], histogram.where))
     maxima, max_line = histogram.summary.get("Max Latencies", ([], histogram.where))
     # With -H the last column of all lines but the averages is the sum or maximum of the threads.
     threads = len(averages)
@@ -185,14 +193,6 @@ def _read_histogram(histogram: _Histogram) -> Iterator[Item]:
             f"{sum(counted)}; record again",
         )
         return
-    cycles = [sum(pair) for pair in zip(counted, above, strict=True)]
-    yield from weighted_mean(
-        [
-            measure(_metric("average"), text, where=average_line, scale=MICROSECOND_S)
-            for text in averages
-        ],
-        cycles,
-    )
     yield from measure_percentiles(
         _percentile,
         counts,
@@ -201,9 +201,16 @@ def _read_histogram(histogram: _Histogram) -> Iterator[Item]:
         scale=MICROSECOND_S,
         resolution=MICROSECOND_S,
     )
-    yield from largest(
-        measure(_metric("max"), text, where=max_line, scale=MICROSECOND_S)
-        for text in maxima[:threads]
+    yield from measure_maximum(
+        (
+            measure(_metric("max"), text, where=max_line, scale=MICROSECOND_S)
+            for text in maxima[:threads]
+        ),
+        samples=sum(counted) + sum(above),
+        unit_s=MICROSECOND_S,
+        counts=counts,
+        width=1,
+        above=sum(above),
     )
 
 
@@ -219,7 +226,7 @@ def _is_needed(path: Path) -> bool:
     return path[0] in {"thread", "resolution_in_ns"}
 
 
-def _read_json(document: Document) -> Iterator[Item]:
+def _read_json(document: Document) -> Iterator[Item | Latencies]:
     if document.problem is not None:
         yield document.problem
         return
@@ -228,15 +235,11 @@ def _read_json(document: Document) -> Iterator[Item]:
     scale = NANOSECOND_S if is_ns else MICROSECOND_S
     threads = dict.fromkeys(path[1] for path in values if path[:1] == ("thread",) and path[2:])
     fields = [[values.get(("thread", name, key)) for name in threads] for key in _KEYS]
-    averages, maxima, cycles = ([item for item in column if item is not None] for column in fields)
+    maxima, cycles = ([item for item in column if item is not None] for column in fields)
     weights = [_count(item.text) for item in cycles]
-    if not threads or not len(averages) == len(maxima) == len(weights) == len(threads):
-        yield _bad(document.where, "no cycles, avg or max of a thread; record again")
+    if not threads or not len(maxima) == len(weights) == len(threads):
+        yield _bad(document.where, "no cycles or max of a thread; record again")
         return
-    average = _metric("average")
-    yield from weighted_mean(
-        [measure(average, item.text, where=item.where, scale=scale) for item in averages], weights
-    )
     counts: dict[int, int] = {}
     lines: dict[int, Where] = {}
     for path, item in values.items():
@@ -244,17 +247,22 @@ def _read_json(document: Document) -> Iterator[Item]:
             index = _count(path[3])
             counts[index] = counts.get(index, 0) + _count(item.text)
             lines[index] = item.where
+    above = max(0, sum(weights) - sum(counts.values()))
     if counts:
-        above = max(0, sum(weights) - sum(counts.values()))
         yield from measure_percentiles(
             _percentile, counts, lines, above=above, scale=scale, resolution=scale
         )
-    yield from largest(
-        measure(_metric("max"), item.text, where=item.where, scale=scale) for item in maxima
+    yield from measure_maximum(
+        (measure(_metric("max"), item.text, where=item.where, scale=scale) for item in maxima),
+        samples=sum(weights),
+        unit_s=scale,
+        counts=counts or None,
+        width=1,
+        above=above if counts else 0,
     )
 
 
-_KEYS = ("avg", "max", "cycles")
+_KEYS = ("max", "cycles")
 
 
 def _count(text: str) -> int:
@@ -270,7 +278,8 @@ def _metric(statistic: str) -> Metric:
         unit="s",
         better="lower",
         family=family,
-        definition=DEFINITIONS.get(statistic) or PERCENTILE.format(percent=percent),
+        definition=MAXIMUM if statistic == "max" else PERCENTILE.format(percent=percent),
+        is_maximum=statistic == "max",
     )
 
 

@@ -17,23 +17,21 @@ r"""Parse the histograms of rtla: ``rtla timerlat hist`` and ``rtla osnoise hist
 ... '''
 >>> for item in parse_rtla(text.splitlines(), "stdout"):
 ...     print(item.metric.name, f"{item.value:g}", item.metric.unit, item.metric.family)
-rtla timerlat IRQ latency average 0 s secondary
 rtla timerlat IRQ latency p50 0 s secondary
 rtla timerlat IRQ latency p90 1e-06 s secondary
 rtla timerlat IRQ latency p99 1e-06 s secondary
 rtla timerlat IRQ latency p99.9 1e-06 s secondary
 rtla timerlat IRQ latency max 9e-06 s secondary
-rtla timerlat thread latency average 4e-06 s secondary
 rtla timerlat thread latency p50 1e-06 s secondary
 rtla timerlat thread latency p90 9e-06 s secondary
 rtla timerlat thread latency p99 9e-06 s secondary
 rtla timerlat thread latency p99.9 9e-06 s secondary
 rtla timerlat thread latency max 0.0003 s primary
 
-The values are those of all CPUs together: the maximum is the largest one, the average is weighted
-by the samples of each CPU, and percentiles are those of the summed histograms. rtla truncates the
-averages of timerlat to integers. A percentile above the largest bin is unknown. The summary of all
-CPUs, which newer versions print, is not read. Without header or index the output is not read.
+The values are those of all CPUs together: the maximum is the largest one, and percentiles are those
+of the summed histograms. A percentile above the largest bin is unknown. Averages are not read, and
+neither is the summary of all CPUs, which newer versions print. Without header or index the output
+is not read.
 """
 
 import math
@@ -45,13 +43,19 @@ from schedperf.benchmarks import (
     MICROSECOND_S,
     BadLine,
     Item,
+    Latencies,
     Measurement,
     Metric,
     Where,
     measure,
     parser,
 )
-from schedperf.benchmarks._histograms import largest, measure_percentiles, weighted_mean
+from schedperf.benchmarks._histograms import (
+    measure_maximum,
+    measure_percentiles,
+    only_latencies,
+    without_latencies,
+)
 from schedperf.model.units import NANOSECOND_S
 
 TITLE = re.compile(r"^# RTLA (timerlat|osnoise) histogram\s*$", re.MULTILINE)
@@ -95,9 +99,23 @@ class Histogram:
     summary: dict[str, tuple[list[str], Where]] = field(default_factory=dict)
 
 
-@parser("rtla", class_="micro", claims=lambda text: TITLE.search(text) is not None)
+def read_latencies(lines: Iterable[str], label: str) -> Iterator[Latencies]:
+    """Read the latencies of each histogram."""
+    return only_latencies(_read(lines, label))
+
+
+@parser(
+    "rtla",
+    class_="micro",
+    claims=lambda text: TITLE.search(text) is not None,
+    latencies=read_latencies,
+)
 def parse_rtla(lines: Iterable[str], label: str) -> Iterator[Measurement | BadLine]:
     """Parse each histogram."""
+    return without_latencies(_read(lines, label))
+
+
+def _read(lines: Iterable[str], label: str) -> Iterator[Item | Latencies]:
     for item in read_histograms(lines, label):
         if isinstance(item, BadLine):
             yield item
@@ -157,7 +175,7 @@ def _find_problem(histogram: Histogram) -> str | None:
     texts = {name: values for name, (values, _) in histogram.summary.items()}
     if any(len(values) != len(histogram.columns) for values in (*rows, *texts.values())):
         return "a line of the histogram is damaged; record again"
-    if not {"over", "count", "avg", LAST} <= texts.keys():
+    if not {"over", "count", LAST} <= texts.keys():
         return "the summary of the histogram is damaged; record again"
     for context in dict.fromkeys(map(context_of, histogram.columns)):
         columns = columns_of(histogram, context)
@@ -177,7 +195,7 @@ def columns_of(histogram: Histogram, context: str) -> list[int]:
     return [i for i, name in enumerate(histogram.columns) if context_of(name) == context]
 
 
-def _read_context(histogram: Histogram, context: str) -> Iterator[Item]:
+def _read_context(histogram: Histogram, context: str) -> Iterator[Item | Latencies]:
     columns = columns_of(histogram, context)
     rows = {index: where[2].split()[1:] for index, where in histogram.rows.items()}
     counts = {index: sum(int(values[i]) for i in columns) for index, values in rows.items()}
@@ -187,7 +205,7 @@ def _read_context(histogram: Histogram, context: str) -> Iterator[Item]:
         return [values[i] for i in columns]
 
     above, samples = sum(map(to_count, printed("over"))), list(map(to_count, printed("count")))
-    # A CPU without samples prints "-" for its average and maximum.
+    # A CPU without samples prints "-" for its maximum.
     used = [i for i, number in enumerate(samples) if number > 0]
     name, definition = f"{histogram.tool} {CONTEXTS[context][0]}", CONTEXTS[context][1]
 
@@ -195,8 +213,6 @@ def _read_context(histogram: Histogram, context: str) -> Iterator[Item]:
         where, texts = histogram.summary[key][1], printed(key)
         return [measure(metric, texts[i], where=where, scale=histogram.scale) for i in used]
 
-    averages = items("avg", _metric(f"{name} average", f"Mean of {definition}, over all CPUs."))
-    yield from weighted_mean(averages, [samples[i] for i in used])
     # Empty bins are not printed, so the width of a bin is known only if it is 1.
     yield from measure_percentiles(
         lambda percent: _metric(
@@ -208,7 +224,13 @@ def _read_context(histogram: Histogram, context: str) -> Iterator[Item]:
         scale=histogram.scale,
         resolution=histogram.scale if math.gcd(*counts) == 1 else None,
     )
-    yield from largest(items(LAST, _metric(f"{name} max", f"Maximum of {definition}.")))
+    yield from measure_maximum(
+        items(LAST, _metric(f"{name} max", f"Maximum of {definition}, in a run.")),
+        samples=sum(samples),
+        unit_s=histogram.scale,
+        counts=counts,
+        above=above,
+    )
 
 
 def to_count(text: str) -> int:
@@ -223,6 +245,7 @@ def _metric(name: str, definition: str) -> Metric:
         better="lower",
         family="primary" if name in PRIMARY else "secondary",
         definition=definition,
+        is_maximum=name.endswith(" max"),
     )
 
 

@@ -8,12 +8,19 @@ Every benchmark parser that claims a run's stdout or stderr reads it, and so do 
 """
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
 
 from msgspec import Struct, structs
 
-from schedperf.benchmarks import BadLine, BenchmarkParser, Measurement, Metric, all_parsers
+from schedperf.benchmarks import (
+    BadLine,
+    BenchmarkParser,
+    Latencies,
+    Measurement,
+    Metric,
+    all_parsers,
+)
 from schedperf.bundle.open import Run
 from schedperf.model.comparison import Source
 from schedperf.model.run import Operations
@@ -27,7 +34,7 @@ from schedperf.runs.side import Side
 class Value(Struct, frozen=True, kw_only=True):
     """The value of one metric in one run, in the metric's unit.
 
-    :param value: mean of what was printed
+    :param value: mean of what was printed, or the largest of maxima
     :param resolution: None: unknown
     """
 
@@ -42,19 +49,23 @@ class Printed(Struct, frozen=True, kw_only=True):
     :param numbers: by metric, in the order in which they were printed
     :param problems: lines that have no number, one sentence each
     :param ops: what its benchmark did; None where that is unknown
+    :param latencies: what its benchmark printed of its latencies
     """
 
     numbers: Mapping[Metric, Value]
     problems: tuple[str, ...]
     ops: Operations | None
+    latencies: tuple[Latencies, ...] = ()
 
 
-def printed_by(side: Side, run: Run) -> Printed:
+def printed_by(side: Side, run: Run, folder: str | None = None) -> Printed:
     """Return what a run of this side printed.
 
+    :param folder: directory of the stdout and stderr of another command that ran during the run;
+        ``run`` then has the words of this command. None: those of the workload
     :raises BundleError: a text does not match its checksum
     """
-    return side.once(_Texts).read(run)
+    return side.once(_Texts).read(run, run.folder if folder is None else folder)
 
 
 class _Texts:
@@ -67,21 +78,25 @@ class _Texts:
         self._allowance = Allowance()
         self._printed: dict[str, Printed] = {}
 
-    def read(self, run: Run) -> Printed:
-        if run.folder not in self._printed:
-            self._printed[run.folder] = self._parse(run)
-        return self._printed[run.folder]
+    def read(self, run: Run, folder: str) -> Printed:
+        if folder not in self._printed:
+            self._printed[folder] = self._parse(run, folder)
+        return self._printed[folder]
 
-    def _parse(self, run: Run) -> Printed:
+    def _parse(self, run: Run, folder: str) -> Printed:
         texts: dict[str, str] = {}
         for stream in STREAMS:
-            name = f"{run.folder}/{stream}"
+            name = f"{folder}/{stream}"
             size = self._bundle.size(name)
             if size is not None and size > LARGEST_TEXT_BYTES:
                 texts[name] = self._bundle.read_ends(name, HEAD_BYTES, TAIL_BYTES)
             elif size is not None:
                 texts[name] = self._bundle.read_text(name)
-        parsed = list(self._parsed(run, texts))
+        claiming = {
+            name: [parser for parser in self._parsers if _claims(parser, run, text)]
+            for name, text in texts.items()
+        }
+        parsed = list(self._parsed(run, texts, claiming))
         measured = [(name, item) for name, item in parsed if isinstance(item, Measurement)]
         counts = (count_printed(text) for text in texts.values())
         counted = next((count for count in counts if count is not None), None)
@@ -91,19 +106,25 @@ class _Texts:
                 bad_line.problem for _, bad_line in parsed if isinstance(bad_line, BadLine)
             ),
             ops=counted or count_measured([item for _, item in measured], run.wall_s),
+            latencies=tuple(
+                latencies
+                for name, parsers in claiming.items()
+                for parser in parsers
+                if parser.latencies is not None
+                for latencies in parser.latencies(texts[name].splitlines(), name)
+            ),
         )
 
     def _parsed(
-        self, run: Run, texts: Mapping[str, str]
+        self,
+        run: Run,
+        texts: Mapping[str, str],
+        claiming: Mapping[str, Sequence[BenchmarkParser]],
     ) -> Iterator[tuple[str, Measurement | BadLine]]:
         # Programs differ in where they print: stress-ng's table is on stderr in some versions.
         # A rule has precedence over a parser's metric of the same name.
         ruled = {rule.name for rule in run.metric_rules}
         found_by_rules: set[str] = set()
-        claiming = {
-            name: [parser for parser in self._parsers if _claims(parser, run, text)]
-            for name, text in texts.items()
-        }
         is_known = bool(ruled) or not all(
             parser.is_fallback for parsers in claiming.values() for parser in parsers
         )
@@ -167,7 +188,7 @@ def _values_of(numbers: Iterable[tuple[str, Measurement]]) -> dict[Metric, Value
         sources[item.metric] = Source(member=member, line=item.line_number, text=text)
     return {
         metric: Value(
-            value=fmean(item.value for item in items),
+            value=(max if metric.is_maximum else fmean)([item.value for item in items]),
             resolution=max(
                 (item.resolution for item in items if item.resolution is not None), default=None
             ),

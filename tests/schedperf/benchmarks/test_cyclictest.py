@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from schedperf.benchmarks import BadLine, Measurement
+from schedperf.benchmarks import BadLine, Latencies, Measurement
+from schedperf.benchmarks.cyclictest import read_latencies
 
 ParseText = Callable[[str, str], list[Measurement | BadLine]]
 Values = Callable[[str], dict[str, float]]
@@ -39,18 +40,18 @@ def numbers(found: list[Measurement | BadLine]) -> dict[str, float]:
 @pytest.mark.system
 class TestRealProgram:
     @pytest.mark.parametrize("options", [(), ("-t", "2"), ("-N",)])
-    def test_the_summary_has_average_and_maximum(
+    def test_of_the_summary_the_maximum_is_read(
         self, options: tuple[str, ...], run_program: Run, measured: Values
     ) -> None:
         found = measured(run_program(*QUICK, *options))
-        assert list(found) == ["latency average", "latency max"]
-        # In the unit that was printed neither is below 1 us or above 1000 s.
-        assert 1e-6 < found["latency average"] <= found["latency max"] < 1000.0
+        assert list(found) == ["latency max"]
+        # In the unit that was printed it is not below 1 us or above 1000 s.
+        assert 1e-6 < found["latency max"] < 1000.0
 
     def test_without_q_the_last_summary_counts(self, run_program: Run, measured: Values) -> None:
         text = run_program("cyclictest", "-l", "60", "-i", "300")
         assert text.count("T: 0") > 1
-        assert list(measured(text)) == ["latency average", "latency max"]
+        assert list(measured(text)) == ["latency max"]
 
     @pytest.mark.parametrize("option", ["-h", "-H"])
     def test_percentiles_of_a_histogram_are_between_its_ends(
@@ -58,9 +59,8 @@ class TestRealProgram:
     ) -> None:
         values = numbers(parse_text("cyclictest", run_program(*QUICK, "-t", "2", option, "5000")))
         # 120 samples do not determine p99.9. On a busy machine the others may be above the bins.
-        assert {"average", "max"} <= values.keys() <= {"average", "p50", "p90", "p99", "max"}
-        in_order = [value for name, value in values.items() if name != "average"]
-        assert in_order == sorted(in_order)
+        assert {"max"} <= values.keys() <= {"p50", "p90", "p99", "max"}
+        assert list(values.values()) == sorted(values.values())
 
     def test_json_has_the_numbers_of_the_text(
         self, run_program: Run, parse_text: ParseText, tmp_path: Path
@@ -68,15 +68,17 @@ class TestRealProgram:
         text = run_program(*QUICK, "-h", "5000", "--json=out")
         from_text = numbers(parse_text("cyclictest", text))
         from_json = numbers(parse_text("cyclictest", (tmp_path / "out").read_text()))
-        average = from_text.pop("average")
-        assert from_json.pop("average") == pytest.approx(average, abs=1e-6)
         assert from_json == pytest.approx(from_text)
+        [latencies] = read_latencies(text.splitlines(), "stdout")
+        [same] = read_latencies((tmp_path / "out").read_text().splitlines(), "out")
+        assert latencies.counts is not None
+        assert latencies.samples == same.samples == sum(latencies.counts.values()) + latencies.above
+        assert {value: count for value, count in latencies.counts.items() if count} == same.counts
 
 
 class TestRecordings:
     def test_the_largest_maximum_counts(self, measured: Values, recorded_text: Text) -> None:
         assert measured(recorded_text("cyclictest.txt")) == {
-            "latency average": pytest.approx(23e-6),
             "latency max": pytest.approx(278e-6),
         }
 
@@ -94,23 +96,34 @@ class TestRecordings:
                 "lacks 13 samples; record a histogram with more bins"
             )
         ]
-        assert len(found) == 6
+        assert len(found) == 5
 
 
 class TestTexts:
-    def test_threads_are_weighted_by_their_samples(self, measured: Values) -> None:
+    def test_percentiles_are_those_of_all_threads(self, measured: Values) -> None:
         assert measured(TWO_BINS) == {
-            "latency average": pytest.approx(10.5e-6),
             "latency p50": pytest.approx(10e-6),
             "latency p90": pytest.approx(11e-6),
             "latency max": pytest.approx(99e-6),
         }
 
+    def test_samples_above_the_bins_are_latencies(self) -> None:
+        [latencies] = read_latencies(TWO_BINS.splitlines(), "stdout")
+        assert latencies == Latencies(
+            name="cyclictest latency",
+            samples=20,
+            maximum_s=99 * 1e-6,
+            unit_s=1e-6,
+            counts={10: 10, 11: 9},
+            width=1,
+            above=1,
+        )
+
     def test_each_run_is_a_measurement(self, parse_text: ParseText) -> None:
         line = "T: 0 (  9) P: 0 I:1000 C:    {0} Min:      2 Act:    5 Avg:    5 Max:       {1}\n"
         found = parse_text("cyclictest", line.format(10, 7) + line.format(9, 8))
         values = [item.value for item in found if isinstance(item, Measurement)]
-        assert values == pytest.approx([5e-6, 7e-6, 5e-6, 8e-6])
+        assert values == pytest.approx([7e-6, 8e-6])
 
     @pytest.mark.parametrize(
         ("printed", "damaged", "problem"),
