@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Record system-wide counters around each run: idle states, power, pressure, interrupts, cgroups.
+"""Record system-wide counters around each run: idle states, pressure, interrupts, cgroups.
 
 All files are read before and after the run, in the same order, so that the time between two
 readings of a file equals the time between the two readings of the clock::
 
     before/ after/  pressure_cpu pressure_memory pressure_io pressure_irq   /proc/pressure/*
                     interrupts softirqs stat    /proc/*
-                    cpuidle cpufreq power       tables
+                    cpuidle cpufreq             tables
                     cgroups                     cpu.stat of cgroups
                     clock                       monotonic_ns, realtime_ns
     during/cgroups  cgroups created during the run or possibly removed, as last read
-    facts.json      {"missing": {"power": "why"}, "notes": [], "seconds": 1.2,
+    facts.json      {"missing": {"cpufreq": "why"}, "notes": [], "seconds": 1.2,
                      "clock_stepped_ns": 0, "cpus_before": "0-3", "cpus_after": "0-3",
                      "ticks_per_second": 100, "look_s": {"before": 0.002, "after": 0.002},
                      "settings": {"sched": {"base_slice_ns": 2800000}}}   after the run
 
-Sources: Documentation/ABI/testing/sysfs-devices-system-cpu (cpuidle, cpufreq),
-Documentation/power/powercap/powercap.rst (RAPL), Documentation/hwmon/sysfs-interface.rst.
+Source: Documentation/ABI/testing/sysfs-devices-system-cpu (cpuidle, cpufreq). Energy has a
+collector of its own.
 """
 
 from __future__ import annotations
@@ -48,15 +48,11 @@ COPY_LIMIT_BYTES = 64 << 20
 LARGEST_SHARE = 0.001
 
 Reader = Callable[[], bytes]
-_POWERCAP = "/sys/class/powercap"
-_HWMON = "/sys/class/hwmon"
 
 # Linux is built for 8192 CPUs at most; beyond 4096 the reading would take seconds.
 _MOST_CPUS = 4096
 # CPUIDLE_STATE_MAX is 10.
 _MOST_STATES = 16
-# Large servers have about 50 RAPL zones and 200 meters.
-_MOST_METERS = 1024
 # Kernels before 5.19 may wait 10 ms for a CPU's frequency (arch_freq_get_on_cpu()).
 _FREQUENCY_LIMIT_S = 0.25
 
@@ -65,11 +61,9 @@ _IDLE_FILES = ("name", "usage", "time", "above", "below", "rejected")
 _FREQUENCY_COLUMNS = (
     "cpu", "cur_khz", "min_khz", "max_khz", "total_trans", "time_in_state", "cpus",
 )  # fmt: skip
-_POWER_COLUMNS = ("zone", "name", "energy_uj", "max_energy_range_uj", "power_uw")
 
 _STATE = re.compile(r"state[0-9]{1,2}")
 _POLICY = re.compile(r"policy[0-9]{1,5}")
-_METER = re.compile(r"(energy|power)[0-9]{1,4}_(?:input|average)")
 
 
 @dataclass(frozen=True)
@@ -97,7 +91,7 @@ class Look:
     "watch cgroups",
 )
 def system_counters(capture: Capture) -> Iterator[str]:
-    """Read idle states, power, pressure, interrupts and throttling before and after the run."""
+    """Read idle states, pressure, interrupts and throttling before and after the run."""
     return capture_system_counters(System(), capture)
 
 
@@ -153,7 +147,6 @@ def _readers(system: System, groups: Reader | None) -> dict[str, Reader]:
     readers.update({name: copy(f"/proc/{name}") for name in ("stat", "softirqs", "interrupts")})
     if groups is not None:
         readers["cgroups"] = groups
-    readers["power"] = lambda: power_table(system)
     readers["cpuidle"] = lambda: idle_table(system)
     readers["cpufreq"] = lambda: frequency_table(system)
     return readers
@@ -240,52 +233,3 @@ def _frequency_row(files: ValueFiles, policy: str, deadline_s: float) -> Row:
         ",".join(":".join(line.split()) for line in times),
         ",".join(cpus),
     )
-
-
-def power_table(system: System) -> bytes:
-    """Return the energy and power sensors: RAPL zones and hwmon.
-
-    :raises Unavailable: there is none, or none that this user may read
-    """
-    files = ValueFiles(system)
-    zones = [f"{_POWERCAP}/{name}" for name in sorted(files.names(_POWERCAP)) if ":" in name]
-    sensors = [
-        f"{_HWMON}/{chip}/{name}"
-        for chip in sorted(files.names(_HWMON))
-        for name in sorted(files.names(f"{_HWMON}/{chip}"))
-        if _METER.fullmatch(name)
-    ]
-    meters = [
-        *((_zone_row, zone) for zone in zones),
-        *((_sensor_row, sensor) for sensor in sensors),
-    ]
-    if not meters:
-        raise Unavailable(f"no energy or power sensor in {_POWERCAP} or {_HWMON}")
-    rows: list[Row] = []
-    refused = ""
-    for read, name in meters[:_MOST_METERS]:
-        row, reason = attempt(read, files, name)
-        refused = refused or reason
-        if row is not None:
-            rows.append(row)
-    if not rows:
-        raise Unavailable(
-            f"none of the {len(meters)} energy and power sensors can be read ({refused})"
-        )
-    return format_table(_POWER_COLUMNS, rows)
-
-
-def _zone_row(files: ValueFiles, zone: str) -> Row:
-    energy = files.text(f"{zone}/energy_uj")
-    most = files.value(f"{zone}/max_energy_range_uj")
-    return (zone, files.value(f"{zone}/name"), energy, most, None)
-
-
-def _sensor_row(files: ValueFiles, sensor: str) -> Row:
-    value = files.text(sensor)
-    folder, _, file = sensor.rpartition("/")
-    stem = file.partition("_")[0]
-    chip, label = files.value(f"{folder}/name"), files.value(f"{folder}/{stem}_label")
-    name = f"{chip or os.path.basename(folder)} {label or stem}"  # noqa: PTH119 # a text
-    is_energy = file.startswith("energy")
-    return (sensor, name, value if is_energy else None, None, None if is_energy else value)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from schedperf.evidence.system.cgroup_cpu import CpuGroup, parse_cgroup_cpu
-from schedperf.evidence.system.sys_tables import parse_cpufreq, parse_cpuidle, parse_power
+from schedperf.evidence.system.sys_tables import parse_cpufreq, parse_cpuidle
 from schedperf_collectors import system_counters as module
 from schedperf_collectors.contract import Unavailable
 from schedperf_collectors.machine.sampling import repeated
@@ -32,7 +32,6 @@ from schedperf_collectors.system_counters import (
     capture_system_counters,
     frequency_table,
     idle_table,
-    power_table,
     system_counters,
 )
 
@@ -65,7 +64,7 @@ def test_this_machine_is_read_twice(capture: Capture) -> None:
     before, after, facts = looks_of(capture)
     assert before == after
     assert {"clock", "stat", "interrupts", "softirqs"} <= before
-    names = {"cgroups", "power", "cpuidle", "cpufreq"}
+    names = {"cgroups", "cpuidle", "cpufreq"}
     names |= {f"pressure_{one}" for one in ("cpu", "memory", "io", "irq")}
     assert names - before == {*facts["missing"]}
     assert 0.2 <= facts["seconds"] < 30
@@ -86,7 +85,7 @@ def test_a_machine_that_shows_nothing_says_so_of_each_file(
     before, after, facts = looks_of(capture)
     assert before == after == {"clock"}
     assert facts["missing"].keys() == {
-        "cgroups", "power", "cpuidle", "cpufreq", "stat", "interrupts", "softirqs",
+        "cgroups", "cpuidle", "cpufreq", "stat", "interrupts", "softirqs",
         "pressure_cpu", "pressure_memory", "pressure_io", "pressure_irq",
     }  # fmt: skip
     assert facts["missing"]["stat"] == "/proc/stat: no such file or directory"
@@ -141,48 +140,6 @@ def test_a_policy_is_a_row_with_its_cpus_and_times(make_system: MakeSystem) -> N
     assert row.ticks == {800000: 90, 3500000: 7}
     with pytest.raises(Unavailable, match="no policies"):
         frequency_table(System(system.root / "elsewhere"))
-
-
-def test_zones_of_rapl_and_meters_of_hwmon_are_rows(make_system: MakeSystem) -> None:
-    zone = "sys/class/powercap/intel-rapl:0"
-    system = make_system(
-        {
-            f"{zone}/name": "package-0\n",
-            f"{zone}/energy_uj": "1284423345\n",
-            f"{zone}/max_energy_range_uj": "262143328850\n",
-            f"{zone}:0/name": "core\n",
-            f"{zone}:0/energy_uj": "5\n",
-            "sys/class/powercap/intel-rapl/enabled": "1\n",
-            "sys/class/hwmon/hwmon1/name": "amd_energy\n",
-            "sys/class/hwmon/hwmon1/energy2_input": "77\n",
-            "sys/class/hwmon/hwmon1/energy2_label": "Esocket0\n",
-            "sys/class/hwmon/hwmon2/power1_average": "15000000\n",
-        }
-    )
-    rows = parse_power(power_table(system).decode().splitlines(), "power")
-    assert [(row.name, row.energy_uj, row.power_uw) for row in rows] == [
-        ("package-0", 1284423345, None),
-        ("package-0 core", 5, None),
-        ("amd_energy Esocket0", 77, None),
-        ("hwmon2 power1", None, 15000000),
-    ]
-
-
-def test_a_meter_that_is_closed_to_this_user_says_so(make_system: MakeSystem) -> None:
-    if os.geteuid() == 0:
-        # Root may read everything; what it cannot read is a directory in the place of the file.
-        system = make_system({"sys/class/powercap/intel-rapl:0/energy_uj/inside": ""})
-        reason = "is a directory"
-    else:
-        system = make_system({"sys/class/powercap/intel-rapl:0/energy_uj": "1\n"})
-        system.path("/sys/class/powercap/intel-rapl:0/energy_uj").chmod(0)
-        reason = "permission denied"
-    with pytest.raises(Unavailable) as caught:
-        power_table(system)
-    zone = "/sys/class/powercap/intel-rapl:0"
-    assert caught.value.reason == (
-        f"none of the 1 energy and power sensors can be read ({zone}/energy_uj: {reason})"
-    )
 
 
 class Groups:

@@ -15,8 +15,9 @@ first of ``cpus``. ``time_in_state`` has FREQUENCY_KHZ:TICKS, a tick is 10 ms
     cpu  cur_khz  min_khz  max_khz  total_trans  time_in_state        cpus
     0    2100000  800000   3500000  1234         800000:90,3500000:7  0,1
 
-Meters of energy and power, of powercap (RAPL) and hwmon; energy is counted in microjoules up to
-``max_energy_range_uj``, and from 0 again (Documentation/power/powercap/powercap.rst)::
+Meters of energy and power, of powercap (RAPL) and hwmon, which earlier versions recorded. Energy is
+counted in microjoules up to ``max_energy_range_uj``, and from 0 again
+(Documentation/power/powercap/powercap.rst)::
 
     zone                                 name       energy_uj   max_energy_range_uj  power_uw
     /sys/class/powercap/intel-rapl:0     package-0  1284423345  262143328850         -
