@@ -40,7 +40,7 @@ def comparison(name: str, make: Make, arguments: str = "base.tar new.tar") -> Ca
 
 
 def several(name: str, make: Make, arguments: str) -> Case:
-    """Return a case of three sides or more, which have a table of their own in a mail as well."""
+    """Return a case that has a table of its own in a mail as well."""
     compared = comparison(name, make, arguments)
     return replace(
         compared,
@@ -145,6 +145,7 @@ CASES = (
     comparison("schedstat-versions", evidence.schedstat_versions),
     comparison("without-schedstats", evidence.without_schedstats),
     comparison("system-counters", evidence.system_counters),
+    several("energy", evidence.energy, "base.tar new.tar"),
     comparison("counters", evidence.counters),
     comparison("only-instrumented", evidence.only_instrumented),
     comparison("profiles", evidence.profiles),

@@ -192,10 +192,17 @@ def rapl_domain(zone: str, name: str, joules: float) -> Domain:
     return Domain(path=path, name=name, joules=joules)
 
 
-def write_capture(domains: Sequence[Domain], *, seconds: float, readings: int = 2) -> str:
+def write_capture(
+    domains: Sequence[Domain],
+    *,
+    seconds: float,
+    readings: int = 2,
+    refused: Mapping[str, str] | None = None,
+) -> str:
     """Return the energy.json of a run in which the domains used their energy evenly.
 
     :param readings: how many, including those before and after the run
+    :param refused: why other counters could not be read, by path
     """
     steps = [step / (readings - 1) for step in range(readings)]
     facts = {
@@ -216,7 +223,7 @@ def write_capture(domains: Sequence[Domain], *, seconds: float, readings: int = 
             for part in steps
         ],
         "every_s": 10.0,
-        "refused": {},
+        "refused": refused or {},
     }
     return json.dumps(facts)
 
