@@ -5,7 +5,14 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from schedperf_collectors.machine.asymmetry import asymmetry_finders
+from schedperf_collectors.machine.core_types import core_type_finders
+from schedperf_collectors.machine.cpu import cpufreq_finders
+from schedperf_collectors.machine.policies import policy_finders
+from schedperf_collectors.machine.system import System, attempt
+from schedperf_generators.core_types import AsymmetricMachine, intel_hybrid
 from schedperf_generators.energy import rapl_domain, write_capture
 from schedperf_generators.events import PLAIN, Event
 from schedperf_generators.features import BuildId, Machine
@@ -101,6 +108,93 @@ def placement(folder: Path) -> None:
         [*clean(0.6, 12), *instrumented(runs(100, 10, (0, 16)))],
         [*clean(0.6, 12, shift=5), *instrumented(runs(400, 13, (0, 0)))],
     )
+
+
+def hybrid(folder: Path) -> None:
+    """Write a machine with P-cores and E-cores, whose tasks went to the E-cores."""
+    core, atom = range(8), range(8, 12)
+    types = {cpu: "cpu_core" if cpu in core else "cpu_atom" for cpu in (*core, *atom)}
+
+    def captured(on_atom: int, step: int) -> Json:
+        ran = {cpu: (10 - on_atom) * 10**8 // len(core) for cpu in core}
+        ran |= {cpu: on_atom * 10**8 // len(atom) + step * 10**6 for cpu in atom}
+        counts = {
+            cpu: {
+                "rq_cpu_time": ns,
+                "run_delay": ns // 50,
+                "pcount": 5000 + step,
+                "sched_count": 9000,
+            }
+            for cpu, ns in ran.items()
+        }
+        cycles = {"cpu_core": (10 - on_atom) * 10**8, "cpu_atom": on_atom * 10**8 + step}
+        return {
+            "schedstat/before": write_schedstat(17, {cpu: {} for cpu in types}),
+            "schedstat/after": write_schedstat(17, counts, jiffies=4295000250),
+            "perf_stat/perf_stat.csv": "".join(
+                f"N0,{len(cpus)},{cycles[pmu]},,{pmu}/cycles/,1000,100.00,,\n"
+                f"N0,{len(cpus)},<not supported>,,{pmu}/branch-misses/,0,100.00,,\n"
+                for pmu, cpus in (("cpu_core", core), ("cpu_atom", atom))
+            ),
+            "bpf_placement/placement.json": json.dumps(placed(on_atom, step)),
+        }
+
+    def placed(on_atom: int, step: int) -> Json:
+        onto = {"cpu_core": 1000 * (10 - on_atom), "cpu_atom": 1000 * on_atom + 10 * step}
+        moves = [
+            move(
+                event, count, cause="load_balance" if event == "migration" else None,
+                from_type=start, to_type=end,
+            )
+            for event in ("wakeup", "migration")
+            for start in onto
+            for end, count in onto.items()
+        ]  # fmt: skip
+        latency = [
+            {
+                "node": 0,
+                "core_type": name,
+                "log2_ns": [count * (place == bin_) for place in range(40)],
+                "sum_ns": count << bin_,
+                "count": count,
+                "max_ns": (3 << bin_) - step,
+            }
+            for (name, count), bin_ in zip(onto.items(), (10, 10 + on_atom // 2), strict=True)
+        ]
+        nodes = {str(cpu): 0 for cpu in types}
+        of_cpus = {str(cpu): name for cpu, name in types.items()}
+        return {**PLACEMENT, "nodes": nodes, "types": of_cpus, "moves": moves, "latency": latency,
+                "timers": [], "balance": None}  # fmt: skip
+
+    def runs(on_atom: int) -> Runs:
+        return [{"files": captured(on_atom, step)} for step in (0, 4, -3, 2)]
+
+    write_bundle(
+        folder / "base.tar",
+        runs=[*clean(0.6, 12), *instrumented(runs(2))],
+        host=_host_of(intel_hybrid()),
+    )
+    write_bundle(
+        folder / "new.tar",
+        runs=[*clean(0.7, 12, shift=5), *instrumented(runs(6))],
+        host={**_host_of(intel_hybrid().having(1, governor="performance")), **NEW_KERNEL},
+    )
+
+
+def _host_of(machine: AsymmetricMachine) -> Json:
+    # What a collector reads of these files in host.json.
+    with TemporaryDirectory() as root:
+        machine.write(Path(root))
+        system = System(Path(root), machine.machine)
+        groups = {
+            "topology": core_type_finders(system),
+            "cpufreq": {**cpufreq_finders(system), **policy_finders(system)},
+            "sched": asymmetry_finders(system),
+        }
+        return {
+            group: {name: attempt(find)[0] for name, find in finders.items()}
+            for group, finders in groups.items()
+        }
 
 
 def schedstat(folder: Path) -> None:

@@ -110,7 +110,7 @@ _NOTHING = "0"
 
 def _state(comparison: Comparison) -> State | None:
     data = data_of(comparison.sections, Schedstat)
-    return None if data is None else state_of(data.rows, _full_name)
+    return None if data is None else state_of(_all_rows(data), _named)
 
 
 @report_section(
@@ -179,7 +179,7 @@ def _describe_side(side: SchedstatSide) -> str:
 def _readings(data: Schedstat) -> Iterator[Block]:
     if not any(row.n_new for row in data.rows):
         return
-    yield from lead(data.rows, _full_name)
+    yield from lead(_all_rows(data), _named)
     if data.readings:
         many = len({(reading.workload, reading.point) for reading in data.readings}) > 1
         yield Items(
@@ -261,6 +261,14 @@ def _state_tree(tree: Table, rows: Sequence[SchedstatRow]) -> Table:
 
 def _name(row: SchedstatRow) -> str:
     return f"{row.idle} {row.field}".strip()
+
+
+def _all_rows(data: Schedstat) -> Sequence[SchedstatRow | CoreTypeRow]:
+    return (*data.rows, *data.core_types)
+
+
+def _named(row: SchedstatRow | CoreTypeRow) -> str:
+    return _type_name(row) if isinstance(row, CoreTypeRow) else _full_name(row)
 
 
 def _full_name(row: SchedstatRow) -> str:

@@ -166,6 +166,9 @@ def _is_of(rule: _Rule, row: PlacementRow) -> bool:
     if rule.field == "crossing":
         # A share also grows if fewer tasks move within the node and none more leave it.
         return row.basis != "share"
+    if rule.field == "onto_type" and (row.new or 0.0) <= (row.base or 0.0):
+        # The share of another type grew by as much.
+        return False
     # More forks go to all nodes: only the share shows the choice of a node, or of a type.
     return (rule.part != "fork" and not rule.types) or row.basis == "share"
 
