@@ -17,7 +17,7 @@ VM_TESTS = $(call PLACES,tests/collectors/boots tests/end_to_end)
 .PHONY: help demo man check test test-browser test-vm test-slow lint \
 	lint-mypy lint-ruff lint-format lint-imports lint-python39 lint-licence \
 	bench bench-report bench-verdicts bench-overhead bench-vm prove-boots \
-	prove-mails prove-night prove-outbox prove-series format bless clean
+	prove-mails prove-night prove-outbox prove-series prove-wakeup format bless clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 16
@@ -113,6 +113,10 @@ prove-mails: ## draft and check 1,000 mails with hostile names and up to 500 res
 prove-night: ## run a night with a guest as its machine, killed three times (half an hour; needs root)
 	@scripts/setup vm
 	@$(PYTHON_IN_VENV) -m bench.night $(NIGHT_OPTIONS)
+
+prove-wakeup: ## check wakeup latencies against perf, and find a planted delay (three minutes; needs root)
+	@scripts/setup vm
+	@$(PYTHON_IN_VENV) -m bench.wakeup_latency $(WAKEUP_OPTIONS)
 
 format: ## format the code
 	@scripts/setup lint

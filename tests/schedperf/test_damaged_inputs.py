@@ -36,6 +36,7 @@ from schedperf.evidence.perf_stat.capture import parse_perf_stat
 from schedperf.evidence.placement.capture import parse_placement
 from schedperf.evidence.schedstat.capture import parse_schedstat
 from schedperf.evidence.schedstat.perf_sched import parse_sched_stats_report, read_sched_stats
+from schedperf.evidence.wakeup_latency.capture import parse_wakeups
 from schedperf.importers.open import Opener
 from schedperf.kernel.kallsyms import parse_kernel_symbols
 from schedperf.kernel.percpu_units import parse_percpu_log
@@ -57,6 +58,7 @@ from tests.schedperf.evidence.schedstat.conftest import (
     write_report,
     write_sched_stats_data,
 )
+from tests.schedperf.evidence.wakeup_latency.conftest import with_tail
 from tests.schedperf.kernel.test_elf import link_kernel
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -385,6 +387,9 @@ FORMATS: Mapping[str, _Format] = {
     "run.json": _Format(_member("runs/001/run.json"), _of_bytes(parse_run)),
     "PELT": _Format(_member("bpf_pelt/pelt.json"), _of_bytes(parse_bpf_pelt)),
     "placement": _Format(_member("bpf_placement/placement.json"), _of_bytes(parse_placement)),
+    "wakeup latency": _Format(
+        lambda: json.dumps(with_tail(900)).encode(), _of_bytes(parse_wakeups)
+    ),
     "kernel log": _Format(
         lambda: Numa().percpu_lines().encode(), _of_text(parse_percpu_log), _anywhere
     ),

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Report significant changes of how long the tasks of a command wait until they run."""
+
+from collections.abc import Iterator, Sequence
+
+from schedperf.evidence import finding
+from schedperf.evidence.wakeup_latency.record import (
+    WAITS,
+    Statistic,
+    WakeupLatency,
+    WakeupRow,
+)
+from schedperf.model.comparison import Finding
+from schedperf.model.units import scale_for
+from schedperf.model.verdict import count_units
+from schedperf.stats.counted.findings import rate_finding, write_change
+from schedperf.stats.counted.rates import LEAST_EVENTS_OF_FINDING, distance_of
+
+# Per side and point; the section's table has all of them.
+MOST_FINDINGS = 4
+# The percentile that stands for a command, if it changed; else the one that changed most. The
+# maximum is one wait of each run, and says little of the next run's.
+PREFERRED: Statistic = "p99"
+MEDIAN: Statistic = "p50"
+
+
+@finding("wakeup_latency", WakeupLatency)
+def wakeup_latency(record: WakeupLatency) -> Iterator[Finding]:
+    """Yield one finding per command whose percentiles changed, the largest changes first."""
+    points: dict[tuple[str, str, str], dict[str, list[WakeupRow]]] = {}
+    for row in record.rows:
+        if row.node is None and row.quantile != "max":
+            commands = points.setdefault((row.side, row.workload, row.point), {})
+            commands.setdefault(f"{row.event} {row.command}", []).append(row)
+    for commands in points.values():
+        changed = [(_chosen(rows), rows) for rows in commands.values() if any(map(_counts, rows))]
+        named = [(row, rows) for row, rows in changed if row.command]
+        # All commands changed because one of them did.
+        ordered = sorted(named or changed, key=lambda item: -distance_of(item[0].ratio))
+        for row, rows in ordered[:MOST_FINDINGS]:
+            yield _describe(row, rows)
+
+
+def _counts(row: WakeupRow) -> bool:
+    return bool(row.changed) and min(row.waits_base, row.waits_new) >= LEAST_EVENTS_OF_FINDING
+
+
+def _chosen(rows: Sequence[WakeupRow]) -> WakeupRow:
+    changed = [row for row in rows if _counts(row)]
+    return max(changed, key=lambda row: (row.quantile == PREFERRED, distance_of(row.ratio)))
+
+
+def _describe(row: WakeupRow, rows: Sequence[WakeupRow]) -> Finding:
+    scale = scale_for("s", row.base, row.new)
+    base, new = scale.format(row.base), scale.format(row.new)
+    at = f" at {row.point}" if row.point else ""
+    return rate_finding(
+        row,
+        rule="wakeup_latency",
+        section="wakeup_latency",
+        clause=f"{name_of(row)}: {base} -> {new} {scale.unit}{at}",
+        change=f" ({_interval(row)})",
+        details=_median(row, rows),
+        metric=name_of(row),
+        better="lower",
+    )
+
+
+def name_of(row: WakeupRow) -> str:
+    """Return the name of a row: ``wakeup latency p99 of hackbench``."""
+    return f"{WAITS[row.event][0]} {row.quantile} of {row.command or 'all commands'}"
+
+
+def _interval(row: WakeupRow) -> str:
+    runs = count_units(row.n_base, row.n_new, row.replication)
+    if row.ratio is None or row.ci_low is None or row.ci_high is None:
+        return f"q = {row.q:.2g}, {runs}" if row.q is not None else runs
+    change, low, high = map(write_change, (row.ratio, row.ci_low, row.ci_high))
+    return f"{change} [{low}, {high}], {runs}"
+
+
+def _median(row: WakeupRow, rows: Sequence[WakeupRow]) -> str:
+    medians = [each for each in rows if each.quantile == MEDIAN]
+    if row.quantile == MEDIAN or not medians or medians[0].ratio is None:
+        return ""
+    [median] = medians
+    assert median.ratio is not None
+    significance = "" if median.changed else ", not significant"
+    return f": the median {write_change(median.ratio)}{significance}"

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Compare how long tasks wait from their wakeup until they run: percentiles and distributions."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from schedperf.bundle.open import Run
+from schedperf.evidence import Absent, section
+from schedperf.evidence.wakeup_latency.capture import WakeupCapture, parse_wakeups
+from schedperf.evidence.wakeup_latency.compare import (
+    PooledSide,
+    compare_all_cpus,
+    compare_distributions,
+    compare_rows,
+)
+from schedperf.evidence.wakeup_latency.record import WakeupLatency, WakeupSide
+from schedperf.evidence.wakeup_latency.texts import parse_latency, parse_rtla, parse_timehist
+from schedperf.model.run import SideOf
+from schedperf.model.units import NANOSECOND_S
+from schedperf.runs.captured import load_captured, why_nothing
+from schedperf.runs.side import Side
+
+FOLDER = "wakeup_latency"
+# The collector's file, and the texts that importers copy.
+PARSERS: Mapping[str, Callable[[bytes, str], WakeupCapture]] = {
+    "wakeups.json": parse_wakeups,
+    "timehist.txt": parse_timehist,
+    "latency.txt": parse_latency,
+    "rtla.txt": parse_rtla,
+}
+# 8192 CPUs with 16 commands, each in 30 bins, have 70 MB; a line of timehist has 100 bytes.
+LARGEST_BYTES = 128 << 20
+
+
+@section(WakeupLatency)
+def wakeup_latency(sides: Sequence[Side]) -> WakeupLatency:
+    """Compare the waits of each workload and point, side by side."""
+    loaded = load_captured(sides, FOLDER, _read)
+    for side, captured in zip(sides, loaded, strict=True):
+        if not captured.runs:
+            raise Absent(captured.notes[0] if captured.notes else why_nothing(side, FOLDER))
+    data = analyse_sides(loaded)
+    if not data.rows:
+        raise Absent("base and new have no command with wakeups in common")
+    return data
+
+
+def _read(side: Side, run: Run) -> WakeupCapture:
+    names = side.bundle.names(f"{run.folder}/{FOLDER}/")
+    name = next(
+        (name for name in names if name.rpartition("/")[2] in PARSERS),
+        f"{run.folder}/{FOLDER}/wakeups.json",
+    )
+    parse = PARSERS[name.rpartition("/")[2]]
+    return parse(side.bundle.read(name, LARGEST_BYTES), name)
+
+
+def analyse_sides(sides: Sequence[SideOf[WakeupCapture]]) -> WakeupLatency:
+    """Compare each side with the first; a single side gets its percentiles.
+
+    :param sides: each with a run
+    """
+    base, *others = [PooledSide(side) for side in sides]
+    compared: Sequence[tuple[PooledSide, PooledSide | None]] = [(base, new) for new in others] or [
+        (base, None)
+    ]
+    rows = [compare_rows(base, new) for base, new in compared]
+    return WakeupLatency(
+        sides=tuple(map(_describe, sides)),
+        rows=tuple(row for of_side, _ in rows for row in of_side),
+        distributions=tuple(
+            row for base, new in compared for row in compare_distributions(base, new)
+        ),
+        cpus=tuple(row for base, new in compared for row in compare_all_cpus(base, new)),
+        notes=(
+            *(note for side in sides for note in _notes(side)),
+            *dict.fromkeys(note for _, notes in rows for note in notes),
+        ),
+    )
+
+
+def _describe(side: SideOf[WakeupCapture]) -> WakeupSide:
+    captures = [run.content for run in side.runs]
+    return WakeupSide(
+        side=side.name,
+        runs=len(captures),
+        sources=tuple(sorted({capture.source for capture in captures})),
+        waits=sum(
+            waits.count for capture in captures for waits in capture.waits if waits.bins is not None
+        ),
+        nodes=max(len(set(capture.nodes.values())) for capture in captures),
+        resolution_s=max(capture.resolution_ns for capture in captures) * NANOSECOND_S,
+    )
+
+
+def _notes(side: SideOf[WakeupCapture]) -> Iterator[str]:
+    yield from side.notes
+    notes = [note for run in side.runs for note in run.content.notes]
+    lost = Counter[str]()
+    for run in side.runs:
+        lost.update(run.content.lost)
+    notes += [f"{count} events lost ({name})" for name, count in lost.items() if count]
+    for note, runs in Counter(notes).items():
+        yield f"{side.name}: {note}{f' ({runs} runs)' if runs > 1 else ''}"

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Choose the commands that have rows: those that wake up often in each run.
+
+A machine runs hundreds of commands. Those of some runs only are background load, and each row
+makes the correction for multiple testing stricter for all others.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from schedperf.evidence.wakeup_latency.measure import PooledRun, Subject
+from schedperf.model.run import SideOf
+from schedperf.stats.counted.rates import LEAST_EVENTS_OF_FINDING
+
+# Commands of a point and event with rows.
+MOST_COMMANDS = 8
+
+# By workload and point.
+Subjects = Mapping[tuple[str, str], Sequence[Subject]]
+# Mean number of waits per run, by workload, point and subject.
+MeanWaits = Mapping[tuple[str, str, Subject], float]
+
+
+def count_waits(side: SideOf[PooledRun]) -> MeanWaits:
+    """Return the mean number of waits per run."""
+    sums: dict[tuple[str, str, Subject], int] = {}
+    runs = {at: len(members) for at, members in side.by_point().items()}
+    for run in side.runs:
+        for subject, pooled in run.content.items():
+            key = (*run.key.at, subject)
+            sums[key] = sums.get(key, 0) + pooled.waits
+    return {key: total / runs[key[0], key[1]] for key, total in sums.items()}
+
+
+def choose_subjects(sides: Sequence[SideOf[PooledRun]]) -> tuple[Subjects, int]:
+    """Return the subjects of each point in the order of their rows, and how many were left out.
+
+    All commands together come first, then those with the most waits; all nodes before each node.
+
+    :return: the number of commands that wake up too seldom, or come after the most frequent ones
+    """
+    points: dict[tuple[str, str], list[PooledRun]] = {}
+    for side in sides:
+        for run in side.runs:
+            points.setdefault(run.key.at, []).append(run.content)
+    chosen: dict[tuple[str, str], Sequence[Subject]] = {}
+    dropped = set[str]()
+    for at, runs in points.items():
+        known = dict.fromkeys(subject for run in runs for subject in run)
+        ranks = _rank(known, runs)
+        dropped |= {
+            subject.command for subject in known if subject._replace(node=None) not in ranks
+        }
+        chosen[at] = sorted(
+            (subject for subject in known if subject._replace(node=None) in ranks),
+            key=lambda subject: (
+                ranks[subject._replace(node=None)],
+                -1 if subject.node is None else subject.node,
+            ),
+        )
+    return chosen, len(dropped)
+
+
+def _rank(known: Iterable[Subject], runs: Sequence[PooledRun]) -> dict[Subject, tuple[str, int]]:
+    # Of all commands 0, of the most frequent one 1; without what has no rows.
+    whole = [subject for subject in known if subject.node is None]
+    waits = {one: [run[one].waits if one in run else 0 for run in runs] for one in whole}
+    ranks: dict[Subject, tuple[str, int]] = {}
+    for event in dict.fromkeys(subject.event for subject in whole):
+        commands = sorted(
+            (one for one in whole if one.event == event and one.command),
+            key=lambda one: (-sum(waits[one]), one.command),
+        )
+        frequent = [one for one in commands if min(waits[one]) >= LEAST_EVENTS_OF_FINDING]
+        kept = (frequent or commands)[:MOST_COMMANDS]
+        every = Subject(event, "", None)
+        for number, subject in enumerate([every, *kept] if every in waits else kept):
+            ranks[subject] = event, number
+    return ranks

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The report's wakeup latency: percentiles of each command, and both distribution functions."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from schedperf.evidence.wakeup_latency.section import analyse_sides
+from schedperf.model.comparison import Comparison, Section
+from schedperf_reports.blocks import Block, Table, Text
+from schedperf_reports.evidence.wakeup_latency import wakeup_latency
+from schedperf_reports.graphics.chart import Chart
+from tests.schedperf.evidence.wakeup_latency.conftest import Json, side_of, with_tail
+
+Describe = Callable[..., list[Block]]
+STEPS = (0, 2, -1, 1, -2)
+
+
+def runs_of(tail_us: int, **changed: Any) -> list[Json]:
+    return [{**with_tail(tail_us, step), **changed} for step in STEPS]
+
+
+@pytest.fixture
+def describe(make_comparison: Callable[..., Comparison]) -> Describe:
+    """Return the blocks of a comparison of wakeups.json."""
+
+    def run(base: list[Json], *new: list[Json]) -> list[Block]:
+        sides = [side_of("base", base), *(side_of("new", runs) for runs in new)]
+        data = analyse_sides(sides)
+        comparison = make_comparison(sections={data.section: Section.of(data)})
+        return list(wakeup_latency(comparison))
+
+    return run
+
+
+def texts(blocks: list[Block]) -> list[str]:
+    return [block.text for block in blocks if isinstance(block, Text)]
+
+
+def table_of(blocks: list[Block]) -> Table:
+    [table] = [block for block in blocks if isinstance(block, Table)]
+    return table
+
+
+def charts_of(blocks: list[Block]) -> list[Chart]:
+    return [block for block in blocks if isinstance(block, Chart)]
+
+
+def test_the_table_has_each_percentile_with_the_interval_of_each_side(describe: Describe) -> None:
+    table = table_of(describe(runs_of(200), runs_of(900)))
+    titles = [column.title for column in table.columns]
+    rows = {(row[0].text, row[1].text): dict(zip(titles, row, strict=True)) for row in table.rows}
+    p99 = rows["hackbench", "p99"]
+    assert p99["base"].text.endswith(" us")
+    assert p99["CI of base"].text.startswith("[")
+    assert p99["change"].text.startswith("* +3")
+    assert p99["waits per run"].text == "2000 -> 2000"
+    assert rows["hackbench", "p50"]["change"].text == "+0.0%"
+    assert ("hackbench on node 1", "p99") in rows
+    assert "n = 5+5 runs" in table.caption
+
+
+def test_the_distributions_are_drawn_with_their_difference_below(describe: Describe) -> None:
+    charts = charts_of(describe(runs_of(200), runs_of(900)))
+    assert len(charts) == 2
+    both, difference = charts[0].panels
+    assert [series.side for series in both.series] == ["base", "new"]
+    assert [point.y for point in both.series[0].points][-1] == pytest.approx(100.0)
+    [series] = difference.series
+    assert min(point.y for point in series.points) == pytest.approx(-2.0)
+    assert "98.0% of new are shorter than" in charts[0].caption
+
+
+def test_a_side_alone_has_values_and_one_curve(describe: Describe) -> None:
+    blocks = describe(runs_of(200))
+    table = table_of(blocks)
+    assert [column.title for column in table.columns][:4] == ["command", "wait", "value", "95% CI"]
+    [panel] = charts_of(blocks)[0].panels
+    assert [series.side for series in panel.series] == ["base"]
+
+
+def test_how_it_was_measured_and_what_was_lost_are_said(describe: Describe) -> None:
+    said = texts(describe(runs_of(200), runs_of(900, lost={"perf records": 1})))
+    assert "base and new: 5 runs measured with BPF, 10255 waits" in said
+    assert "new: 5 events lost (perf records)" in said
+    assert any("from the wakeup until the task runs" in text for text in said)
+
+
+def test_why_sides_are_not_compared_is_said_once(describe: Describe) -> None:
+    blocks = describe(runs_of(200), runs_of(900, mechanism="perf"))
+    said = [text for text in texts(blocks) if text.startswith("not compared")]
+    assert said == ["not compared: base was measured with bpf, new with perf"]
+    assert {row[4].text for row in table_of(blocks).rows} != {"-"}
+
+
+def test_a_chart_can_be_drawn_when_nothing_changed(describe: Describe) -> None:
+    charts = charts_of(describe(runs_of(200), runs_of(200)))
+    assert "no significant difference" in charts[0].caption or "unknown" in charts[0].caption
