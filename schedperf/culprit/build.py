@@ -176,7 +176,7 @@ def add_roles(culprit: Culprit, main: Part, roles: Roles) -> Culprit:
     _check_roles(culprit, main, roles)
     retested = roles.retest
     shown = retested or main
-    regressed, unchanged = _sort_elsewhere(roles.elsewhere, shown)
+    regressed, unchanged = _sort_elsewhere(roles.elsewhere, shown, culprit)
     links = culprit.links
     changed = replace(
         culprit,
@@ -238,13 +238,24 @@ def _headline(part: Part) -> Row:
 
 def _check_ends(part: Part, culprit: Culprit) -> None:
     """Refuse a comparison of one kernel, or of other commits than those of the record."""
+    _check_two_kernels(part)
+    for side, commit in ((part.base, culprit.good), (part.new, culprit.bad)):
+        _check_commit(part, side, commit)
+
+
+def _check_elsewhere(part: Part, culprit: Culprit) -> None:
+    if _backport(part, culprit.bad) is None:
+        _check_ends(part, culprit)
+    else:
+        _check_two_kernels(part)
+
+
+def _check_two_kernels(part: Part) -> None:
     if has_same_kernel(part.base.host, part.new.host):
         raise InputError(
             f"{part.name}: {part.measured.before} and {part.measured.side} have the same kernel "
             "(expected those of good and bad); record both kernels"
         )
-    for side, commit in ((part.base, culprit.good), (part.new, culprit.bad)):
-        _check_commit(part, side, commit)
 
 
 def _check_commit(part: Part, side: SideSummary, commit: Commit) -> None:
@@ -265,7 +276,7 @@ def _check_roles(culprit: Culprit, main: Part, roles: Roles) -> None:
     for same, commit in one_kernel:
         if same is not None:
             _check_one_kernel(same, commit)
-    for part in filter(None, (roles.retest, roles.forced_alignment, *roles.elsewhere)):
+    for part in filter(None, (roles.retest, roles.forced_alignment)):
         _check_ends(part, culprit)
     for part in filter(
         None, (*repeated, roles.forced_alignment, *(each for each, _ in one_kernel))
@@ -384,17 +395,32 @@ def _check_bisection(bisection: Bisection, culprit: Culprit) -> None:
             )
 
 
-def _sort_elsewhere(parts: Sequence[Part], main: Part) -> tuple[list[Elsewhere], list[Elsewhere]]:
+def _backport(part: Part, commit: Commit) -> str | None:
+    """Return the hash of a backport of a commit that was measured; None if it was the commit.
+
+    A backport is another commit with the same subject, e.g. in a stable tree.
+    """
+    source = part.new.source
+    is_other = source is not None and source.commit != commit.commit
+    has_subject = source is not None and clean_line(source.subject or "") == commit.subject
+    return source.commit if source and is_other and has_subject else None
+
+
+def _sort_elsewhere(
+    parts: Sequence[Part], main: Part, culprit: Culprit
+) -> tuple[list[Elsewhere], list[Elsewhere]]:
     """Return where the commit regresses, and where nothing changes."""
     headline = _headline(main)
     regressed, unchanged = [], []
     for part in parts:
+        _check_elsewhere(part, culprit)
         row = part.row_like(headline) or next(iter(part.rows), None)
         tree = _ref_of(part)
         place = Elsewhere(
             result=part.measured,
             machine=clean_line(name_machine(part.new)),
             tree=None if tree == _ref_of(main) else tree,
+            backport=_backport(part, culprit.bad),
         )
         if row is not None and is_worse(row):
             regressed.append(place)

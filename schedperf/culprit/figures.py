@@ -11,7 +11,13 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from schedperf.culprit.record import Bisection, Culprit, Measured
+from schedperf.culprit.record import (
+    COMMIT_DIGITS,
+    Bisection,
+    Culprit,
+    Elsewhere,
+    Measured,
+)
 from schedperf.model.comparison import BASE, Comparison, Row, SideBySide, SideSummary, Verdict
 from schedperf.model.cores import name_model
 from schedperf.model.errors import InputError
@@ -274,6 +280,12 @@ def describe_bisection(bisection: Bisection) -> str:
     known = bisection.probability is not None
     probability = f"{bisection.probability:.3f}" if known else "unknown"
     return f"{builds} and {boots}, probability {probability}"
+
+
+def describe_place(place: Elsewhere) -> str:
+    """Return where a commit was measured, too: ``1-socket, 64-CPU EPYC, linux-6.12.y``."""
+    backport = place.backport and f"backported as {place.backport[:COMMIT_DIGITS]}"
+    return ", ".join(filter(None, (place.machine, place.tree, backport)))
 
 
 def day_of(date: str | None) -> str:

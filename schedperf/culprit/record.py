@@ -117,6 +117,9 @@ class Elsewhere(Struct, frozen=True, kw_only=True):
     result: Measured
     machine: Annotated[str, "e.g. 1-socket, 64-CPU EPYC"]
     tree: str | None = None
+    backport: Annotated[
+        CommitHash | None, "its hash there, if that tree has a backport of the commit"
+    ] = None
 
 
 class Check(Struct, frozen=True, kw_only=True):

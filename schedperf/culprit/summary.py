@@ -9,6 +9,7 @@ from schedperf.culprit.figures import (
     day_of,
     describe_bisection,
     describe_effect,
+    describe_place,
     name_machine,
     show_both,
 )
@@ -140,8 +141,7 @@ def _role_lines(evidence: Evidence) -> Iterator[tuple[str, str]]:
 
 
 def _describe_place(evidence: Evidence, place: Elsewhere) -> str:
-    facts = (place.machine, place.tree, _figures(evidence, place.result))
-    return ", ".join(filter(None, facts))
+    return f"{describe_place(place)}, {_figures(evidence, place.result)}"
 
 
 def _figures(evidence: Evidence, measured: Measured) -> str:

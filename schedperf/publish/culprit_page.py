@@ -10,6 +10,7 @@ from schedperf.culprit.figures import (
     day_of,
     describe_bisection,
     describe_effect,
+    describe_place,
     name_machine,
     show_size,
     worst_first,
@@ -254,7 +255,7 @@ def _describe_bisection(culprit: Culprit) -> str:
 def _places(evidence: Evidence, places: Sequence[Elsewhere]) -> list[Belief]:
     return [
         Belief(
-            name=", ".join(filter(None, (place.machine, place.tree))),
+            name=describe_place(place),
             text=_describe_result(evidence, place.result),
             address=address_of(place.result.comparison),
         )

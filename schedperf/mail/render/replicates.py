@@ -18,7 +18,5 @@ def count_replicates(rows: Sequence[Row], *, interleaved: bool | None) -> str:
     noun = name_units(most, replication)
     if replication == "rounds":
         return f"{number} interleaved {noun} of runs"
-    order = {True: ", interleaved", False: ", not interleaved", None: ", order not recorded"}[
-        interleaved
-    ]
-    return f"{number} {noun} per kernel{order}"
+    orders = {True: "interleaved", False: "not interleaved", None: "order not recorded"}
+    return f"{number} {noun} per kernel, {orders[interleaved]}"

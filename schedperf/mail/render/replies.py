@@ -3,7 +3,7 @@
 
 from collections.abc import Sequence
 
-from schedperf.culprit.figures import Evidence, day_of, is_interleaved, show_both
+from schedperf.culprit.figures import Evidence, day_of, describe_place, is_interleaved, show_both
 from schedperf.culprit.record import COMMIT_DIGITS, Culprit, Elsewhere, Measured
 from schedperf.mail.plain import COLUMNS, INDENT, cut, items, join_paragraphs, spell, wrap
 from schedperf.mail.render.replicates import count_replicates
@@ -128,9 +128,8 @@ def _places(title: str, evidence: Evidence, places: Sequence[Elsewhere]) -> list
 
 def _place(evidence: Evidence, place: Elsewhere) -> str:
     row = _worst_of(evidence, place.result)
-    tree = f", {place.tree}" if place.tree else ""
     figures = f": {row.metric} {show_both(row)}, n = {row.n_new or 'unknown'}" if row else ""
-    return cut(spell(f"{place.machine}{tree}{figures}", where="machine"), _LONGEST_LINE)
+    return cut(spell(f"{describe_place(place)}{figures}", where="machine"), _LONGEST_LINE)
 
 
 def _worst_of(evidence: Evidence, measured: Measured) -> Row | None:

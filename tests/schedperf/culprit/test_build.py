@@ -16,7 +16,13 @@ from schedperf.culprit.build import (
     part_of,
     step_of,
 )
-from schedperf.culprit.figures import Evidence, describe_effect, name_machine, rows_of
+from schedperf.culprit.figures import (
+    Evidence,
+    describe_effect,
+    describe_place,
+    name_machine,
+    rows_of,
+)
 from schedperf.culprit.json import read_culprit, write_culprit
 from schedperf.culprit.record import Bisection, BisectionStep, Culprit, Links, Measured
 from schedperf.model.comparison import Comparison, SideSummary
@@ -154,6 +160,18 @@ def test_more_comparisons_are_merged() -> None:
     )
     assert moved.regressed_on == ()
     assert len(moved.comparisons) == 3
+
+
+def test_a_backport_is_another_commit_with_the_same_subject() -> None:
+    stable = regression("stable", "4" * 40, "5" * 40, hosts=OTHER_MACHINE)
+    base, last = stable.sides
+    assert last.source is not None
+    ported = replace(last, source=replace(last.source, subject=ENDS.bad.subject, ref="6.12.y"))
+    (place,) = new(elsewhere=(part(replace(stable, sides=(base, ported))),)).regressed_on
+    assert place.backport == "5" * 40
+    assert describe_place(place).endswith("Another 9000, 6.12.y, backported as 555555555555")
+    with pytest.raises(InputError, match="base is commit 444444444444"):
+        new(elsewhere=(part(stable),))
 
 
 def test_a_retest_that_is_added_later_is_reported() -> None:
