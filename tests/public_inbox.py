@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A public-inbox on this machine, with a home directory of its own, which b4 asks."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -25,6 +26,24 @@ def make_home(path: Path, monkeypatch: pytest.MonkeyPatch, *programs: str) -> Pa
         "[publicinboxmda]\nspamcheck = none\n[publicinboxwatch]\nspamcheck = none\n"
     )
     return path
+
+
+def make_inbox(home: Path, name: str, address: str) -> None:
+    """Make an empty inbox, which has a full-text index."""
+    inbox = (name, str(home / name), f"http://127.0.0.1/{name}", address)
+    subprocess.run(["public-inbox-init", "-V2", *inbox], check=True, capture_output=True)
+
+
+def add_message(address: str, text: str) -> None:
+    """Deliver a message to the inbox of an address."""
+    subprocess.run(
+        ["public-inbox-mda", "--no-precheck"],
+        input=text,
+        text=True,
+        check=True,
+        capture_output=True,
+        env={**os.environ, "ORIGINAL_RECIPIENT": address},
+    )
 
 
 @contextmanager

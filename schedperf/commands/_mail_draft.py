@@ -156,7 +156,6 @@ def _draft(
         report=outbox.content(report) if report and kind != "report" else None,
     )
     message = draft(request)
-    url = site.archive.url if site.archive else None
     context = Context(
         message=message,
         evidence=evidence,
@@ -164,7 +163,7 @@ def _draft(
         now=now,
         earlier=mails,
         decisions=outbox.decisions(),
-        has_newer_version=asks_archive(url) if url else None,
+        has_newer_version=asks_archive(site.patches) if site.patches else None,
         is_reachable=is_reachable if check_links else None,
         undone_by=find_undoing(repo, bad.commit) if repo else None,
         directions=directions_of(states),

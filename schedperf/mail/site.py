@@ -28,12 +28,15 @@ from schedperf.model.text import clean, clean_line
 CONFIGURATION = "mail.toml"
 _EXAMPLES = {
     "domain": "lab.example",
+    "url": "https://lore.example/sched-perf",
+    "patches": "https://lore.kernel.org/all",
     "kind": "command, smtp or maildir",
     "security": "starttls, tls or none",
 }
 _DOMAIN = r"^[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+\Z"
 
 Line = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f-\x9f]+\Z")]
+Url = Annotated[str, Meta(max_length=200, pattern=r"^https?://[!-~]+\Z")]
 Port = Annotated[int, Meta(ge=1, le=65535)]
 Count = Annotated[int, Meta(ge=0)]
 
@@ -63,7 +66,7 @@ class Quota(_Table, frozen=True, kw_only=True):
 class Archive(_Table, frozen=True, kw_only=True):
     """Where sent mails can be found again."""
 
-    url: Annotated[Line | None, "a public-inbox, whose page URL/MESSAGE-ID/ has a message"] = None
+    url: Annotated[Url | None, "a public-inbox, whose page URL/MESSAGE-ID/ has a message"] = None
     maildir: Annotated[Line | None, "Maildir that gets a copy of each mail"] = None
     bcc: Annotated[Line | None, "address that fills the Maildir"] = None
     delay_minutes: Annotated[
@@ -115,6 +118,7 @@ class MailSite(_Table, frozen=True, kw_only=True):
     archive: Archive | None = None
     transport: Transport = Files()
     replies: Annotated[Line | None, "Maildir or public-inbox with the replies"] = None
+    patches: Annotated[Url | None, "public-inbox with the posted patches"] = None
 
     def allows(self, address: str) -> bool:
         """Return whether the site allows mails to an address at all.

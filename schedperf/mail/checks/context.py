@@ -21,8 +21,8 @@ class Context(Struct, frozen=True, kw_only=True):
 
     :param earlier: all other mails of the outbox
     :param decisions: of people and of replies
-    :param has_newer_version: whether the archive has a newer version of a posted patch; None if no
-        archive is configured
+    :param has_newer_version: whether the archive has a newer version of a posted patch; None if
+        mail.toml names no archive of patches
     :param is_reachable: whether an address answers; None if nothing may be asked
     :param undone_by: commits of the watched tree that revert or fix a commit; None if no repository
         was given

@@ -22,14 +22,17 @@ def check(context: Context) -> Check:
 
 def _newer_version(context: Context, posted: str) -> str | None:
     if context.has_newer_version is None:
-        return "not checked for a newer version of the series: configure [archive] in mail.toml"
+        return "not checked for a newer version of the series: set patches in mail.toml"
     match context.has_newer_version(posted):
         case "no":
             return None
         case "yes":
             return "the archive has a newer version of the series: measure that one"
         case _:
-            return "not checked for a newer version of the series: the archive does not answer"
+            return (
+                "not checked for a newer version of the series: the archive does not have the "
+                "patch, or does not answer"
+            )
 
 
 def _age(context: Context) -> str | None:

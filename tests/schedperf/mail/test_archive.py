@@ -2,10 +2,8 @@
 """Archives: a Maildir, and the pages of a public-inbox."""
 
 import os
-import threading
 from collections.abc import Iterator
 from datetime import timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,7 @@ from schedperf.mail.archive import Asked, open_archive
 from schedperf.mail.site import Archive
 from schedperf.model.errors import InputError
 from tests.mails import NOW
+from tests.web_pages import Pages, serve
 
 FEED = """<?xml version="1.0" encoding="us-ascii"?>
 <feed xmlns="http://www.w3.org/2005/Atom"><updated>2026-12-31T00:00:00Z</updated>
@@ -24,30 +23,16 @@ PAGES = {"/perf/a.b@lab.example/": (200, ""), "/perf/new.atom": (200, FEED)}
 
 
 @pytest.fixture
-def pages() -> dict[str, tuple[int, str]]:
+def pages() -> Pages:
     return dict(PAGES)
 
 
 @pytest.fixture
-def inbox(pages: dict[str, tuple[int, str]]) -> Iterator[Asked]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            status, text = pages.get(self.path, (404, "not found"))
-            self.send_response(status)
-            self.end_headers()
-            self.wfile.write(text.encode())
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        asked = open_archive(Archive(url=f"http://127.0.0.1:{server.server_port}/perf/"))
+def inbox(pages: Pages) -> Iterator[Asked]:
+    with serve(pages) as address:
+        asked = open_archive(Archive(url=f"{address}/perf/"))
         assert asked is not None
         yield asked
-        server.shutdown()
-        thread.join()
 
 
 def test_public_inbox(inbox: Asked) -> None:
@@ -71,24 +56,20 @@ def test_public_inbox(inbox: Asked) -> None:
         (200, '<!DOCTYPE a [<!ENTITY b "c">]>' + FEED),
     ],
 )
-def test_an_answer_that_is_no_answer(
-    inbox: Asked, pages: dict[str, tuple[int, str]], answer: tuple[int, str]
-) -> None:
+def test_an_answer_that_is_no_answer(inbox: Asked, pages: Pages, answer: tuple[int, str]) -> None:
     pages["/perf/new.atom"] = answer
     with pytest.raises(InputError) as error:
         inbox.newest(NOW)
     assert "\n" not in str(error.value)
 
 
-def test_an_error_is_not_taken_for_an_absent_mail(
-    inbox: Asked, pages: dict[str, tuple[int, str]]
-) -> None:
+def test_an_error_is_not_taken_for_an_absent_mail(inbox: Asked, pages: Pages) -> None:
     pages["/perf/a.b@lab.example/"] = (503, "later")
     with pytest.raises(InputError, match="HTTP status 503; ask the archive later"):
         inbox.holds("<a.b@lab.example>")
 
 
-def test_other_pages_are_proposed(inbox: Asked, pages: dict[str, tuple[int, str]]) -> None:
+def test_other_pages_are_proposed(inbox: Asked, pages: Pages) -> None:
     page = "/perf/c@lab.example/"
     absent = "<pre>Message-ID &lt;c@lab.example&gt;\nnot found\n\n1 partial match found:\n"
     pages[page] = (300, absent)
@@ -109,7 +90,7 @@ def test_no_server() -> None:
         open_archive(Archive(url="file:///etc/passwd"))
 
 
-def test_an_empty_feed(inbox: Asked, pages: dict[str, tuple[int, str]]) -> None:
+def test_an_empty_feed(inbox: Asked, pages: Pages) -> None:
     pages["/perf/new.atom"] = (200, '<feed xmlns="http://www.w3.org/2005/Atom"></feed>')
     assert inbox.newest(NOW) is None
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """schedperf.series.patches: a series in a local mailbox, read by b4."""
 
-import os
 import re
 import shutil
 import subprocess
@@ -13,7 +12,7 @@ import pytest
 from schedperf.model.errors import InputError
 from schedperf.series.git import Repository
 from schedperf.series.patches import fetch_patches
-from tests.public_inbox import make_home, running_httpd
+from tests.public_inbox import add_message, make_home, make_inbox, running_httpd
 
 needs_b4 = pytest.mark.skipif(shutil.which("b4") is None, reason="needs b4")
 
@@ -64,21 +63,13 @@ def archive(tmp_path: Path, mailbox: Path, monkeypatch: pytest.MonkeyPatch) -> I
     """Serve the messages of the mailbox by a public-inbox on this machine, which b4 asks."""
     home = make_home(tmp_path / "home", monkeypatch, "public-inbox-mda")
     address = "list@example.org"
-    inbox = ("list", str(home / "inbox"), "http://127.0.0.1/list", address)
-    subprocess.run(["public-inbox-init", "-V2", *inbox], check=True, capture_output=True)
+    make_inbox(home, "list", address)
     for number, message in enumerate(re.split(r"^(?=From [0-9a-f]{40} )", mailbox.read_text(),
                                               flags=re.MULTILINE)[1:]):  # fmt: skip
         header, blank, body = message.partition("\n\n")
         # Git does not know to whom it will be sent; the template of the cover letter says so, too.
         text = f"{header}\nTo: {address}{blank}{body}".replace("*** SUBJECT HERE ***", "two")
-        subprocess.run(
-            ["public-inbox-mda", "--no-precheck"],
-            input=text.replace("*** BLURB HERE ***", f"words {number}"),
-            text=True,
-            check=True,
-            capture_output=True,
-            env={**os.environ, "ORIGINAL_RECIPIENT": address},
-        )
+        add_message(address, text.replace("*** BLURB HERE ***", f"words {number}"))
     with running_httpd() as url:
         (home / ".gitconfig").write_text(f"[b4]\nmidmask = {url}/list/%s\n")
         yield

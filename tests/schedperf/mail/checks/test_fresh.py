@@ -24,8 +24,8 @@ def answering(answer: Answer) -> Callable[[str], Answer]:
     ("ask", "said"),
     [
         (answering("yes"), "newer version of the series: measure that one"),
-        (answering("unknown"), "the archive does not answer"),
-        (None, "configure [archive]"),
+        (answering("unknown"), "does not have the patch, or does not answer"),
+        (None, "set patches in mail.toml"),
     ],
 )
 def test_a_series_may_be_superseded(ask: Callable[[str], Answer] | None, said: str) -> None:

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A web server on this machine with the given pages."""
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+# Status and text by address; all other addresses are not found.
+Pages = dict[str, tuple[int, str]]
+
+
+@contextmanager
+def serve(pages: Mapping[str, tuple[int, str]]) -> Iterator[str]:
+    """Serve pages, which may change meanwhile; yield the address: ``http://127.0.0.1:PORT``."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, text = pages.get(self.path, (404, "not found"))
+            self.send_response(status)
+            self.end_headers()
+            if self.command == "GET":
+                self.wfile.write(text.encode())
+
+        do_HEAD = do_GET  # noqa: N815 # named by http.server
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
