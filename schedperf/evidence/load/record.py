@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Define the record of the section ``load``: the results of a second workload, per metric."""
+
+from collections.abc import Hashable
+from typing import Annotated, ClassVar
+
+from schedperf.model.comparison import Better, SectionData
+from schedperf.model.counted import RateRow
+
+
+class LoadRow(RateRow, frozen=True, kw_only=True):
+    """One metric of the load, beside one workload and point."""
+
+    metric: str
+    better: Better
+    definition: Annotated[str | None, "what the metric counts or times; null if not known"]
+
+    @property
+    def identity(self) -> tuple[Hashable, ...]:
+        """Side, workload and point, and the metric."""
+        return self.side, self.workload, self.point, self.metric
+
+
+class Load(SectionData, frozen=True, kw_only=True):
+    """Results of the load: the command that ran beside the workload (``--with-load``)."""
+
+    section: ClassVar[str] = "load"
+    version: ClassVar[int] = 1
+    collector: ClassVar[str] = "load"
+
+    command: Annotated[str, "command of the load, with placeholders of the points"]
+    rows: Annotated[tuple[LoadRow, ...], "results of the load; they are not used for the verdict"]
+    notes: Annotated[tuple[str, ...], "what could not be read, and loads that had to be killed"]

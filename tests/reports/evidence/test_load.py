@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The report names the load that runs were made beside, and its results with their direction."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from schedperf.bundle.open import open_bundle
+from schedperf.compare.bundles import compare_bundles
+from schedperf.model.comparison import Comparison
+from schedperf_reports.blocks import Table, Text
+from schedperf_reports.evidence.load import load
+from tests.schedperf.evidence.load.conftest import COMMAND, beside_load
+
+RATES = (400.0, 402.0, 398.0, 401.0)
+
+
+def compared(
+    folder: Path, make_bundle: Callable[..., Path], *rates: tuple[float, ...]
+) -> Comparison:
+    paths = [
+        make_bundle(folder / f"{number}.tar", runs=beside_load(each), manifest={"load": COMMAND})
+        for number, each in enumerate(rates)
+    ]
+    return compare_bundles([open_bundle(path) for path in paths], drawings=False)
+
+
+def test_results_stand_below_the_load(tmp_path: Path, make_bundle: Callable[..., Path]) -> None:
+    slower = tuple(rate / 2 for rate in RATES)
+    text, table, *_ = load(compared(tmp_path, make_bundle, RATES, slower))
+    assert isinstance(text, Text)
+    assert text.brief
+    assert f"beside `{COMMAND}`" in text.text
+    assert isinstance(table, Table)
+    assert f"{COMMAND} beside the workload: " in table.caption
+    names = [row[0].text for row in table.rows]
+    assert "stress-ng cpu bogo ops per real time (higher is better)" in names
+    change = table.rows[names.index("stress-ng cpu bogo ops per real time (higher is better)")]
+    assert any("-50.0%" in cell.text for cell in change)
+
+
+def test_without_a_load_the_section_says_so(make_comparison: Callable[..., Comparison]) -> None:
+    [text] = load(make_comparison(sections={}))
+    assert isinstance(text, Text)
+    assert text.text == "not analysed"
