@@ -87,7 +87,7 @@ def test_a_load_that_cannot_run_stops_the_recording_before_its_first_run(
     assert not (recorder.folder / "b.tar").exists()
 
 
-def test_a_run_that_its_load_did_not_outlast_has_failed(
+def test_a_run_that_its_load_did_not_outlast_is_discarded(
     recorder: Any, read_bundle: Callable[[Path], Any]
 ) -> None:
     done = record(recorder, EARLY, "sh", "-c", WAIT_FOR_EARLY)
@@ -95,7 +95,7 @@ def test_a_run_that_its_load_did_not_outlast_has_failed(
     assert "the load ended before the run (exit status 3: no memory)" in done.stderr
     [run] = read_bundle(recorder.folder / "b.tar").runs
     assert run["exit_status"] == 0
-    assert run["failure"] == "the load ended before the run (exit status 3: no memory)"
+    assert run["discarded"] == "the load ended before the run (exit status 3: no memory)"
     [capture] = [entry for entry in run["captures"] if entry["collector"] == "load"]
     assert capture["status"] == "failed"
 

@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Compare the tails of real-time latencies: exceedances of fixed thresholds, and maxima.
+
+A mean says nothing about a real-time system, which fails by one late sample, so there are none.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from schedperf.benchmarks import MICROSECOND_S, Latencies
+from schedperf.bundle.open import Run
+from schedperf.evidence import Absent, section
+from schedperf.evidence.realtime.measure import LADDER_US, count_above, merge
+from schedperf.evidence.realtime.record import (
+    ExceedanceRow,
+    MaximumRow,
+    Realtime,
+    write_seconds,
+)
+from schedperf.model.run import RunKey
+from schedperf.model.units import format_number
+from schedperf.model.verdict import FALSE_DISCOVERY_RATE
+from schedperf.runs.captured import key_of
+from schedperf.runs.printed import printed_by
+from schedperf.runs.side import Side
+from schedperf.stats.counted.extremes import (
+    ComparedMaxima,
+    Counted,
+    compare_exceedances,
+    compare_maxima,
+    correct,
+    have_equal_samples,
+)
+
+# Thresholds that most samples exceed are no exceptions.
+LARGEST_SHARE = 0.1
+
+# Workload, point and what was measured.
+_Question = tuple[str, str, str]
+_Runs = list[tuple[RunKey, Latencies]]
+
+
+@section(Realtime)
+def realtime(sides: Sequence[Side]) -> Realtime:
+    """Compare exceedances and maxima of each workload, point and measured latency."""
+    base, *others = [_read(side) for side in sides]
+    for side, read in zip(sides, (base, *others), strict=True):
+        if not read:
+            raise Absent(f"no run of {side.name} printed latencies of cyclictest or rtla")
+    exceedances: list[ExceedanceRow] = []
+    maxima: list[MaximumRow] = []
+    notes: list[str] = []
+    for side, new in zip(sides[1:], others, strict=True):
+        common = [question for question in base if question in new]
+        counted = [
+            row
+            for question in common
+            for row in _exceedances(side.name, question, base[question], new[question])
+        ]
+        exceedances += _correct_exceedances(counted)
+        maxima += _correct_maxima(
+            [_maximum(side.name, question, base[question], new[question]) for question in common]
+        )
+        notes += [
+            note
+            for question in common
+            for note in _notes(side.name, question, base[question], new[question])
+        ]
+    if not maxima:
+        raise Absent("base and new have no latency in common")
+    return Realtime(
+        exceedances=tuple(
+            replace(row, row=f"{row.side}-{index}") for index, row in enumerate(exceedances)
+        ),
+        maxima=tuple(
+            replace(row, row=f"{row.side}-max-{index}") for index, row in enumerate(maxima)
+        ),
+        notes=tuple(notes),
+    )
+
+
+def _read(side: Side) -> Mapping[_Question, _Runs]:
+    # The verdict is about clean runs, and so are these.
+    runs: dict[_Question, _Runs] = {}
+    for run in side.bundle.runs:
+        if run.kind != "clean" or run.warmup or not run.succeeded:
+            continue
+        for name, latencies in _by_name(side, run).items():
+            question = (run.workload, run.point_key, name)
+            runs.setdefault(question, []).append((key_of(side, run), latencies))
+    return runs
+
+
+def _by_name(side: Side, run: Run) -> dict[str, Latencies]:
+    parts: dict[str, list[Latencies]] = {}
+    for latencies in printed_by(side, run).latencies:
+        if latencies.samples > 0:
+            parts.setdefault(latencies.name, []).append(latencies)
+    return {name: merge(found) for name, found in parts.items()}
+
+
+def _exceedances(
+    side: str, question: _Question, base: _Runs, new: _Runs
+) -> Iterator[ExceedanceRow]:
+    thresholds, sides = _known(base, new)
+    if not thresholds:
+        return
+    compared, replication, (n_base, n_new) = compare_exceedances(*sides)
+    base_runs, new_runs = sides
+    for index, threshold in enumerate(thresholds):
+        values_base = tuple(run.above[index] for run in base_runs)
+        values_new = tuple(run.above[index] for run in new_runs)
+        yield ExceedanceRow(
+            row="",
+            side=side,
+            workload=question[0],
+            point=question[1],
+            metric=question[2],
+            threshold_s=threshold * MICROSECOND_S,
+            above_base=sum(values_base),
+            above_new=sum(values_new),
+            samples_base=sum(run.samples for run in base_runs),
+            samples_new=sum(run.samples for run in new_runs),
+            share_low_base=_finite(compared.base_low[index]),
+            share_high_base=_finite(compared.base_high[index]),
+            share_low_new=_finite(compared.new_low[index]),
+            share_high_new=_finite(compared.new_high[index]),
+            values_base=values_base,
+            values_new=values_new,
+            n_base=n_base,
+            n_new=n_new,
+            replication=replication,
+            ratio=_finite(compared.ratio[index]),
+            ci_low=_finite(compared.ratio_low[index]),
+            ci_high=_finite(compared.ratio_high[index]),
+            p=_finite(compared.p[index]),
+            q=None,
+            changed=None,
+        )
+
+
+def _known(base: _Runs, new: _Runs) -> tuple[list[int], tuple[list[Counted], list[Counted]]]:
+    # Thresholds that all runs of both sides can be counted above, from the first that few samples
+    # of both sides together exceed to the first that none exceeds: what both have together does
+    # not favour a side.
+    runs = [*base, *new]
+    total = sum(latencies.samples for _, latencies in runs)
+    chosen: list[int] = []
+    columns: list[list[int]] = []
+    for threshold in LADDER_US:
+        above = [count_above(latencies, threshold) for _, latencies in runs]
+        known = [count for count in above if count is not None]
+        if len(known) < len(above) or sum(known) > LARGEST_SHARE * total:
+            continue
+        chosen.append(threshold)
+        columns.append(known)
+        if not any(known):
+            break
+    counted = [
+        Counted(
+            boot=key.boot,
+            samples=latencies.samples,
+            above=tuple(column[index] for column in columns),
+        )
+        for index, (key, latencies) in enumerate(runs)
+    ]
+    return chosen, (counted[: len(base)], counted[len(base) :])
+
+
+def _correct_exceedances(rows: Sequence[ExceedanceRow]) -> list[ExceedanceRow]:
+    corrected = zip(rows, correct([row.p for row in rows]), strict=True)
+    return [replace(row, q=q, changed=_is_changed(q)) for row, q in corrected]
+
+
+def _correct_maxima(rows: Sequence[MaximumRow]) -> list[MaximumRow]:
+    corrected = zip(rows, correct([row.p for row in rows]), strict=True)
+    return [replace(row, q=q, changed=_is_changed(q)) for row, q in corrected]
+
+
+def _is_changed(q: float | None) -> bool | None:
+    return None if q is None else q < FALSE_DISCOVERY_RATE
+
+
+def _maximum(side: str, question: _Question, base: _Runs, new: _Runs) -> MaximumRow:
+    samples = [sum(found.samples for _, found in runs) / len(runs) for runs in (base, new)]
+    are_equal = have_equal_samples(*samples)
+    values = [[found.maximum_s for _, found in runs] for runs in (base, new)]
+    keyed = [[(key.boot, found.maximum_s) for key, found in runs] for runs in (base, new)]
+    compared = compare_maxima(*keyed)
+    if not are_equal:
+        compared = ComparedMaxima(
+            n_base=compared.n_base, n_new=compared.n_new, replication=compared.replication
+        )
+    return MaximumRow(
+        row="",
+        side=side,
+        workload=question[0],
+        point=question[1],
+        metric=question[2],
+        base=max(values[0]),
+        new=max(values[1]),
+        samples_base=samples[0],
+        samples_new=samples[1],
+        values_base=tuple(values[0]),
+        values_new=tuple(values[1]),
+        why_invalid=None if are_equal else _say_unequal(*samples),
+        n_base=compared.n_base,
+        n_new=compared.n_new,
+        replication=compared.replication,
+        ratio=compared.ratio,
+        ci_low=compared.ci_low,
+        ci_high=compared.ci_high,
+        p=compared.p,
+        q=None,
+        changed=None,
+    )
+
+
+def _say_unequal(base: float, new: float) -> str:
+    return (
+        f"{format_number(base)} samples per run of base, {format_number(new)} of new: a maximum "
+        "grows with the number of samples; record runs of equal duration"
+    )
+
+
+def _notes(side: str, question: _Question, base: _Runs, new: _Runs) -> Iterator[str]:
+    _, _, name = question
+    for role, runs in (("base", base), (side, new)):
+        missing = sum(latencies.counts is None for _, latencies in runs)
+        if missing:
+            yield (
+                f"{role}: {name} has no histogram in {missing} of {len(runs)} runs, so samples "
+                "above thresholds cannot be counted (use cyclictest -h or rtla hist)"
+            )
+        cut = [found for _, found in runs if found.counts and found.above]
+        if cut:
+            end = min(max(found.counts or ()) * found.unit_s for found in cut)
+            above = sum(found.above for found in cut)
+            yield (
+                f"{role}: {above} samples of {name} are above the histogram, which ends at "
+                f"{write_seconds(end)}; record a histogram with more bins to count them above "
+                "longer thresholds"
+            )
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
