@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The schedulers that the runs measured, the runs that lost theirs, and hostile captures."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schedperf.bundle.open import open_bundle
+from schedperf.compare.bundles import compare_bundles
+from schedperf.evidence import Absent
+from schedperf.evidence.sched_ext.capture import parse_sched_ext
+from schedperf.evidence.sched_ext.findings import sched_ext as mixed_runs
+from schedperf.evidence.sched_ext.record import SchedExt
+from schedperf.evidence.sched_ext.section import sched_ext
+from schedperf.model.errors import BundleError
+from schedperf.runs.side import name_sides
+
+MakeBundle = Callable[..., Path]
+Run = dict[str, Any]
+
+IDLE = {
+    "state": "disabled", "enable_seq": "2", "ops": None, "switch_all": "0", "nr_rejected": "0",
+    "hotplug_seq": "1",
+}  # fmt: skip
+LOADED = IDLE | {"state": "enabled", "enable_seq": "3", "ops": "lavd_1.0.20", "switch_all": "1"}
+SERVICE = {
+    "command": "scx_lavd --performance",
+    "program": "/usr/bin/scx_lavd",
+    "sha256": "ab" * 32,
+    "version": "scx_lavd 1.0.20",
+    "end": "exit status 0",
+}
+REASON = "scx_lavd was ejected (runnable task stall (make[7] failed to run for 30.1s))"
+
+
+def run(before: Mapping[str, Any], after: Mapping[str, Any] | None = None, **chosen: Any) -> Run:
+    record = {"schema": "schedperf/sched_ext/1", "before": before, "after": after or before}
+    return {"files": {"sched_ext/sched_ext.json": json.dumps(record)}, **chosen}
+
+
+FAIR = run(IDLE)
+LAVD = run(LOADED, service=SERVICE)
+EJECTED = run(LOADED, IDLE | {"nr_rejected": "4"}, service=SERVICE, discarded=REASON)
+
+
+@pytest.fixture
+def write(make_bundle: MakeBundle, tmp_path: Path) -> Callable[..., list[Any]]:
+    def open_sides(base: Sequence[Run], new: Sequence[Run]) -> list[Any]:
+        return [
+            open_bundle(make_bundle(tmp_path / f"{name}.tar", runs=runs, label=name))
+            for name, runs in (("base", base), ("new", new))
+        ]
+
+    return open_sides
+
+
+def test_each_side_lists_its_schedulers_and_what_was_discarded(write: Any) -> None:
+    record = sched_ext(name_sides(write([FAIR] * 3, [LAVD, EJECTED, LAVD])))
+    base, new = record.rows
+    assert (base.scheduler, base.runs, base.discarded, base.command) == (None, 3, 0, None)
+    assert (base.switch_all, base.rejected) == (None, None)
+    assert (new.scheduler, new.runs, new.discarded) == ("lavd_1.0.20", 3, 1)
+    assert (new.switch_all, new.rejected) == (True, 4)
+    assert (new.command, new.version) == ("scx_lavd --performance", "scx_lavd 1.0.20")
+    (lost,) = record.discarded
+    assert (lost.side, lost.run, lost.reason) == ("new", "boots/0/runs/001", REASON)
+
+
+def test_the_summary_counts_discarded_runs_apart_from_failures(write: Any) -> None:
+    comparison = compare_bundles(write([FAIR] * 3, [LAVD, EJECTED, LAVD]))
+    assert f"1 of 3 runs of new discarded: {REASON}" in [each.text for each in comparison.caveats]
+    new = comparison.sides[1]
+    assert (new.runs_clean, new.runs_failed, new.runs_discarded) == (2, 0, 1)
+
+
+def test_runs_with_different_schedulers_weaken_the_result(write: Any) -> None:
+    comparison = compare_bundles(write([FAIR, run(LOADED), FAIR], [LAVD] * 3))
+    (mixed,) = (each for each in comparison.caveats if each.code == "mixed-runs")
+    assert mixed.text == (
+        "the runs of base were not all made under the same conditions: of 3 runs 2 with fair "
+        "class and 1 with lavd_1.0.20"
+    )
+
+
+def test_discarded_runs_are_no_mixture(write: Any) -> None:
+    lost = run(IDLE, LOADED, discarded="another program changed the scheduler")
+    record = sched_ext(name_sides(write([lost, run(LOADED)], [LAVD] * 2)))
+    assert not list(mixed_runs(record))
+
+
+@pytest.mark.parametrize(
+    ("base", "reason"),
+    [
+        ([FAIR] * 2, "no sched_ext scheduler was loaded in a run of any side"),
+        ([run({}, {})] * 2, "no sched_ext scheduler was loaded in a run of any side"),
+        ([{}], "no run of base was recorded with sched_ext"),
+    ],
+)
+def test_without_a_scheduler_there_is_no_section(
+    write: Any, base: Sequence[Run], reason: str
+) -> None:
+    with pytest.raises(Absent, match=reason):
+        sched_ext(name_sides(write(base, [FAIR] * 2)))
+
+
+def test_an_unnamed_scheduler_and_unknown_counts_are_not_zero(write: Any) -> None:
+    old = {"state": "enabled", "enable_seq": "1"}
+    record = sched_ext(name_sides(write([FAIR], [run(old)])))
+    new = record.rows[1]
+    assert (new.scheduler, new.switch_all, new.rejected) == ("unnamed scheduler", None, None)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"", b"{", b"[]", b"null", b'{"before": {}}', b'{"before": [], "after": {}}',
+        b'{"before": {"state": 1}, "after": {}}', b'{"before": {"enable_seq": "-1"}, "after": {}}',
+        b'{"before": {"nr_rejected": "1e9"}, "after": {}}', b"\xff\0",
+        b'{"before": {"nr_rejected": "1\\n"}, "after": {}}',
+        json.dumps({"before": {"ops": "x" * 129}, "after": {}}).encode(),
+        b'{"before": {"switch_all": "' + b"9" * 21 + b'"}, "after": {}}',
+    ],
+)  # fmt: skip
+def test_hostile_captures_are_refused_in_one_line(content: bytes) -> None:
+    with pytest.raises(BundleError, match=r"\Asched_ext.json: [^\n]+\Z"):
+        parse_sched_ext(content, "sched_ext.json")
+
+
+def test_a_damaged_capture_costs_its_run_only(write: Any) -> None:
+    broken = {"files": {"sched_ext/sched_ext.json": "{"}}
+    record: SchedExt = sched_ext(name_sides(write([FAIR, broken], [LAVD] * 2)))
+    assert [row.runs for row in record.rows] == [1, 2]
+    (note,) = record.notes
+    assert note.startswith("base: ")
