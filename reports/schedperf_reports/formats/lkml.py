@@ -173,7 +173,9 @@ def _parts(comparison: Comparison) -> Iterator[tuple[str | None, Iterable[Block]
                 yield section.title, (table,)
     findings = tuple(_findings(comparison))
     if findings:
-        yield "Reasons" if has_changed(comparison) else "Findings", findings
+        effects_only = {each.bearing for each in comparison.findings} == {"effect"}
+        has_reasons = has_changed(comparison) and not effects_only
+        yield "Reasons" if has_reasons else "Findings", findings
     yield "Recordings", _recordings(comparison)
 
 

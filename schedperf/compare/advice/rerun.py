@@ -33,6 +33,7 @@ from schedperf.runs.output import omitted_bytes, prints_nothing
 from schedperf.runs.side import Side
 from schedperf_collectors.contract import BUNDLE_SUFFIXES, format_template
 from schedperf_collectors.machine.errors import RecordError
+from schedperf_collectors.plugin import all_collectors
 from schedperf_collectors.recorder.options import Parser, is_side_name, make_parser
 from schedperf_collectors.recorder.plan import check_placeholders, cross_points
 from schedperf_collectors.recorder.source import format_source
@@ -40,10 +41,8 @@ from schedperf_collectors.recorder.source import format_source
 # "boots" is `ab --kernel`.
 Program = Literal["record", "ab", "vm", "boots"]
 
-# What `record` adds without being asked, and what each bundle has besides. A bundle with others
-# was asked for them.
-BY_DEFAULT = frozenset({"schedstat", "perf_stat", "perf_profile", "system_counters"})
-ALWAYS = frozenset({"host", "layout", "sched_debug", "symbols", "workload", "record", "import"})
+# What a bundle has besides captures of collectors.
+BESIDE = frozenset({"record", "import"})
 # What a guest of `schedperf vm` has on its kernel's command line, and the parameters that
 # virtme-ng or schedperf put there.
 GUEST_MARK = "virtme"
@@ -424,10 +423,20 @@ def _guest_options(bundle: Bundle) -> Iterator[str]:
 
 
 def _collectors(bundle: Bundle) -> tuple[str, ...]:
-    if not {entry.collector for entry in bundle.captures} - ALWAYS:
+    always, by_default = _unasked()
+    if not {entry.collector for entry in bundle.captures} - always:
         return ("none",)
-    chosen = sorted(_captured(bundle) - ALWAYS - BY_DEFAULT)
+    chosen = sorted(_captured(bundle) - always - by_default)
     return ("default", *chosen) if chosen else ()
+
+
+def _unasked() -> tuple[set[str], set[str]]:
+    # What each bundle has, and what `record` adds without being asked. A bundle with others was
+    # asked for them.
+    collectors = all_collectors().values()
+    always = {collector.name for collector in collectors if collector.scope != "run"}
+    by_default = {collector.name for collector in collectors if collector.default}
+    return always | BESIDE, by_default
 
 
 def _captured(bundle: Bundle) -> set[str]:

@@ -159,3 +159,6 @@ def test_effects_that_cannot_explain_the_result_stand_apart_from_reasons(
     text = draw(replace(comparison, findings=(*comparison.findings, effect)))
     assert "other effects of the change, not used for the verdict:" in text
     assert text.index("causation not shown") < text.index("energy per message")
+    alone = draw(replace(comparison, findings=(effect,)))
+    assert "\nFindings\n" in alone
+    assert "\nReasons\n" not in alone

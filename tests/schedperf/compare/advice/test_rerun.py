@@ -72,6 +72,22 @@ def test_an_old_bundle_is_repeated_by_what_its_runs_show(read: Read) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("captured", "named"),
+    [
+        ((), ("none",)),
+        (("energy",), ()),
+        (("energy", "schedstat", "perf_profile"), ()),
+        (("energy", "task_sched", "of_a_plugin"), ("default", "of_a_plugin", "task_sched")),
+    ],
+)
+def test_collectors_that_record_adds_by_itself_are_not_named(
+    read: Read, captured: tuple[str, ...], named: tuple[str, ...]
+) -> None:
+    files = {f"{name}/file": "1" for name in captured}
+    assert read({"files": files}).collectors == named
+
+
 def test_options_that_the_runs_do_not_show_are_kept_by_the_recorder(read: Read) -> None:
     options = [
         *("--with", "default,bpf_pelt", "--instrumented", "2", "--warmup", "0"),
