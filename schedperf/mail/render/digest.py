@@ -9,19 +9,22 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
-from schedperf.culprit.figures import has_change, is_emulated, show_change, worst_first
+from msgspec import Struct
+
+from schedperf.culprit.figures import has_change, is_emulated, show_both, worst_first
 from schedperf.mail.address import parse_mailbox
 from schedperf.mail.checks import balance
 from schedperf.mail.headers import SUBJECT_COLUMNS, message_id, parse, write_header
 from schedperf.mail.message import Message, Metadata
 from schedperf.mail.nights import NightSummary, directions_of
 from schedperf.mail.outbox import NEVER_SENT, Mail
-from schedperf.mail.plain import cut, join_paragraphs, spell, wrap
+from schedperf.mail.plain import cut, cut_middle, join_paragraphs, spell, wrap
 from schedperf.mail.recipients import own_list
 from schedperf.mail.render.report import signature
 from schedperf.mail.site import MailSite
 from schedperf.model.comparison import Comparison, Row, digest_of
 from schedperf.model.units import percent
+from schedperf.model.verdict import count_units
 from schedperf_reports.words.rows import count_of
 
 MOST_LISTED = 8
@@ -30,6 +33,33 @@ _KEY_DIGITS = 8
 _LONGEST_NAME = 60
 _LABEL_COLUMNS = 14
 _FIRST_LINE = "  {label:<12}"
+
+
+class _Week(Struct, frozen=True, kw_only=True):
+    """What a digest reports; its title and its lists are drawn from the same rows.
+
+    :param nights: of the last seven days
+    :param history: all nights
+    :param mails: of the outbox
+    """
+
+    comparisons: Sequence[Comparison]
+    nights: Sequence[NightSummary]
+    history: Sequence[NightSummary]
+    mails: Sequence[Mail]
+
+    @property
+    def rows(self) -> list[Row]:
+        """Return all results but informational ones."""
+        rows = (row for each in self.comparisons for row in each.rows)
+        return [row for row in rows if row.family != "informational"]
+
+    @property
+    def regressed(self) -> list[Row]:
+        """Return the results that regressed, the largest change first."""
+        return worst_first(
+            [row for row in self.rows if row.verdict == "regression" and has_change(row)]
+        )
 
 
 def draft_digest(
@@ -46,7 +76,12 @@ def draft_digest(
     """
     year, week, _ = now.isocalendar()
     oldest = f"{now - timedelta(days=_DAYS):%Y-%m-%d}"
-    listed = [night for night in nights if night.id >= oldest]
+    reported = _Week(
+        comparisons=comparisons,
+        nights=[night for night in nights if night.id >= oldest],
+        history=nights,
+        mails=mails,
+    )
     key = digest_of([site.site.domain, year, week])[:_KEY_DIGITS]
     number = 1 + sum(
         mail.metadata.kind == "digest" and f".{key}." in mail.id and mail.state in NEVER_SENT
@@ -54,7 +89,8 @@ def draft_digest(
     )
     local = f"schedperf.1.{year}-w{week:02}.{key}.digest.{number}"
     identity = message_id(local, site.site.domain)
-    subject = cut(_subject(year, week, comparisons, listed), SUBJECT_COLUMNS)
+    title = f"[schedperf] {year} week {week}: {_summary(reported)}"
+    subject = cut(title, SUBJECT_COLUMNS)
     recipients = own_list(site)
     header = write_header(
         sender=parse_mailbox(site.site.sender, "site.from"),
@@ -68,7 +104,7 @@ def draft_digest(
         key=key,
         is_ascii=True,
     )
-    body = join_paragraphs([list(_lines(comparisons, listed, nights, mails))]) + signature(site)
+    body = join_paragraphs([list(_lines(reported))]) + signature(site)
     content = f"{header}\n\n{spell_body(body)}".encode()
     parse(content)
     return Message(
@@ -99,45 +135,35 @@ def spell_body(body: str) -> str:
     return body
 
 
-def _subject(
-    year: int, week: int, comparisons: Sequence[Comparison], nights: Sequence[NightSummary]
-) -> str:
-    regressed = sum(each.overall.verdict == "regression" for each in comparisons)
-    found = f"{regressed or 'no'} new regression{'s' * (regressed != 1)}"
-    finished = sum(not night.is_lost for night in nights)
-    return f"[schedperf] {year} week {week}: {found}, {finished} of {len(nights)} nights"
+def _summary(week: _Week) -> str:
+    regressed = len(week.regressed)
+    found = count_of(regressed, "regression") if regressed else "no regressions"
+    finished = sum(not night.is_lost for night in week.nights)
+    compared = count_of(len(week.comparisons), "comparison")
+    basis = f"{finished} of {len(week.nights)} nights" if week.nights else compared
+    return f"{found}, {basis}"
 
 
-def _lines(
-    comparisons: Sequence[Comparison],
-    nights: Sequence[NightSummary],
-    history: Sequence[NightSummary],
-    mails: Sequence[Mail],
-) -> Iterator[str]:
-    rows = [row for each in comparisons for row in each.rows if row.family != "informational"]
-    yield from _line("tracked", _tracked(rows, comparisons, nights))
-    yield from _line("sensitivity", _sensitivity(rows))
-    regressed = worst_first(
-        [row for row in rows if row.verdict == "regression" and has_change(row)]
-    )
-    yield from _list("regressed", [_change(row) for row in regressed])
-    emulated = sum(is_emulated(row) for each in comparisons for row in each.rows)
+def _lines(week: _Week) -> Iterator[str]:
+    yield from _line("tracked", _tracked(week))
+    yield from _line("sensitivity", _sensitivity(week.rows))
+    yield from _list("regressed", [_change(row) for row in week.regressed])
+    emulated = sum(is_emulated(row) for each in week.comparisons for row in each.rows)
     if emulated:
         yield from _line("emulated", f"{count_of(emulated, 'result')} without a verdict")
-    yield from _line("retested", _retested(nights))
-    yield from _line("balance", balance.describe(directions_of(history)))
-    yield from _list("lost", [_lost(night) for night in nights if night.is_lost])
-    yield from _line("mails", _mails(mails))
+    yield from _line("retested", _retested(week.nights))
+    yield from _line("balance", balance.describe(directions_of(week.history)))
+    yield from _list("lost", [_lost(night) for night in week.nights if night.is_lost])
+    yield from _line("mails", _mails(week.mails))
 
 
-def _tracked(
-    rows: Sequence[Row], comparisons: Sequence[Comparison], nights: Sequence[NightSummary]
-) -> str:
-    machines = {night.machine for night in nights}
+def _tracked(week: _Week) -> str:
+    machines = {night.machine for night in week.nights}
     on = f" on {count_of(len(machines), 'machine')}" if machines else ""
-    unclear = sum(row.verdict in ("inconclusive", "invalid") for row in rows)
-    compared = count_of(len(comparisons), "comparison")
-    return f"{count_of(len(rows), 'result')}{on} in {compared}; {unclear} inconclusive or invalid"
+    unclear = sum(row.verdict in ("inconclusive", "invalid") for row in week.rows)
+    results = count_of(len(week.rows), "result")
+    compared = count_of(len(week.comparisons), "comparison")
+    return f"{results}{on} in {compared}; {unclear} inconclusive or invalid"
 
 
 def _retested(nights: Sequence[NightSummary]) -> str:
@@ -157,8 +183,9 @@ def _sensitivity(rows: Sequence[Row]) -> str:
 
 
 def _change(row: Row) -> str:
-    assert row.ratio is not None
-    return f"{cut(row.metric, _LONGEST_NAME)}: {show_change(row.ratio)}"
+    workload = ", ".join(filter(None, (row.workload, row.point)))
+    name = cut_middle(f"{row.metric} ({workload})", _LONGEST_NAME)
+    return f"{show_both(row)} {name}, n = {count_units(row.n_base, row.n_new, row.replication)}"
 
 
 def _lost(night: NightSummary) -> str:

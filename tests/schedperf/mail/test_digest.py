@@ -29,7 +29,7 @@ def test_a_week() -> None:
     mails = [make_mail(make_context(), "held")]
     message = draft_digest([make_comparison(*SWEEP)], nights, mails, make_site(), NOW)
     assert check_digest(message).passed, check_digest(message)
-    assert message.metadata.subject == "[schedperf] 2026 week 48: 1 new regression, 1 of 3 nights"
+    assert message.metadata.subject == "[schedperf] 2026 week 48: 2 regressions, 1 of 3 nights"
     assert message.metadata.to == ("sched-perf@lab.example",)
     assert not message.metadata.public
     body = message.content.decode().partition("\n\n")[2]
@@ -37,8 +37,10 @@ def test_a_week() -> None:
         "  tracked     3 results on 1 machine in 1 comparison; 0 inconclusive or\n"
         "              invalid\n"
         "  sensitivity median smallest detectable change 3% (80% power)\n"
-        "  regressed   hackbench time: +21.8%\n"
-        "              hackbench time: +8.9%\n"
+        "  regressed   +21.8% [+16.1%, +27.9%] hackbench time (hackbench -p -l 4000\n"
+        "              -g 16), n = 8+8 boots\n"
+        "              +8.9% [+6.0%, +11.9%] hackbench time (hackbench -p -l 4000\n"
+        "              -g 4), n = 8+8 boots\n"
         "  retested    0 suspected regressions, 0 reproduced\n"
         "  balance     no change found by the nights\n"
         "  lost        2x48, hackbench, 2026-11-27: new: did not boot\n"
@@ -51,7 +53,7 @@ def test_a_week() -> None:
 def test_an_empty_week_is_a_digest_too() -> None:
     message = draft_digest([], [], [], make_site(), NOW)
     assert check_digest(message).passed
-    assert message.metadata.subject == "[schedperf] 2026 week 48: no new regressions, 0 of 0 nights"
+    assert message.metadata.subject == "[schedperf] 2026 week 48: no regressions, 0 comparisons"
     text = message.content.decode()
     assert "smallest detectable change unknown" in text
     assert "lost        0" in text
@@ -69,7 +71,7 @@ def test_changes_of_all_nights_are_counted_and_those_of_the_week_listed() -> Non
     nights = states(*["regression"] * 17, "no-change", None)
     assert directions_of(nights) == [True] * 17
     text = " ".join(draft_digest([], nights, [], make_site(), NOW).content.decode().split())
-    assert "0 of 0 nights" in text
+    assert "no regressions, 0 comparisons" in text
     assert "17 regressions and 0 improvements among the last changes that" in text
     assert "run A/A comparisons" in text
     nights = states("improvement", "regression", "regression", "inconclusive")
