@@ -255,12 +255,12 @@ def _name(differences: Sequence[Difference], *, most: int = MOST_NAMED) -> str:
 def _values(difference: Difference) -> str:
     if difference.base is None and difference.new is None:
         return " (unknown)"
-    is_setup = difference.path == "setup"
+    is_command = difference.path in {"setup", "service"}
     base, new = (
-        "none" if is_setup and value is None else format_value(value)
+        "none" if is_command and value is None else format_value(value)
         for value in (difference.base, difference.new)
     )
-    longest = LONGEST_SETUP if is_setup else LONGEST_VALUE
+    longest = LONGEST_SETUP if is_command else LONGEST_VALUE
     return "" if max(len(base), len(new)) > longest else f" {base} → {new}"
 
 

@@ -12,7 +12,7 @@ from schedperf_reports.words.rows import SIDE_NAME, name_side
 LONGEST_LABEL = 28
 KERNEL = "kernel.release"
 # What the recorder was given, and what repeats another field in more letters.
-WORDY = ("setup", "workload", "cgroup.path", *SAME_KERNEL)
+WORDY = ("setup", "service", "workload", "cgroup.path", *SAME_KERNEL)
 
 
 def name_sides(comparison: Comparison) -> tuple[str, ...]:
