@@ -2,7 +2,7 @@
 """The schedulers that the runs measured, the runs that lost theirs, and hostile captures."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,33 +17,18 @@ from schedperf.evidence.sched_ext.record import SchedExt
 from schedperf.evidence.sched_ext.section import sched_ext
 from schedperf.model.errors import BundleError
 from schedperf.runs.side import name_sides
+from tests.schedperf.evidence.sched_ext.records import (
+    EJECTED,
+    FAIR,
+    IDLE,
+    LAVD,
+    LOADED,
+    REASON,
+    Run,
+    run,
+)
 
 MakeBundle = Callable[..., Path]
-Run = dict[str, Any]
-
-IDLE = {
-    "state": "disabled", "enable_seq": "2", "ops": None, "switch_all": "0", "nr_rejected": "0",
-    "hotplug_seq": "1",
-}  # fmt: skip
-LOADED = IDLE | {"state": "enabled", "enable_seq": "3", "ops": "lavd_1.0.20", "switch_all": "1"}
-SERVICE = {
-    "command": "scx_lavd --performance",
-    "program": "/usr/bin/scx_lavd",
-    "sha256": "ab" * 32,
-    "version": "scx_lavd 1.0.20",
-    "end": "exit status 0",
-}
-REASON = "scx_lavd was ejected (runnable task stall (make[7] failed to run for 30.1s))"
-
-
-def run(before: Mapping[str, Any], after: Mapping[str, Any] | None = None, **chosen: Any) -> Run:
-    record = {"schema": "schedperf/sched_ext/1", "before": before, "after": after or before}
-    return {"files": {"sched_ext/sched_ext.json": json.dumps(record)}, **chosen}
-
-
-FAIR = run(IDLE)
-LAVD = run(LOADED, service=SERVICE)
-EJECTED = run(LOADED, IDLE | {"nr_rejected": "4"}, service=SERVICE, discarded=REASON)
 
 
 @pytest.fixture
