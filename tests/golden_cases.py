@@ -146,6 +146,7 @@ CASES = (
     comparison("schedstat-versions", evidence.schedstat_versions),
     comparison("without-schedstats", evidence.without_schedstats),
     comparison("system-counters", evidence.system_counters),
+    comparison("sched-ext", evidence.sched_ext),
     several("energy", evidence.energy, "base.tar new.tar"),
     comparison("counters", evidence.counters),
     comparison("only-instrumented", evidence.only_instrumented),

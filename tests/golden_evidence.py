@@ -38,6 +38,8 @@ from tests.golden_inputs import (
 from tests.schedperf.compare.why.test_joined import WORSE, Made
 from tests.schedperf.evidence.pelt.conftest import make_function, make_run
 from tests.schedperf.evidence.placement.conftest import PLACEMENT, move, phases_of, timer
+from tests.schedperf.evidence.sched_ext.records import EJECTED, FAIR, LAVD, LOADED
+from tests.schedperf.evidence.sched_ext.records import run as run_of_scheduler
 from tests.schedperf.evidence.schedstat.conftest import make_stat_runs, write_schedstat
 from tests.schedperf.evidence.system.conftest import _run_of as run_of_counters
 
@@ -272,6 +274,20 @@ def energy(folder: Path) -> None:
     base = runs(90.0, 0, {"1": 0.2, "4": 0.8, "16": 3.2})
     new = runs(101.0, 1, {"1": 0.2, "4": 0.8, "16": 2.6})
     write_sides(folder, [*base], [*new])
+
+
+def sched_ext(folder: Path) -> None:
+    """Write the fair class, with a run of another scheduler, against one that was ejected twice."""
+    base = [FAIR if number != 4 else run_of_scheduler(LOADED) for number in range(12)]
+    new = [EJECTED if number in {2, 7} else LAVD for number in range(12)]
+    sides: Sequence[tuple[Side, float, Runs]] = (("base", 0.6, base), ("new", 0.7, new))
+    for side, mean_s, captures in sides:
+        runs = in_turns(side, mean_s)
+        write_bundle(
+            folder / f"{side}.tar",
+            runs=[{**run, **capture} for run, capture in zip(runs, captures, strict=True)],
+            manifest={"service": "scx_lavd --performance" if side == "new" else None},
+        )
 
 
 def counters(folder: Path) -> None:
