@@ -149,6 +149,8 @@ def missing_for(command: str) -> str | None:
         or command.startswith(("schedperf night run ", "schedperf night status ")),
         "needs root and /sys/kernel/debug/sched/features": " --feature " in command
         and not has_features(),
+        "needs scx_lavd, and a kernel with sched_ext": "scx_lavd" in command
+        and not (shutil.which("scx_lavd") and Path("/sys/kernel/sched_ext").exists()),
         "needs qemu-system-x86": command.startswith("schedperf vm ")
         and shutil.which("qemu-system-x86_64") is None,
         "needs the source of a kernel, and boots guests": command.startswith("schedperf series "),
