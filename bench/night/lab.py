@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Two guests, a controller and its target, set up as docs/night.md says."""
+
+import io
+import json
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from msgspec import Struct
+
+from schedperf_generators.disk.build import get_disk
+from schedperf_generators.disk.machine import GATEWAY, Machine
+
+ROOT = Path(__file__).parents[2]
+TARGET = "lab1"
+JOB = "/root/night.toml"
+OUTBOX = "/root/nights/outbox"
+UNIT = "schedperf-night-guest-hackbench"
+# The kernel `new` passes so many probes each time that it updates a task group's weight.
+PROBES = 8
+_DEPTH = 8
+_ENTER_CGROUP = ROOT / "examples" / "deep-cgroup" / "enter-cgroup"
+_BENCHMARK = f"""\
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+/root/enter-cgroup {_DEPTH} $$ && exec hackbench -l 30 -g 1
+"""
+_JOB = """\
+[[machine]]
+name = "guest"
+reach = "ssh:{target}"
+boot = "grub-reboot"
+settle = 0
+
+[[job]]
+name = "hackbench"
+run = ["/root/benchmark"]
+runs = {runs}
+warmup = 1
+with = ["none"]
+metric = ["time[s,lower]=Time: (.*)"]
+
+[kernel]
+reference = "{base}"
+new = "{new}"
+sources = "commits"
+
+[plan]
+boots = {boots}
+retest = {boots}
+act_on_emulated = true
+"""
+_MAIL = """\
+[site]
+name = "Example lab"
+domain = "lab.example"
+from = "schedperf <schedperf@lab.example>"
+contact = "perf-team@lab.example"
+list = "sched-perf@lab.example"
+base_url = "https://lab.example/schedperf"
+"""
+_SSH = """\
+Host {target}
+  HostName {address}
+  Port {port}
+  User root
+  IdentityFile /root/.ssh/night
+  StrictHostKeyChecking accept-new
+"""
+# A night that was killed goes on after 10 minutes; here it need not wait.
+_SOON = "[Service]\nRestartSec=5\n"
+_CONTROLLER_MIB = 1536
+# What the controller's Python takes from a local folder: there is no registry in reach.
+_PLATFORMS = ("manylinux2014_x86_64", "manylinux_2_17_x86_64", "manylinux_2_24_x86_64",
+              "manylinux_2_27_x86_64", "manylinux_2_28_x86_64")  # fmt: skip
+_PYTHON = "3.11"
+_STEP_S = 1200.0
+_END_S = 3600.0
+# Each look takes a second of the emulated processors.
+_POLL_S = 20.0
+
+Say = Callable[[str], None]
+
+
+class Wrong(Exception):
+    """Something that must be true is not; the message says what."""
+
+
+class Size(Struct, frozen=True):
+    """Boots of each kernel, also of the retest, and runs in each boot."""
+
+    boots: int
+    runs: int
+
+
+class Lab:
+    """A controller and its target, both guests with a boot loader.
+
+    :param folder: gets the changes to their disks
+    """
+
+    def __init__(self, folder: Path) -> None:
+        disk = get_disk("grub")
+        self.kernels = disk.kernels
+        self.key = disk.key
+        self.controller = Machine(disk, folder / "controller", memory_mib=_CONTROLLER_MIB)
+        self.target = Machine(disk, folder / "target", steady=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.controller.cut_power()
+        self.target.cut_power()
+
+    def start(self) -> None:
+        """Switch both on, and wait for their sshd."""
+        machines = (self.controller, self.target)
+        for machine in machines:
+            machine.start(waits=False)
+        for machine in machines:
+            machine.wait()
+
+    def plant(self) -> None:
+        """Install the benchmark on the target, and make its new kernel slow."""
+        probes = ";".join(f"p:slow{probe},update_cfs_group" for probe in range(PROBES))
+        slow = f's|\\(vmlinuz-{self.kernels.new} .*\\)|\\1 "kprobe_event={probes}"|'
+        self.target.run("sed", "-i", slow, "/boot/grub/grub.cfg")
+        self.target.put(_ENTER_CGROUP.read_bytes(), "/root/enter-cgroup")
+        self.target.put(_BENCHMARK.encode(), "/root/benchmark")
+        self.target.run("chmod", "755", "/root/enter-cgroup", "/root/benchmark")
+        self.target.run("sync")
+
+    def install(self) -> None:
+        """Install schedperf on the controller from wheels, and let it reach the target by ssh."""
+        with tempfile.TemporaryDirectory() as name:
+            collect_wheels(Path(name))
+            packed = io.BytesIO()
+            with tarfile.open(fileobj=packed, mode="w") as archive:
+                archive.add(name, "wheels")
+        self._run("hostname controller && tar -x -C /root", given=packed.getvalue())
+        self._run("python3 -m venv /opt/schedperf")
+        # Modules that are never imported need not be compiled.
+        self._run(
+            "/opt/schedperf/bin/pip install -q --disable-pip-version-check --no-compile "
+            "--no-index --find-links /root/wheels schedperf && rm -r /root/wheels && "
+            "ln -s /opt/schedperf/bin/schedperf /usr/local/bin"
+        )
+        self.controller.put(self.key.read_bytes(), "/root/.ssh/night")
+        config = _SSH.format(target=TARGET, address=GATEWAY, port=self.target.port)
+        self.controller.put(config.encode(), "/root/.ssh/config")
+        self._run("chmod 600 /root/.ssh/night && sync")
+
+    def prove_boots(self) -> str:
+        """Prove on the target, from the controller, that one-shot entries are consumed.
+
+        :returns: what doctor says of it
+        """
+        doctor = f"ssh {TARGET} python3 -I collect.pyz doctor --boot grub-reboot"
+        before = self.target.run("cat", "/proc/sys/kernel/random/boot_id").strip()
+        self._run(f"schedperf pack collect.pyz && scp -q collect.pyz {TARGET}:")
+        self._run(f"{doctor} --prove")
+        self.controller.shell(f"ssh {TARGET} systemctl reboot", checks=False)
+        self.target.wait(another_boot_than=before)
+        lines = self._run(doctor).splitlines()
+        return next((line for line in lines if line.startswith("one-shot entry:")), lines[-1])
+
+    def write_job(self, size: Size) -> None:
+        """Write the job file, the commits of the kernels, and the mail.toml."""
+        releases = {"base": self.kernels.old, "new": self.kernels.new}
+        self._run(f"mkdir -p /root/commits {OUTBOX}")
+        for number, release in enumerate(releases.values(), 1):
+            commit = {"commit": str(number) * 40, "subject": f"sched: change {number}"}
+            self.controller.put(json.dumps(commit).encode(), f"/root/commits/{release}.json")
+        self.controller.put(_MAIL.encode(), f"{OUTBOX}/mail.toml")
+        job = _JOB.format(target=TARGET, boots=size.boots, runs=size.runs, **releases)
+        self.controller.put(job.encode(), JOB)
+
+    def set_timer(self) -> str:
+        """Install the timer for the next minutes; return the time at which it starts."""
+        at = self._run("date -d '+3 minutes' +%H:%M").strip()
+        self._run(f"schedperf night install {JOB} --at {at}")
+        for unit in (UNIT, f"{UNIT}-resume"):
+            folder = f"/etc/systemd/system/{unit}.service.d"
+            self._run(f"mkdir -p {folder}")
+            self.controller.put(_SOON.encode(), f"{folder}/soon.conf")
+        self._run(f"systemctl daemon-reload && systemctl enable -q --now {UNIT}.timer && sync")
+        return at
+
+    def kill_night(self) -> None:
+        """Kill the night's process."""
+        self._run(f"systemctl kill -s KILL --kill-whom=main {UNIT}.service")
+
+    def state(self) -> Mapping[str, Any]:
+        """Return the state of the only night; {} before it."""
+        return self._read("/root/nights/2*/state.json")
+
+    def has_begun(self, step: str) -> bool:
+        """Return whether a step has begun."""
+        return bool(self.state().get("steps", {}).get(step, {}).get("began"))
+
+    def current(self) -> str:
+        """Return the step that runs.
+
+        :raises Wrong: none does
+        """
+        for name, step in self.state().get("steps", {}).items():
+            if not step["ended"]:
+                return str(name)
+        raise Wrong(f"no step runs; {self.log()}")
+
+    def has_booted(self, recording: str) -> bool:
+        """Return whether a recording has finished a boot."""
+        return bool(self._read(f"/root/nights/2*/{recording}.boots/state.json").get("done"))
+
+    def await_that(self, what: str, is_so: Callable[[], bool]) -> None:
+        """Wait until something is true.
+
+        :raises Wrong: the night ends before that
+        """
+        end = time.monotonic() + _END_S
+        while not is_so():
+            outcome = self.state().get("outcome")
+            if outcome or time.monotonic() > end:
+                raise Wrong(f"not reached: {what}; {outcome or self.log()}")
+            time.sleep(_POLL_S)
+
+    def log(self) -> str:
+        """Return the last lines of the night's services."""
+        units = f"-u {UNIT}.service -u {UNIT}-resume.service"
+        lines = self._run(f"journalctl -q -o cat -n 5 {units}").splitlines()
+        return "; ".join(lines)
+
+    def run(self, command: str) -> str:
+        """Run a command on the controller; return what it prints, whatever its exit status."""
+        done = self.controller.shell(command, limit_s=_STEP_S, checks=False)
+        return done.stdout + done.stderr
+
+    def _read(self, pattern: str) -> Mapping[str, Any]:
+        """Return the record in a file of the controller; {} while there is none."""
+        try:
+            text = self.controller.shell(f"cat {pattern}", checks=False).stdout
+            record: Mapping[str, Any] = json.loads(text)
+        except (ValueError, subprocess.TimeoutExpired):
+            return {}
+        return record
+
+    def _run(self, command: str, *, given: bytes = b"") -> str:
+        """Run a command on the controller that must succeed.
+
+        :raises Wrong: it fails
+        """
+        done = self.controller.shell(command, limit_s=_STEP_S, given=given, checks=False)
+        if done.returncode:
+            lines = done.stderr.strip().splitlines()[-3:]
+            raise Wrong(f"{command}: exit status {done.returncode}: {'; '.join(lines)}")
+        return done.stdout
+
+
+def collect_wheels(folder: Path) -> None:
+    """Fill a folder with the wheels of schedperf and all that it needs.
+
+    :raises subprocess.CalledProcessError: pip fails
+    """
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "-q")
+    platforms = [f"--platform={name}" for name in _PLATFORMS]
+    subprocess.run(
+        [
+            *(*pip, "download", "--dest", str(folder), "--only-binary", ":all:"),
+            *("--python-version", _PYTHON, *platforms),
+            *("-r", str(ROOT / "requirements" / "requirements.txt")),
+        ],
+        check=True,
+    )
+    # Beside what is installed here, which also builds it.
+    wheel = (*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", str(folder), str(ROOT))
+    subprocess.run(wheel, check=True)
