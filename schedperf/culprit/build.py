@@ -6,16 +6,17 @@ comparison and the retest must show a regression, and comparisons of other machi
 regressed and no change. Comparisons that do not belong together are refused.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import PurePosixPath
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from schedperf.culprit.commits import Ends
 from schedperf.culprit.figures import (
+    boot_of,
     check_sides,
     is_worse,
+    name_benchmark,
     name_machine,
     results_of,
     show_both,
@@ -39,9 +40,6 @@ from schedperf.model.comparison import FIRST_NEW, Comparison, Row, SideSummary
 from schedperf.model.errors import InputError
 from schedperf.model.host import has_other_kernel, has_same_kernel, read_host
 from schedperf.model.text import clean_line
-
-# Words of a workload that name the benchmark: perf bench sched pipe.
-_MOST_WORDS = 4
 
 
 class Part(Struct, frozen=True, kw_only=True):
@@ -208,19 +206,6 @@ def add_roles(culprit: Culprit, main: Part, roles: Roles) -> Culprit:
     return replace(changed, comparisons=_list_comparisons(changed))
 
 
-def name_benchmark(workload: str) -> str:
-    """Return the name of a benchmark: ``perf bench sched pipe`` of a command with options."""
-    words = clean_line(workload).split()
-    first = PurePosixPath(words[0]).name if words else "unknown"
-    named = [first]
-    # Only the tests of perf bench are words of their own.
-    for word in words[1:_MOST_WORDS] if first == "perf" else ():
-        if not word.isalpha():
-            break
-        named.append(word)
-    return " ".join(named)
-
-
 def _headline(part: Part) -> Row:
     worse = [row for row in part.rows if is_worse(row)]
     if not worse:
@@ -340,17 +325,11 @@ def _check_other_boots(part: Part, found: Part) -> None:
                 f"{part.name}: {side.name} has the recordings of {found.name} (expected other "
                 "boots); record both kernels again"
             )
-        if (boot := _boot_of(side)) is not None and boot in map(_boot_of, old):
+        if (boot := boot_of(side)) is not None and boot in map(boot_of, old):
             raise InputError(
                 f"{part.name}: {side.name} was recorded in a boot of {found.name} (expected other "
                 "boots); boot both kernels again"
             )
-
-
-def _boot_of(side: SideSummary) -> object:
-    """Return the id of the first boot of a side; None if it is not recorded."""
-    system = side.host.get("system")
-    return system.get("boot_id") if isinstance(system, Mapping) else None
 
 
 def _check_reproduced(part: Part, found: Part) -> None:

@@ -7,6 +7,7 @@ Subjects, sentences, tables and counts are drawn from the same rows, so they can
 import math
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,9 +23,12 @@ from schedperf.model.comparison import BASE, Comparison, Row, SideBySide, SideSu
 from schedperf.model.cores import name_model
 from schedperf.model.errors import InputError
 from schedperf.model.host import read_host
+from schedperf.model.text import clean_line
 
 # A percentage from here on is written with an exponent.
 _LARGEST_PERCENT = 1e5
+# Words of a workload that name the benchmark: perf bench sched pipe.
+_MOST_WORDS = 4
 # Digits of an id that distinguish comparisons in an error.
 ID_DIGITS = 16
 # Words of a CPU's model that do not distinguish it, or repeat the number of its CPUs.
@@ -236,6 +240,16 @@ def worst_first(rows: Sequence[Row]) -> list[Row]:
     return sorted(rows, key=badness, reverse=True)
 
 
+def name_result(row: Row) -> str:
+    """Return the metric of a row, with its benchmark if the metric does not name it.
+
+    ``hackbench time`` and ``sec/op of DirectSend``
+    """
+    benchmark = name_benchmark(row.workload)
+    is_named = benchmark.split()[0].lower() in row.metric.lower()
+    return row.metric if is_named else f"{row.metric} of {benchmark}"
+
+
 def show_change(ratio: float) -> str:
     """Return a change with its sign: ``+21.8%``."""
     return f"{'-' if ratio < 1.0 and show_size(ratio) != '0.0%' else '+'}{show_size(ratio)}"
@@ -265,12 +279,12 @@ def describe_effect(row: Row, metric: str | None = None) -> str:
 
     ``increases hackbench time by 21.8% [95% CI +16.1%, +27.9%]``
 
-    :param metric: how the text spells it [default: as the row]
+    :param metric: how the text spells it [default: as :func:`name_result`]
     """
     assert row.ratio is not None
     verb = "increases" if row.ratio >= 1.0 else "decreases"
     interval = show_interval(row).replace("[", "[95% CI ", 1)
-    return f"{verb} {metric or row.metric} by {show_size(row.ratio)} {interval}"
+    return f"{verb} {metric or name_result(row)} by {show_size(row.ratio)} {interval}"
 
 
 def describe_bisection(bisection: Bisection) -> str:
@@ -295,6 +309,25 @@ def day_of(date: str | None) -> str:
     '2026-11-21'
     """
     return (date or "")[: len("2026-11-21")]
+
+
+def boot_of(side: SideSummary) -> object:
+    """Return the id of the first boot of a side; None if it is not recorded."""
+    system = side.host.get("system")
+    return system.get("boot_id") if isinstance(system, Mapping) else None
+
+
+def name_benchmark(workload: str) -> str:
+    """Return the name of a benchmark: ``perf bench sched pipe`` of a command with options."""
+    words = clean_line(workload).split()
+    first = PurePosixPath(words[0]).name if words else "unknown"
+    named = [first]
+    # Only the tests of perf bench are words of their own.
+    for word in words[1:_MOST_WORDS] if first == "perf" else ():
+        if not word.isalpha():
+            break
+        named.append(word)
+    return " ".join(named)
 
 
 def name_machine(side: SideSummary) -> str:

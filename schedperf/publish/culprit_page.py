@@ -11,6 +11,7 @@ from schedperf.culprit.figures import (
     describe_bisection,
     describe_effect,
     describe_place,
+    name_benchmark,
     name_machine,
     show_size,
     worst_first,
@@ -61,7 +62,7 @@ def title_of(evidence: Evidence) -> str:
     """Return the title of a culprit: ``0123456789ab: hackbench 21.8% regression``."""
     culprit, row = evidence.culprit, evidence.headline()
     assert row.ratio is not None
-    return f"{_commits(culprit)}: {culprit.benchmark} {show_size(row.ratio)} regression"
+    return f"{_commits(culprit)}: {name_benchmark(row.workload)} {show_size(row.ratio)} regression"
 
 
 def summary_of(evidence: Evidence) -> str:

@@ -2,7 +2,7 @@
 """Check ``retested``: the regression was measured again, on boots of its own."""
 
 from schedperf.culprit.checks.judge import judge
-from schedperf.culprit.figures import Evidence, is_worse
+from schedperf.culprit.figures import Evidence, boot_of, is_worse
 from schedperf.culprit.record import Check, Retest
 
 LARGEST_P = 0.01
@@ -24,6 +24,8 @@ def _same_boots(evidence: Evidence, retest: Retest) -> str | None:
     digests = {side.digest for side in found.sides} & {side.digest for side in again.sides}
     if digests:
         return "the retest uses boots of the first detection: record new ones"
+    if not all(map(boot_of, again.sides)):
+        return "boots of the retest not recorded: record it with schedperf"
     return None
 
 

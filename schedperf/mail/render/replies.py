@@ -44,7 +44,7 @@ def fixed_body(evidence: Evidence, site: MailSite) -> str:
         [
             [*wrap(f"{commit} {quoted}{_since(culprit)} fixes this:"), *_figures(evidence, fix)],
             link(evidence, site),
-            stop(evidence),
+            stop(),
         ]
     ) + signature(site)
 
@@ -66,7 +66,7 @@ def again_body(evidence: Evidence, site: MailSite) -> str:
             _places("It regresses on:", evidence, culprit.regressed_on),
             _places("No change on:", evidence, culprit.no_change_on),
             link(evidence, site),
-            stop(evidence),
+            stop(),
         ]
     ) + signature(site)
 

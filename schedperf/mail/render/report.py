@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from schedperf.culprit.figures import (
     Evidence,
+    boot_of,
     day_of,
     describe_bisection,
     describe_effect,
     name_machine,
+    name_result,
     show_both,
     side_of,
 )
@@ -67,7 +69,7 @@ def report_body(evidence: Evidence, site: MailSite) -> str:
             _machine(evidence),
             _reproduce(evidence, site),
             _tags(evidence, site),
-            stop(evidence),
+            stop(is_mixed=bool(evidence.improvements())),
         ]
     ) + signature(site)
 
@@ -107,9 +109,12 @@ def quote_subject(subject: str, names: Sequence[str], longest: int = _LONGEST_SU
     return f'("{cut(spell(subject, where="subject of the commit", names=names), longest)}")'
 
 
-def stop(evidence: Evidence) -> list[str]:
-    """Return how mails about the commit are stopped."""
-    trade = ' If this trade-off is intended, reply "expected".' if evidence.improvements() else ""
+def stop(*, is_mixed: bool = False) -> list[str]:
+    """Return how mails about the commit are stopped.
+
+    :param is_mixed: other results improved
+    """
+    trade = ' If this trade-off is intended, reply "expected".' if is_mixed else ""
     return wrap(f'A person reads replies. Reply "stop" to end mails about this commit.{trade}')
 
 
@@ -125,7 +130,7 @@ def _opening(evidence: Evidence) -> list[str]:
     names = names_of(evidence)
     quoted = quote_subject(culprit.bad.subject, names)
     where = _machine_of(side)
-    metric = cut(spell(row.metric, where="metric"), _LONGEST_NAME)
+    metric = cut(spell(name_result(row), where="metric"), _LONGEST_NAME)
     effect = describe_effect(row, metric)
     if culprit.is_range:
         good = culprit.good.commit[:COMMIT_DIGITS]
@@ -315,13 +320,15 @@ def _retest(evidence: Evidence) -> Iterator[str]:
     if retest is None:
         return
     row = evidence.row_like(retest.result, evidence.headline())
+    new = evidence.comparison(retest.result).sides
+    where = " on fresh boots" if all(map(boot_of, new)) else ""
     if row is None:
-        yield "retested on fresh boots, but not this result"
+        yield f"retested{where}, but not this result"
         return
     # The figures of the main measurement are in the table.
     figures = "" if retest.result == evidence.culprit.main else _figures_of(row)
     p = f", p = {row.q:.2g}" if row.q is not None else f": {row.verdict}"
-    yield f"retested on fresh boots after the first detection{figures}{p}"
+    yield f"retested{where} after the first detection{figures}{p}"
 
 
 def _bisection(evidence: Evidence) -> Iterator[str]:

@@ -8,7 +8,7 @@
 
 import re
 
-from schedperf.culprit.figures import Evidence, show_size
+from schedperf.culprit.figures import Evidence, name_benchmark, name_result, show_size
 from schedperf.culprit.record import COMMIT_DIGITS
 from schedperf.mail.headers import REPLY, SUBJECT_COLUMNS
 from schedperf.mail.plain import cut, spell
@@ -81,9 +81,9 @@ def _better(evidence: Evidence) -> str:
 
 
 def _name(evidence: Evidence, row: Row) -> str:
-    """Return the benchmark, or the metric where results have several."""
+    """Return the benchmark, or the metric where the results have several."""
     metrics = {each.metric for each in evidence.rows(evidence.culprit.main)}
-    name = evidence.culprit.benchmark if len(metrics) == 1 else row.metric
+    name = name_benchmark(row.workload) if len(metrics) == 1 else name_result(row)
     return cut(spell(name, where="benchmark"), _LONGEST_NAME) or "benchmark"
 
 

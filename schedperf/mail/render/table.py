@@ -83,7 +83,8 @@ def _others(evidence: Evidence) -> list[tuple[str, Callable[[Row], Row | None]]]
     """Return the columns of further kernels, with their result for a row."""
     culprit = evidence.culprit
     revert = culprit.revert.result if culprit.revert else None
-    columns = (("tip", culprit.tip), ("tip+revert", revert))
+    # The revert is on top of the tip, where that was measured.
+    columns = (("tip", culprit.tip), ("tip+revert" if culprit.tip else "revert", revert))
     return [
         (title, lambda row, measured=measured: evidence.row_like(measured, row))  # type: ignore[misc]
         for title, measured in columns

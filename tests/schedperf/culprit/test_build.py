@@ -11,7 +11,6 @@ from schedperf.culprit.build import (
     Part,
     Roles,
     add_roles,
-    name_benchmark,
     new_culprit,
     part_of,
     step_of,
@@ -20,6 +19,7 @@ from schedperf.culprit.figures import (
     Evidence,
     describe_effect,
     describe_place,
+    name_benchmark,
     name_machine,
     rows_of,
 )

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from schedperf.culprit.checks import check_evidence
 from schedperf.culprit.figures import Evidence
 from schedperf.culprit.record import Commit, Elsewhere, FeatureSwitch, Links, Revert, Tree
 from schedperf.mail.draft import Request, draft, find_report, quoted_texts
@@ -16,6 +17,7 @@ from schedperf.mail.recipients import Maintainers, choose_recipients
 from schedperf.model.caveats import caveat
 from schedperf.model.comparison import OptionDifference, Program, Recording
 from schedperf.model.errors import InputError
+from tests.schedperf.culprit.checks.cases import failure
 from tests.schedperf.mail.checks.cases import make_context, make_mail
 from tests.schedperf.mail.records import (
     GOOD,
@@ -368,6 +370,29 @@ def test_24_of_many_results_worst_first() -> None:
     assert "16 more results, see https://lab.example/schedperf/r/" in text
     assert text.index("+49.0%  ") < text.index("+26.0%  ")
     assert "+25.0%  " not in text
+
+
+def test_a_metric_that_many_benchmarks_have_is_named_with_its_benchmark() -> None:
+    worse = make_row(metric="sec/op", workload="DirectSend -x")
+    other = make_row(metric="B/s", workload="Copy", better="higher", ratio=1.1, ci_low=1.05,
+                     ci_high=1.15, verdict="improvement")  # fmt: skip
+    message = drafted(make_evidence(worse, other))
+    assert "increases sec/op of DirectSend by 21.8%" in words_of(message)
+    assert "sec/op of DirectSend 21.8% regression" in message.metadata.subject
+    same = make_row(metric="sec/op", workload="Send", ratio=1.05, ci_low=1.04, ci_high=1.06)
+    assert "DirectSend 21.8% regression" in drafted(make_evidence(worse, same)).metadata.subject
+
+
+def test_a_retest_without_boots_is_not_said_to_be_on_fresh_ones() -> None:
+    sides = tuple(make_side(name, host={"cpu": {"count_online": 4}}) for name in ("base", "new"))
+    evidence = make_evidence(sides=sides)
+    assert "retested after the first detection, p = " in body_of(drafted(evidence))
+    assert "boots of the retest not recorded" in failure(check_evidence(evidence)[0])
+
+
+def test_a_revert_without_the_tip_is_called_so() -> None:
+    text = body_of(drafted(make_evidence(culprit=make_culprit(tip=None))))
+    assert "95% CI  revert\n" in text
 
 
 def test_results_of_others_have_no_command_of_schedperf() -> None:
