@@ -99,9 +99,12 @@ def wakeup_latency(comparison: Comparison) -> Iterator[Block]:
     for reason in dict.fromkeys(row.reason for row in data.rows if row.reason is not None):
         yield Text(text=f"not compared: {reason}", tone="warning")
     for point, subject, rows in by_subject(data.rows):
-        shown = [Shown(row) for row in rows]
-        yield say_runs_once(_table(subject, shown))
-        yield from explain_gaps(rows)
+        main = _main(rows)
+        yield _table(subject, main, MOST_ROWS)
+        yield from explain_gaps(main)
+        by_node = [row for row in rows if row.node is not None]
+        if by_node:
+            yield _table(titled(subject, "by NUMA node"), by_node, 0)
         for distribution in data.distributions:
             if (distribution.side, distribution.workload, distribution.point) == point:
                 yield _draw(distribution, subject)
@@ -119,8 +122,9 @@ def _name(row: WakeupRow) -> str:
 
 
 def _subject(row: WakeupRow) -> str:
-    on_node = "" if row.node is None else f" on node {row.node}"
-    return f"{row.command or 'all commands'}{on_node}"
+    if row.node is None:
+        return row.command or "all commands"
+    return f"{row.command or 'all'}, node {row.node}"
 
 
 def _statistic(row: WakeupRow) -> str:
@@ -149,20 +153,20 @@ def _explain(data: WakeupLatency) -> str:
     )
 
 
-def _table(subject: str, shown: Sequence[Shown[WakeupRow]]) -> Table:
-    rows = [item.row for item in shown]
+def _table(subject: str, rows: Sequence[WakeupRow], limit: int) -> Table:
+    shown = [Shown(row) for row in rows]
     is_compared = any(row.n_new for row in rows)
-    main = [item for item in shown if item.row.node is None]
-    return Table(
-        caption=state_changes(subject, main, _name) if is_compared else subject,
+    table = Table(
+        caption=state_changes(subject, shown, _name) if is_compared else subject,
         columns=_COLUMNS if is_compared else _ALONE,
         rows=tuple((_compared if is_compared else _alone)(item) for item in shown),
-        limit=MOST_ROWS,
+        limit=limit,
         anchors=tuple(row.row for row in rows),
         quiet=quiet_rows(rows, LEAST_SHOWN),
         quiet_word=QUIET_WORD,
         details=tuple(opened(item, _about(item.row)) for item in shown),
     )
+    return say_runs_once(table)
 
 
 def _about(row: WakeupRow) -> str:

@@ -144,8 +144,8 @@ def _position(question: Question[_Key], subjects: Subjects) -> tuple[str, str, i
 
 def _say_dropped(dropped: int) -> str:
     return (
-        f"{dropped} other commands are not listed (at most {MOST_COMMANDS} with at least "
-        f"{LEAST_EVENTS_OF_FINDING:g} waits in each run are); `all commands` includes them"
+        f"commands not listed: {dropped} (at most {MOST_COMMANDS} with at least "
+        f"{LEAST_EVENTS_OF_FINDING:g} waits in each run are listed); `all commands` includes them"
     )
 
 

@@ -28,8 +28,8 @@ PARSERS: Mapping[str, Callable[[bytes, str], WakeupCapture]] = {
     "latency.txt": parse_latency,
     "rtla.txt": parse_rtla,
 }
-# 8192 CPUs with 16 commands, each in 30 bins, have 70 MB; a line of timehist has 100 bytes.
-LARGEST_BYTES = 128 << 20
+# 8192 CPUs with 16 commands, each in 30 bins, have 40 MB. A line of timehist has 100 bytes.
+LARGEST_BYTES = 64 << 20
 
 
 @section(WakeupLatency)

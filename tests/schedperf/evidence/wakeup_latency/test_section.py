@@ -74,7 +74,7 @@ def test_the_rows_are_of_all_commands_of_each_and_of_each_node(compare: Compare)
     ]  # fmt: skip
     # 50 waits leave less than one beyond p99.
     assert [*rows_of(data, "kworker")] == ["p50", "p90", "max"]
-    assert any("1 other commands are not listed" in note for note in data.notes)
+    assert any("commands not listed: 1 (" in note for note in data.notes)
 
 
 def test_a_command_of_some_runs_only_is_background_load(compare: Compare) -> None:
