@@ -141,6 +141,7 @@ CASES = (
     comparison("printing-benchmarks", inputs.printing_benchmarks),
     comparison("pelt", evidence.pelt),
     comparison("placement", evidence.placement),
+    comparison("wakeup-latency", evidence.wakeup_latency),
     comparison("hybrid", evidence.hybrid),
     comparison("schedstat", evidence.schedstat),
     comparison("schedstat-versions", evidence.schedstat_versions),

@@ -42,6 +42,7 @@ from tests.schedperf.evidence.sched_ext.records import EJECTED, FAIR, LAVD, LOAD
 from tests.schedperf.evidence.sched_ext.records import run as run_of_scheduler
 from tests.schedperf.evidence.schedstat.conftest import make_stat_runs, write_schedstat
 from tests.schedperf.evidence.system.conftest import _run_of as run_of_counters
+from tests.schedperf.evidence.wakeup_latency.conftest import with_tail
 
 
 def instrumented(runs: Runs) -> Runs:
@@ -197,6 +198,20 @@ def _host_of(machine: AsymmetricMachine) -> Json:
             group: {name: attempt(find)[0] for name, find in finders.items()}
             for group, finders in groups.items()
         }
+
+
+def wakeup_latency(folder: Path) -> None:
+    """Write waits of which 2% are longer in new, and the median is not."""
+
+    def runs(tail_us: int) -> Runs:
+        captured = (with_tail(tail_us, step) for step in (0, 2, -1, 1, -2))
+        return [{"files": {"wakeup_latency/wakeups.json": json.dumps(one)}} for one in captured]
+
+    write_sides(
+        folder,
+        [*clean(0.6, 12), *instrumented(runs(200))],
+        [*clean(0.66, 12, shift=5), *instrumented(runs(900))],
+    )
 
 
 def schedstat(folder: Path) -> None:
@@ -442,6 +457,7 @@ UNREADABLE: Mapping[str, str | bytes] = {
     "perf_stat/perf_stat.csv": "a,b\n",
     "bpf_pelt/pelt.json": '{"schema": "schedperf/bpf_pelt/9"}',
     "bpf_placement/placement.json": "[]",
+    "wakeup_latency/wakeups.json": "{}",
     "schedstat/before": "version 99\n",
     "schedstat/after": "version 99\n",
     "system_counters/facts.json": "{",
