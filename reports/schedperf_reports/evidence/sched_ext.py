@@ -30,7 +30,7 @@ def sched_ext(comparison: Comparison) -> Iterator[Block]:
 
 def _schedulers(rows: Sequence[SchedulerRow]) -> Table:
     return Table(
-        caption=f"{count_of(len(rows), 'scheduler')} at the start of the runs",
+        caption=f"schedulers at the start of {count_of(sum(row.runs for row in rows), 'run')}",
         columns=(
             Column(title="side"),
             Column(title="scheduler", code=True),
