@@ -122,6 +122,10 @@ WRONG_KEYS: list[tuple[str, dict[str, Any], str]] = [
     (RUN, {"rusage": {"utime_s": None}}, "$.rusage[...] is invalid (expected float, got null)"),
     (RUN, {"captures": [{**STORED, "sha256": None}]}, "$.captures[0].sha256 is missing"),
     (RUN, {"sequential": 3}, "$.sequential is 3 (expected object | null, got int)"),
+    (RUN, {"discarded": 3}, "$.discarded is 3 (expected str)"),
+    (RUN, {"service": "scx_lavd"}, '$.service is "scx_lavd" (expected object | null, got str)'),
+    (RUN, {"service": {"command": "x"}}, "$.service.program is missing"),
+    (RUN, {"service": {"command": "x", "program": "x", "sha256": "0"}}, "$.service.sha256 is"),
     (RUN, {"run": 3}, "describes another run (boots/0/runs/003)"),
     (HOST, {"kernel": "6.12"}, 'kernel: $ is "6.12" (expected object, got str)'),
 ]  # fmt: skip
