@@ -12,6 +12,7 @@ from schedperf.evidence.wakeup_latency.record import (
     WakeupLatency,
     WakeupRow,
     WakeupSide,
+    WakeupTypeRow,
 )
 from schedperf.model.comparison import Comparison, data_of
 from schedperf.model.text import join_names
@@ -36,7 +37,7 @@ from schedperf_reports.rates.cells import (
 from schedperf_reports.rates.cpu_maps import cpu_maps
 from schedperf_reports.rates.details import opened
 from schedperf_reports.rates.histograms import write_time
-from schedperf_reports.rates.tables import by_subject, notes_below, state_changes, titled
+from schedperf_reports.rates.tables import Rates, by_subject, notes_below, state_changes, titled
 from schedperf_reports.sections import record_of, report_section
 from schedperf_reports.words.rows import count_of, merge_sides
 from schedperf_reports.words.states import State
@@ -108,8 +109,23 @@ def wakeup_latency(comparison: Comparison) -> Iterator[Block]:
         for distribution in data.distributions:
             if (distribution.side, distribution.workload, distribution.point) == point:
                 yield _draw(distribution, subject)
+    for _, subject, types in by_subject(data.core_types):
+        shown_types = [Shown(row) for row in types]
+        caption = titled(subject, "types of CPU cores")
+        yield TYPE_RATES.table(caption, shown_types, limit=None, least=len(types))
     yield from cpu_maps(comparison, [row for row in data.cpus if row.n_new])
     yield from notes_below(merge_sides(data.notes))
+
+
+def _type_name(row: WakeupTypeRow) -> str:
+    return f"{row.core_type}: {row.quantile}"
+
+
+TYPE_RATES: Rates[WakeupTypeRow] = Rates(
+    first=Column(title="type", code=True),
+    name=_type_name,
+    about=lambda row: f"{row.quantile} of the time {WAITS[row.event][1]} on {row.core_type}",
+)
 
 
 def _main(rows: Iterable[WakeupRow]) -> list[WakeupRow]:

@@ -65,6 +65,7 @@ class WakeupCapture(Struct, frozen=True, kw_only=True):
     """The waits of one run.
 
     :param nodes: NUMA node by CPU; empty: not recorded
+    :param types: type of core by CPU, of host.json; empty: all CPUs have one type
     :param resolution_ns: of a wait; that of the bins is added
     :param lost: events that were lost, by kind
     """
@@ -72,6 +73,7 @@ class WakeupCapture(Struct, frozen=True, kw_only=True):
     source: Source
     waits: tuple[Waits, ...]
     nodes: Mapping[int, int] = {}
+    types: Mapping[int, str] = {}
     resolution_ns: int = 0
     lost: Mapping[str, int] = {}
     notes: tuple[str, ...] = ()

@@ -92,6 +92,24 @@ class WakeupRow(RateRow, frozen=True, kw_only=True):
         return self.reason
 
 
+class WakeupTypeRow(RateRow, frozen=True, kw_only=True):
+    """One percentile, or the maximum, of the waits of all commands for CPUs of one type of core."""
+
+    event: Event
+    core_type: Annotated[str, "type of the core in host.json, e.g. `cpu_atom`"]
+    quantile: Annotated[Statistic, "percentile or maximum of the waits of a run"]
+
+    @property
+    def identity(self) -> tuple[Hashable, ...]:
+        """The type, and which statistic of its waits."""
+        return self.side, self.workload, self.point, self.event, self.core_type, self.quantile
+
+    @property
+    def statistic(self) -> str:
+        """The percentile, or "max"."""
+        return self.quantile
+
+
 class WaitsBelow(Places, frozen=True, kw_only=True):
     """Share of the waits of a command that are shorter than each edge: a distribution function."""
 
@@ -115,3 +133,6 @@ class WakeupLatency(SectionData, frozen=True, kw_only=True):
     distributions: tuple[WaitsBelow, ...]
     cpus: tuple[CpuRow, ...]
     notes: tuple[str, ...]
+    core_types: Annotated[
+        tuple[WakeupTypeRow, ...], "waits per type of CPU core; empty with one type"
+    ] = ()

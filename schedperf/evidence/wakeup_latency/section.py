@@ -4,6 +4,8 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from msgspec.structs import replace
+
 from schedperf.bundle.open import Run
 from schedperf.evidence import Absent, section
 from schedperf.evidence.wakeup_latency.capture import WakeupCapture, parse_wakeups
@@ -13,6 +15,7 @@ from schedperf.evidence.wakeup_latency.compare import (
     compare_distributions,
     compare_rows,
 )
+from schedperf.evidence.wakeup_latency.core_types import compare_core_types
 from schedperf.evidence.wakeup_latency.record import WakeupLatency, WakeupSide
 from schedperf.evidence.wakeup_latency.texts import parse_latency, parse_rtla, parse_timehist
 from schedperf.model.run import SideOf
@@ -52,7 +55,13 @@ def _read(side: Side, run: Run) -> WakeupCapture:
         f"{run.folder}/{FOLDER}/wakeups.json",
     )
     parse = PARSERS[name.rpartition("/")[2]]
-    return parse(side.bundle.read(name, LARGEST_BYTES), name)
+    capture = parse(side.bundle.read(name, LARGEST_BYTES), name)
+    return replace(capture, types=_types_of(side, run.boot))
+
+
+def _types_of(side: Side, boot: int) -> Mapping[int, str]:
+    hosts = (each.host for each in side.bundle.boots if each.number == boot)
+    return next((host.topology.type_of_cpu() for host in hosts), {})
 
 
 def analyse_sides(sides: Sequence[SideOf[WakeupCapture]]) -> WakeupLatency:
@@ -72,6 +81,11 @@ def analyse_sides(sides: Sequence[SideOf[WakeupCapture]]) -> WakeupLatency:
             row for base, new in compared for row in compare_distributions(base, new)
         ),
         cpus=tuple(row for base, new in compared for row in compare_all_cpus(base, new)),
+        core_types=tuple(
+            row
+            for base, new in compared
+            for row in compare_core_types(base.captured, None if new is None else new.captured)
+        ),
         notes=(
             *(note for side in sides for note in _notes(side)),
             *dict.fromkeys(note for _, notes in rows for note in notes),
