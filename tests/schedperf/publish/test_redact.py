@@ -55,7 +55,7 @@ def test_each_text_of_the_records_is_listed_or_known_to_be_private() -> None:
     listed = [(kind, name) for each in lists for kind, names in each.items() for name in names]
     assert len(listed) == len(set(listed))
     private = [tuple(text.split(".")) for text in allowed.private_texts]
-    # A new text: decide whether it may be published, then add it to allowed.toml.
+    # A new text: decide whether it may be published; add it to the allowed.toml of its package.
     assert {*free_texts()} - OWN_RULES == {*listed, *private}
 
 
