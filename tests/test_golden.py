@@ -185,7 +185,9 @@ def everything() -> Iterator[str]:
     yield from (f"caveat {code}" for code in TEXTS)
     yield from (f"finding {name}" for name in all_rules())
     yield from (
-        f"section {name} {status}" for name in all_sections() for status in ("ok", "absent")
+        f"section {name} {status}"
+        for name, plugin in all_sections().items()
+        for status in ("ok", "absent" if plugin.applies is None else "not-applicable")
     )
     yield from (f"parser {name}" for name in all_parsers())
     closed = {

@@ -131,7 +131,9 @@ def shown_sections(comparison: Comparison) -> tuple[ReportSection, ...]:
 
     A heading for each analysis that was not asked for would hide those that were.
     """
-    sections = all_report_sections()
+    sections = [
+        section for section in all_report_sections() if not _is_about_others(section, comparison)
+    ]
     absent = [section for section in sections if _is_absent(section, comparison)]
     shown = [_fit(section, comparison) for section in sections if section not in absent]
     for chapter in dict.fromkeys(section.chapter for section in absent):
@@ -165,6 +167,11 @@ def _describe_below(
 ) -> Iterator[Block]:
     yield from above
     yield from describe(comparison)
+
+
+def _is_about_others(section: ReportSection, comparison: Comparison) -> bool:
+    outcome = comparison.sections.get(section.name)
+    return section.is_analysis and outcome is not None and outcome.status == "not-applicable"
 
 
 def _is_absent(section: ReportSection, comparison: Comparison) -> bool:

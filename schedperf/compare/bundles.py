@@ -474,16 +474,14 @@ def analyse_sides(plugin: SectionPlugin, sides: Sequence[Side], **given: object)
     :param given: what it takes of another kind of evidence
     """
     try:
+        if plugin.applies is not None and not any(map(plugin.applies, sides)):
+            return plugin.without("not-applicable", "no side has what it is about")
         data = plugin.analyse(sides, **given)
         json.dumps(to_plain(data), allow_nan=False)
     except Absent as absent:
-        return Section(
-            schema=plugin.record.schema_id(), status="absent", reason=str(absent), data=None
-        )
+        return plugin.without("absent", str(absent))
     except Exception as error:  # noqa: BLE001 # one analysis must not cost the others
-        return Section(
-            schema=plugin.record.schema_id(), status="failed", reason=describe(error), data=None
-        )
+        return plugin.without("failed", describe(error))
     return Section.of(data)
 
 

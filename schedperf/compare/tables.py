@@ -30,7 +30,6 @@ from schedperf.model.comparison import (
     Comparability,
     Comparison,
     Difference,
-    Section,
     SideSummary,
 )
 from schedperf.model.errors import InputError
@@ -88,8 +87,8 @@ def compare_tables(
         movers=find_movers(beside),
         findings=(),
         sections={
-            name: Section(
-                schema=plugin.record.schema_id(), status="absent", reason=NO_CAPTURES, data=None
+            name: plugin.without(
+                "absent" if plugin.applies is None else "not-applicable", NO_CAPTURES
             )
             for name, plugin in all_sections().items()
         },

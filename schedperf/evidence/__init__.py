@@ -19,6 +19,11 @@ all sides::
             raise Absent("no System.map, kallsyms or BTF in base.tar")
         return Layout(moved=...)
 
+Few recordings are about a second workload, or about a sched_ext scheduler. A section about such a
+thing says which of them it applies to, and reports of all others do not mention it::
+
+    @section(Load, applies=lambda side: side.bundle.load is not None)
+
 What several sections look at, or what takes long to read, is read with ``side.once(read)``: the
 function is called for the first section that asks.
 
@@ -47,9 +52,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from schedperf.model.caveats import Caveat
-from schedperf.model.comparison import Data, Finding, Row, Section, SectionData, data_of
+from schedperf.model.comparison import (
+    Data,
+    Finding,
+    Row,
+    Section,
+    SectionData,
+    SectionStatus,
+    data_of,
+)
+from schedperf.runs.side import Side
 from schedperf_collectors.registry import Registry
 
+# Of one side.
+Applies = Callable[[Side], bool]
 # Of the sides; some take what another kind of evidence measured, too.
 Analysis = Callable[..., Data]
 Rule = Callable[[Data], Iterator[Finding]]
@@ -66,11 +82,17 @@ class SectionPlugin(Struct, frozen=True, kw_only=True):
 
     :param record: what it returns
     :param is_drawing: its data is used by drawings alone, never by findings or the verdict
+    :param applies: whether a side has what it is about; None if every side may have it
     """
 
     record: type[SectionData]
     analyse: Callable[..., SectionData]
     is_drawing: bool = False
+    applies: Applies | None = None
+
+    def without(self, status: SectionStatus, reason: str) -> Section:
+        """Return the section without data."""
+        return Section.without(self.record, status, reason)
 
 
 class FindingPlugin(Struct, frozen=True, kw_only=True):
@@ -97,15 +119,18 @@ caveat_rules: Registry[Callable[[Mapping[str, Section]], Iterator[Caveat]]] = Re
 
 
 def section(
-    record: type[Data], *, is_drawing: bool = False
+    record: type[Data], *, is_drawing: bool = False, applies: Applies | None = None
 ) -> Callable[[Analysis[Data]], Analysis[Data]]:
     """Register the decorated function as the analysis that makes this record.
 
     :param is_drawing: as in :class:`SectionPlugin`
+    :param applies: as in :class:`SectionPlugin`
     """
 
     def register(analyse: Analysis[Data]) -> Analysis[Data]:
-        plugin = SectionPlugin(record=record, analyse=analyse, is_drawing=is_drawing)
+        plugin = SectionPlugin(
+            record=record, analyse=analyse, is_drawing=is_drawing, applies=applies
+        )
         sections.add(record.section, plugin)
         return analyse
 

@@ -32,7 +32,7 @@ Family = Literal["primary", "secondary", "informational"]
 Verdict = Literal["regression", "improvement", "no-change", "inconclusive", "invalid"]
 Severity = Literal["treatment", "blocking", "noted", "ignored"]
 Origin = Literal["kernel", "owner", "unknown"]
-SectionStatus = Literal["ok", "absent", "failed"]
+SectionStatus = Literal["ok", "absent", "not-applicable", "failed"]
 Replication = Literal["runs", "boots", "rounds"]
 Bearing = Literal["reason", "against", "effect", "unseen"]
 
@@ -586,7 +586,9 @@ class Section(Struct, frozen=True, kw_only=True):
     """The result of one analysis: its data, or why it has none.
 
     :param schema: ``schedperf/section/layout/1``
-    :param reason: why it is absent or failed; None when ok
+    :param status: "absent" if the recordings lack what it looks at; "not-applicable" if they are
+        about something else, e.g. have no load: reports do not mention it
+    :param reason: why it has no data; None when ok
     :param data: None unless ok
     """
 

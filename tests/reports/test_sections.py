@@ -76,6 +76,16 @@ def test_one_reason_for_all_is_one_line(make_comparison: Make) -> None:
     assert text.text == "Cache lines; Bouncing cache lines: not analysed"
 
 
+def test_what_the_recordings_are_not_about_is_not_mentioned(make_comparison: Make) -> None:
+    comparison = make_comparison(sections={"load": section("not-applicable", "no load")})
+    assert "load" not in names(comparison)
+    for name, form in all_formats().items():
+        if name in {"text", "html", "lkml", "markdown"}:
+            assert "Load beside the workload" not in form.render(
+                comparison, Options(width=200, colour=False)
+            )
+
+
 def test_chapters_come_in_the_order_of_the_report(make_comparison: Make) -> None:
     chapters = [one.chapter for one in shown_sections(make_comparison())]
     assert chapters == sorted(chapters, key=list(CHAPTERS).index)

@@ -33,7 +33,12 @@ class _Beside(Struct, frozen=True, kw_only=True):
     printed: Printed
 
 
-@section(Load)
+def has_load(side: Side) -> bool:
+    """Return whether a side was recorded with a load."""
+    return side.bundle.load is not None
+
+
+@section(Load, applies=has_load)
 def load(sides: Sequence[Side]) -> Load:
     """Compare each metric of the load, for each workload and point."""
     loaded = load_captured(sides, LOAD, _read)

@@ -42,7 +42,12 @@ _Question = tuple[str, str, str]
 _Runs = list[tuple[RunKey, Latencies]]
 
 
-@section(Realtime)
+def is_realtime(side: Side) -> bool:
+    """Return whether a run of a side printed latencies."""
+    return bool(_read(side))
+
+
+@section(Realtime, applies=is_realtime)
 def realtime(sides: Sequence[Side]) -> Realtime:
     """Compare exceedances and maxima of each workload, point and measured latency."""
     base, *others = [_read(side) for side in sides]

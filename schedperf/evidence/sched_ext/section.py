@@ -47,7 +47,14 @@ class _Group(NamedTuple):
     sha256: str | None
 
 
-@section(SchedExt)
+def has_scheduler(side: Side) -> bool:
+    """Return whether a scheduler was loaded in a run of a side, or what was read is damaged."""
+    notes: list[str] = []
+    seen = [*_read(side, notes)]
+    return bool(notes) or any(each.capture.before.scheduler or _is_lost(each) for each in seen)
+
+
+@section(SchedExt, applies=has_scheduler)
 def sched_ext(sides: Sequence[Side]) -> SchedExt:
     """List the schedulers of each side, in the order of their first runs."""
     notes: list[str] = []
@@ -56,8 +63,6 @@ def sched_ext(sides: Sequence[Side]) -> SchedExt:
         if not seen[side.name] and not notes:
             raise Absent(why_nothing(side, FOLDER))
     runs = [each for of_side in seen.values() for each in of_side]
-    if not notes and not any(each.capture.before.scheduler or _is_lost(each) for each in runs):
-        raise Absent("no sched_ext scheduler was loaded in a run of any side")
     lost = [each for each in runs if each.run.discarded is not None]
     return SchedExt(
         rows=tuple(row for name, of_side in seen.items() for row in _rows(name, of_side)),
