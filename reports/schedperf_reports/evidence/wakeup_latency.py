@@ -163,10 +163,9 @@ def _describe_side(side: WakeupSide) -> str:
 def _explain(data: WakeupLatency) -> str:
     events = dict.fromkeys(row.event for row in data.rows)
     meanings = "; ".join(f"{WAITS[event][0]}: time {WAITS[event][1]}" for event in events)
-    return (
-        f"{meanings}; percentiles of each run, averaged over the runs, within 1/16 of their "
-        "value; lower is better"
-    )
+    is_known = any(row.quantile != "max" for row in data.rows)
+    percentiles = "percentiles are within 1/16 of their value; " if is_known else ""
+    return f"{meanings}; means of the runs' values; {percentiles}lower is better"
 
 
 def _table(subject: str, rows: Sequence[WakeupRow], limit: int) -> Table:
