@@ -12,6 +12,7 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from schedperf_collectors import __version__
 from schedperf_collectors.boots import commands as boots
@@ -20,6 +21,7 @@ from schedperf_collectors.boots.doctor import Asked, doctor_boot
 from schedperf_collectors.contract import LOAD, MOST_BUDGETED, format_template
 from schedperf_collectors.machine.errors import RecordError
 from schedperf_collectors.machine.orphans import adopt_orphans
+from schedperf_collectors.machine.task_attributes import set_latency_nice, set_nice, set_slice
 from schedperf_collectors.recorder.ab import ab
 from schedperf_collectors.recorder.boot_options import OF_BOOTS
 from schedperf_collectors.recorder.captures import check_options, choose
@@ -90,6 +92,8 @@ def _run(arguments: Sequence[str]) -> None:
         raise RecordError(
             f"{unknown[0]}: unknown option; see --help, and put the command at the end, after --"
         )
+    if name == "exec":
+        _exec(options, command)
     if name == "doctor":
         _warn_of_left_over(Progress())
         _run_doctor(options)
@@ -357,6 +361,24 @@ def _target(options: argparse.Namespace) -> Target:
         teardown=options.teardown,
         service=read_service("", options.service),
     )
+
+
+def _exec(options: argparse.Namespace, command: Sequence[str]) -> NoReturn:
+    """Become the command, with the attributes of the options."""
+    if not command:
+        raise RecordError("no command given; put it at the end, after --")
+    if options.nice is not None:
+        set_nice(options.nice)
+    if options.slice is not None:
+        set_slice(options.slice)
+    if options.latency_nice is not None:
+        set_latency_nice(options.latency_nice)
+    try:
+        os.execvp(command[0], list(command))  # noqa: S606 # what the user asked for
+    except OSError as error:
+        raise RecordError(
+            f"{command[0]}: {(error.strerror or str(error)).lower()}; give another command"
+        ) from error
 
 
 def _run_doctor(options: argparse.Namespace) -> None:

@@ -33,6 +33,12 @@ _SIDE_COMMAND = re.compile(rf"(?P<name>{_SIDE_NAME})=(?P<command>.*)\Z", re.DOTA
 _MACHINE = re.compile(rf"{_SIDE_NAME}\Z", re.ASCII)
 _FEATURE = re.compile(r"(?!NO_)[A-Z][A-Z0-9_]{0,63}\Z")
 
+_SLICE = re.compile(r"([0-9]{1,6})(us|ms)\Z")
+
+# As setpriority(2) takes them.
+LEAST_NICE = -20
+MOST_NICE = 19
+
 # Runs of each point by default.
 RUNS = 5
 
@@ -88,6 +94,17 @@ Examples:
   %(prog)s --json
   %(prog)s --boot --kernel 6.1.0-47-amd64 --kernel 6.1.0-50-amd64
   %(prog)s --boot --prove
+"""
+
+
+EXEC_EXAMPLES = """\
+Examples:
+  %(prog)s --slice 3ms -- hackbench -l 500 -g 2
+  schedperf record -o mix.tar -n 3 --with none --point slice=1ms,10ms \\
+     -- %(prog)s --slice {slice} -- hackbench -l 200 -g 1
+
+The command replaces this process, and its children inherit the attributes.
+An attribute that the kernel does not support is an error.
 """
 
 
@@ -428,6 +445,27 @@ def _add_display_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--events", type=int, metavar="FD", help=argparse.SUPPRESS)
 
 
+def _add_exec_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--nice",
+        type=_nice,
+        metavar="N",
+        help="Set the nice value, -20 to 19.",
+    )
+    parser.add_argument(
+        "--slice",
+        type=_slice,
+        metavar="TIME",
+        help="Set the slice of the fair class, e.g. 3ms (100us to 100ms, Linux 6.12 or later).",
+    )
+    parser.add_argument(
+        "--latency-nice",
+        type=_nice,
+        metavar="N",
+        help="Set latency-nice, -20 to 19 (only with patches that are not in mainline Linux).",
+    )
+
+
 def _add_doctor_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-v",
@@ -534,6 +572,23 @@ def _turn(text: str) -> Turn:
             f"invalid turn {text!r} (expected SESSION,ROUND,ORDER, e.g. 3f,0,7)"
         )
     return Turn(session=match[1], round=int(match[2]), first_order=int(match[3]))
+
+
+def _nice(text: str) -> int:
+    if not re.fullmatch(r"-?[0-9]{1,2}", text) or not LEAST_NICE <= int(text) <= MOST_NICE:
+        raise argparse.ArgumentTypeError(
+            f"invalid value {text!r} (expected {LEAST_NICE} to {MOST_NICE}, e.g. 5)"
+        )
+    return int(text)
+
+
+def _slice(text: str) -> int:
+    match = _SLICE.match(text)
+    if not match:
+        raise argparse.ArgumentTypeError(
+            f"invalid time {text!r} (expected a number with us or ms, e.g. 3ms)"
+        )
+    return int(match[1]) * {"us": 1000, "ms": 1_000_000}[match[2]]
 
 
 def _seconds(text: str) -> float:
@@ -649,6 +704,9 @@ COMMANDS: Mapping[str, Command] = {
         "Record two or more settings of this machine, interleaved.",
         AB_EXAMPLES,
         _add_ab_options,
+    ),
+    "exec": Command(
+        "Run a command with a nice value, slice or latency-nice.", EXEC_EXAMPLES, _add_exec_options
     ),
     "doctor": Command(
         "Try every collector here; print failures, reasons and fixes.",
