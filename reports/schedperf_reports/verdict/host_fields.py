@@ -41,12 +41,32 @@ _TAINTS = (
 
 
 def format_value(value: object) -> str:
-    """Write a JSON value for people: ``yes``, ``-``, ``0-3``, ``[[10, 20], [20, 10]]``."""
+    """Write a JSON value for people: ``yes``, ``-``, ``0-3``, ``[[10, 20], [20, 10]]``.
+
+    >>> format_value([{"cpus": "0-3", "governor": "powersave", "epp": None}])
+    '0-3: governor powersave'
+    """
     if value is None:
         return MISSING
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, list) and value and all(map(_is_of_cpus, value)):
+        return "; ".join(map(_format_of_cpus, value))
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _is_of_cpus(value: object) -> bool:
+    # A cpufreq policy.
+    return isinstance(value, Mapping) and isinstance(value.get("cpus"), str)
+
+
+def _format_of_cpus(value: Mapping[str, object]) -> str:
+    settings = (
+        f"{name} {format_value(each)}"
+        for name, each in value.items()
+        if name != "cpus" and each is not None
+    )
+    return f"{value['cpus']}: {', '.join(settings)}"
 
 
 def format_pair(base: object, new: object) -> tuple[str, str]:

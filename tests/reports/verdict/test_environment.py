@@ -39,6 +39,22 @@ def test_a_field_that_one_side_lacks_is_a_dash_there(
     assert rows == {"a.b.c": ["1", "-", ""], "a.d": ["-", "{}", ""]}
 
 
+def test_policies_are_listed_by_their_cpus(make_comparison: Make, make_side: Make) -> None:
+    policies = [
+        {"cpus": "0-7", "governor": "powersave", "epp": None, "max_khz": 5_200_000},
+        {"cpus": "8-11", "governor": "schedutil", "epp": None, "max_khz": 3_900_000},
+    ]
+    sides = tuple(
+        make_side(name, host={"cpufreq": {"policies": policies, "states": [["C1", 2]]}})
+        for name in ("base", "new")
+    )
+    rows = rows_of(make_comparison(sides=sides))
+    assert rows["cpufreq.policies"][0] == (
+        "0-7: governor powersave, max_khz 5200000; 8-11: governor schedutil, max_khz 3900000"
+    )
+    assert rows["cpufreq.states"][0] == '[["C1", 2]]'
+
+
 def test_caveats_of_single_rows_stand_beside_the_rows(
     make_comparison: Make, make_row: Callable[..., Row]
 ) -> None:
