@@ -146,6 +146,8 @@ CASES = (
     comparison("schedstat", evidence.schedstat),
     comparison("schedstat-versions", evidence.schedstat_versions),
     comparison("without-schedstats", evidence.without_schedstats),
+    comparison("load", evidence.load),
+    comparison("realtime", evidence.realtime),
     comparison("system-counters", evidence.system_counters),
     comparison("sched-ext", evidence.sched_ext),
     several("energy", evidence.energy, "base.tar new.tar"),

@@ -36,8 +36,10 @@ from tests.golden_inputs import (
     write_sides,
 )
 from tests.schedperf.compare.why.test_joined import WORSE, Made
+from tests.schedperf.evidence.load.conftest import COMMAND, beside_load
 from tests.schedperf.evidence.pelt.conftest import make_function, make_run
 from tests.schedperf.evidence.placement.conftest import PLACEMENT, move, phases_of, timer
+from tests.schedperf.evidence.realtime.conftest import tail_runs
 from tests.schedperf.evidence.sched_ext.records import EJECTED, FAIR, LAVD, LOADED
 from tests.schedperf.evidence.sched_ext.records import run as run_of_scheduler
 from tests.schedperf.evidence.schedstat.conftest import make_stat_runs, write_schedstat
@@ -241,6 +243,23 @@ def without_schedstats(folder: Path) -> None:
         "reason": reason,
     }
     write_sides(folder, clean(0.6), clean(0.7, shift=5), captures=[missing])
+
+
+def load(folder: Path) -> None:
+    """Write runs beside a load that became slower."""
+    base, new = (beside_load([rate * factor for factor in NOISE[:12]]) for rate in (400.0, 320.0))
+    write_sides(
+        folder,
+        [{**run, **of_load} for run, of_load in zip(clean(0.6), base, strict=True)],
+        [{**run, **of_load} for run, of_load in zip(clean(0.6, shift=5), new, strict=True)],
+        manifest={"load": COMMAND},
+    )
+
+
+def realtime(folder: Path) -> None:
+    """Write histograms of cyclictest whose tail became heavier."""
+    few, many = (3, 5, 4, 2, 6, 4), (30, 36, 28, 33, 35, 31)
+    write_sides(folder, tail_runs(few), tail_runs(many, longest_us=300))
 
 
 def system_counters(folder: Path) -> None:

@@ -43,7 +43,8 @@ def test_each_result_of_the_load_is_compared_per_run(analyse: Analyse) -> None:
     assert data.command == COMMAND
     assert data.notes == ()
     finding = next(finding for finding in find(data) if finding.metric == RATE)
-    assert finding.clause == f"the load beside the workload changed: {RATE} -25.0%"
+    assert finding.clause == f"the load beside the workload changed: {RATE}"
+    assert finding.change == " -25.0%"
     assert finding.better == "higher"
     assert finding.evidence == (f"load#{row.row}",)
 
