@@ -3,7 +3,6 @@
 
 import http
 import http.client
-import os
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 from xml.etree import ElementTree as ET
 
+from schedperf.mail.maildir import list_messages
 from schedperf.mail.site import Archive
 from schedperf.model.errors import InputError
 
@@ -120,12 +120,7 @@ class _Maildir:
     def _collect(self, read: Callable[[Path], T]) -> list[T]:
         """Return what is read of each file; one that moves meanwhile is an error, not a gap."""
         try:
-            return [
-                read(Path(entry.path))
-                for folder in ("new", "cur")
-                for entry in os.scandir(self._path / folder)
-                if entry.is_file(follow_symlinks=False)
-            ]
+            return [read(path) for path in list_messages(self._path)]
         except OSError as error:
             raise InputError(
                 f"{self._path}: cannot be read: {(error.strerror or str(error)).lower()}; check "

@@ -4,7 +4,6 @@
 Anyone may send anything: what a reply says can only make the bot quieter.
 """
 
-import os
 import re
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
@@ -20,6 +19,7 @@ from msgspec import Struct
 from schedperf.bundle.files import read_regular
 from schedperf.mail.inbox import find_repositories, read_messages
 from schedperf.mail.limits import recipients_of, silenced_threads, suspended_addresses
+from schedperf.mail.maildir import list_messages
 from schedperf.mail.outbox import Decision, Mail, Outbox, timestamp
 from schedperf.model.errors import InputError
 from schedperf.model.text import clean_line
@@ -273,12 +273,7 @@ def _read(file: Path) -> bytes | None:
 
 def _files(maildir: Path) -> list[Path]:
     try:
-        return sorted(
-            Path(entry.path)
-            for folder in ("new", "cur")
-            for entry in os.scandir(maildir / folder)
-            if entry.is_file(follow_symlinks=False)
-        )
+        return list_messages(maildir)
     except OSError as error:
         raise InputError(
             f"{maildir}: cannot be read: {(error.strerror or str(error)).lower()} (expected a "

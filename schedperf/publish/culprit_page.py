@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from schedperf.culprit.figures import (
     Evidence,
+    boot_of,
     day_of,
     describe_bisection,
     describe_effect,
@@ -14,10 +15,11 @@ from schedperf.culprit.figures import (
     name_benchmark,
     name_machine,
     show_size,
+    side_of,
     worst_first,
 )
 from schedperf.culprit.record import COMMIT_DIGITS, Commit, Culprit, Elsewhere, Measured
-from schedperf.model.comparison import BASE, Comparison, Row, Verdict
+from schedperf.model.comparison import BASE, Comparison, Row, SideSummary, Verdict
 from schedperf.model.units import scale_for
 from schedperf.model.verdict import count_units, count_values, name_units
 from schedperf.publish.site import State
@@ -111,8 +113,8 @@ def draw_culprit(
             facts=[*_facts(evidence)],
             rows=_shown_rows(rows),
             units="; ".join(filter(None, (f"n: {_units(rows)}", describe_directions(rows)))),
-            before=_label(evidence, culprit.main.before),
-            after=_label(evidence, culprit.main.side),
+            before=_label(evidence.main_sides[0]),
+            after=_label(evidence.main_sides[1]),
             beliefs=[*_beliefs(evidence)],
             elsewhere=(
                 ("Regressed on", _places(evidence, culprit.regressed_on)),
@@ -143,9 +145,8 @@ def _commits(culprit: Culprit) -> str:
     return f"{good}{culprit.id}"
 
 
-def _label(evidence: Evidence, name: str) -> str:
-    sides = evidence.comparison(evidence.culprit.main).sides
-    return next(side.label or side.name for side in sides if side.name == name)
+def _label(side: SideSummary) -> str:
+    return side.label or side.name
 
 
 def _facts(evidence: Evidence) -> Iterator[tuple[str, str]]:
@@ -194,8 +195,7 @@ def _shown_rows(rows: Sequence[Row]) -> list[ShownRow]:
 def _beliefs(evidence: Evidence) -> Iterator[Belief]:
     culprit = evidence.culprit
     yield _belief(evidence, "measured", culprit.main)
-    retest = None if culprit.retest is None else culprit.retest.result
-    yield _belief(evidence, "retest on other boots", retest)
+    yield _retest(evidence)
     yield Belief(name="bisection", text=_describe_bisection(culprit))
     yield _revert(evidence)
     yield _belief(evidence, "newest kernel of the tree", culprit.tip)
@@ -206,6 +206,14 @@ def _beliefs(evidence: Evidence) -> Iterator[Belief]:
     yield _belief(evidence, "last good against itself (A/A)", culprit.a_a)
     if culprit.fix is not None:
         yield _belief(evidence, "kernel with the fix", culprit.fix)
+
+
+def _retest(evidence: Evidence) -> Belief:
+    retest = evidence.culprit.retest
+    if retest is None:
+        return _belief(evidence, "retest", None)
+    has_boots = all(map(boot_of, evidence.comparison(retest.result).sides))
+    return _belief(evidence, f"retest{' on other boots' * has_boots}", retest.result)
 
 
 def _revert(evidence: Evidence) -> Belief:
@@ -229,14 +237,8 @@ def _describe_result(evidence: Evidence, measured: Measured) -> str:
     n = count_units(row.n_base, row.n_new, row.replication)
     change = format_change(row.ratio)
     interval = format_interval(row.ci_low, row.ci_high)
-    against = _kernel(evidence, measured)
+    against = _label(side_of(evidence.comparison(measured), measured.before))
     return f"{row.metric}: {change} {interval} against {against}, n = {n}: {row.verdict}"
-
-
-def _kernel(evidence: Evidence, measured: Measured) -> str:
-    sides = evidence.comparison(measured).sides
-    side = next(side for side in sides if side.name == measured.before)
-    return side.label or side.name
 
 
 def _verdict(evidence: Evidence, measured: Measured | None) -> Verdict | None:
@@ -276,6 +278,6 @@ def _comparisons(evidence: Evidence) -> Iterator[Belief]:
 
 
 def _labels(comparison: Comparison) -> str:
-    base, *others = ((side.label or side.name) for side in comparison.sides)
+    base, *others = map(_label, comparison.sides)
     assert comparison.sides[0].name == BASE
     return f"{', '.join(others)} against {base}"

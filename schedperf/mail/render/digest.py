@@ -105,7 +105,7 @@ def draft_digest(
         is_ascii=True,
     )
     body = join_paragraphs([list(_lines(reported))]) + signature(site)
-    content = f"{header}\n\n{spell_body(body)}".encode()
+    content = f"{header}\n\n{_in_ascii(body)}".encode()
     parse(content)
     return Message(
         metadata=Metadata(
@@ -125,7 +125,7 @@ def draft_digest(
     )
 
 
-def spell_body(body: str) -> str:
+def _in_ascii(body: str) -> str:
     """Return a body in ASCII.
 
     :raises InputError: it has other characters
