@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from schedperf.model.errors import InputError
 from schedperf.vm.guest import GuestFailed, Hypervisor, boot
 from schedperf.vm.machine import make_machine, total_memory, try_kvm
 from schedperf.vm.script import ALIVE, ALIVE_S, BOOTED, PREPARE, SHARE
@@ -167,9 +168,9 @@ def main(arguments: Sequence[str]) -> int:
         folder = Path(name)
         try:
             checks = run_in_guest(asked.kernel, folder) if asked.guest else run_here(folder)
-        except GuestFailed as error:
+        except (GuestFailed, InputError) as error:
             log = folder / "log"
-            print(f"no guest: {error.reason}\n{log.read_text() if log.exists() else ''}")
+            print(f"no guest: {error}\n{log.read_text() if log.exists() else ''}")
             return 1
         results = [*judge(checks, compare_planted(folder))]
     for text, holds in results:

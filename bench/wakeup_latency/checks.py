@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from schedperf.evidence.wakeup_latency.capture import Waits as PrintedWaits
 from schedperf.evidence.wakeup_latency.histogram import Histogram
 from schedperf.evidence.wakeup_latency.record import QUANTILES
 from schedperf.evidence.wakeup_latency.texts import parse_latency, parse_timehist
@@ -154,17 +155,16 @@ def check_trace(folder: Path) -> dict[str, Any]:
         ),
         "max of wakeups, ms": ours[COMMAND].max_ns / 1e6,
         "max of wakeups and preemptions, ms": max(theirs["runnable"][COMMAND]) / 1e6,
-        "max of perf sched timehist, ms": max(
-            each.max_ns for each in timehist.waits if each.command == COMMAND
-        )
-        / 1e6,
-        "max of perf sched latency, ms": max(
-            each.max_ns for each in latency.waits if each.command == COMMAND
-        )
-        / 1e6,
+        "max of perf sched timehist, ms": longest(timehist.waits),
+        "max of perf sched latency, ms": longest(latency.waits),
     }
     traced.remove()
     return result
+
+
+def longest(waits: Sequence[PrintedWaits]) -> float:
+    """Return the longest wait of the workload in ms; 0 if the tool names no such command."""
+    return max((each.max_ns for each in waits if each.command == COMMAND), default=0) / 1e6
 
 
 def check_bpf(folder: Path) -> dict[str, Any]:
