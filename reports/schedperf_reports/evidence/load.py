@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from schedperf.evidence.load.record import Load, LoadRow
 from schedperf.model.comparison import Comparison, data_of
-from schedperf_reports.blocks import Block, Column, Text
+from schedperf_reports.blocks import Block, Cell, Column, Text
 from schedperf_reports.rates.cells import explain_gaps, gather_twins, state_of
 from schedperf_reports.rates.tables import Rates, by_subject, notes_below, titled
 from schedperf_reports.sections import record_of, report_section
@@ -16,14 +16,16 @@ MOST_ROWS = 12
 
 
 def _name(row: LoadRow) -> str:
-    direction = "" if row.better == "unknown" else f" ({row.better} is better)"
-    return f"{row.metric}{direction}"
+    return row.metric
 
 
 RATES: Rates[LoadRow] = Rates(
     first=Column(title="result of the load"),
     name=_name,
     about=lambda row: row.definition or "",
+    direction="the column `better` says which direction is better",
+    more=(Column(title="better", priority=1),),
+    more_cells=lambda row: (Cell(text=row.better),),
 )
 
 

@@ -20,6 +20,8 @@ from schedperf_reports.words.states import Noted, State
 from schedperf_reports.words.units import MISSING, format_change, format_interval
 
 CHANGED = "*"
+# A change from 0 has no ratio.
+FROM_ZERO = "from 0"
 PER_MILLION = 1e6
 # Rows that a terminal shows.
 MOST_ROWS = 16
@@ -184,10 +186,15 @@ def _per_million(low: float | None, high: float | None) -> str:
 
 def _change_cells(row: _Row) -> tuple[Cell, ...]:
     mark = CHANGED if row.changed else ""
-    change = MISSING if row.ratio is None else f"{mark}{format_change(row.ratio)}"
+    change = FROM_ZERO if row.changed else MISSING
+    if row.ratio is not None:
+        change = format_change(row.ratio)
+    interval = format_interval(row.ci_low, row.ci_high)
+    if row.ci_low and row.ci_high is None:
+        interval = f"above {format_change(row.ci_low)}"
     return (
-        Cell(text=change, tone=_tone(row), sort=row.ratio),
-        Cell(text=format_interval(row.ci_low, row.ci_high)),
+        Cell(text=f"{mark}{change}", tone=_tone(row), sort=row.ratio),
+        Cell(text=interval),
         Cell(text=count_units(row.n_base, row.n_new, row.replication)),
     )
 

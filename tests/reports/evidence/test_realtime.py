@@ -60,6 +60,14 @@ def test_late_samples_are_listed_by_threshold(describe: Describe) -> None:
     assert [cell.text for cell in maxima.rows[0][1:3]] == ["155 us", "155 us"]
 
 
+def test_a_change_from_zero_has_a_lower_bound(describe: Describe) -> None:
+    [counted, _] = tables(describe(tail_runs(FEW), tail_runs(MANY, longest_us=300)))
+    row = next(row for row in counted.rows if row[1].text == "200 us")
+    assert [cell.text for cell in row[2:4]] == ["0", "6"]
+    assert row[6].text == "*from 0"
+    assert row[7].text.startswith("above +")
+
+
 def test_maxima_of_unequal_runs_have_a_warning(describe: Describe) -> None:
     blocks = describe(tail_runs(FEW), tail_runs(FEW, samples=20_000))
     [warning] = [text for text in texts(blocks) if text.startswith("maxima are not compared: ")]
