@@ -83,7 +83,8 @@ ARM_CORES = {
     (0x42, 0x516): "ThunderX2",
     (0x43, 0x0AF): "ThunderX2",
     (0x46, 0x001): "A64FX",
-    (0x48, 0xD01): "TSV110",
+    # TSV110 in that file.
+    (0x48, 0xD01): "Kunpeng-920",
     (0x6D, 0xD49): "Azure-Cobalt-100",
     (0xC0, 0xAC3): "Ampere-1",
     (0xC0, 0xAC4): "Ampere-1A",

@@ -10,7 +10,7 @@ from schedperf.model.cores import name_model
     ("model", "name"),
     [
         ("implementer 0x41 part 0xd0c", "Neoverse-N1"),
-        ("implementer 0x48 part 0xd01", "TSV110"),
+        ("implementer 0x48 part 0xd01", "Kunpeng-920"),
         ("implementer 0xc0 part 0xac3", "Ampere-1"),
         ("implementer 0x41 part 0xfff", "implementer 0x41 part 0xfff"),
         ("implementer 0x41 part 0xd0c1234567", "implementer 0x41 part 0xd0c1234567"),
