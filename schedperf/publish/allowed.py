@@ -30,10 +30,12 @@ class Texts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Texts of records, which is all that a kind of evidence lists.
 
     :param texts: fields by record, in which private names are replaced
+    :param commands: fields by record that are command lines: paths in them are shortened
     :param private_texts: what texts that are never published are called, by record and field
     """
 
     texts: Fields = {}
+    commands: Fields = {}
     private_texts: Mapping[str, str] = {}
 
 
@@ -49,7 +51,6 @@ class Allowed(Texts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     common_names: frozenset[str]
     public_texts: Fields
     commit_texts: Fields
-    commands: Fields
 
     def has_host_field(self, path: str) -> bool:
         """Return whether a field of host.json may be published: ``cpu.model``."""
@@ -78,6 +79,7 @@ def read_allowed() -> Allowed:
     return replace(
         allowed,
         texts={kind: names for each in lists for kind, names in each.texts.items()},
+        commands={kind: names for each in lists for kind, names in each.commands.items()},
         private_texts={text: what for each in lists for text, what in each.private_texts.items()},
     )
 

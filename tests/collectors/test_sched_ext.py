@@ -47,7 +47,10 @@ MakeSystem = Callable[[Mapping[str, str]], System]
 PROGRAM = """\
 #!/bin/sh
 [ "$1" != --version ] || { echo "scx_fake 1.0.20"; exit; }
-unload() { echo disabled >$FAKE/state; rm -f $FAKE/root/ops; echo "EXIT: $1"; exit 0; }
+unload() {
+    trap '' INT USR1
+    echo disabled >$FAKE/state; rm -f $FAKE/root/ops; echo "EXIT: $1"; exit 0
+}
 trap 'unload "unregistered from user space"' INT
 trap 'unload "runnable task stall (stall-me[258] failed to run for 2.692s)"' USR1
 [ "$1" != --broken ] || { echo "Error: BPF program is too large" >&2; exit 1; }

@@ -31,12 +31,16 @@ from schedperf_collectors.wakeup_latency import (
 )
 
 # A process that sleeps a prime number of times.
-SLEEPS = 307
-SLEEPER = f"""
-import pathlib, time
-pathlib.Path("/proc/self/comm").write_text("sleep/er")
-for _ in range({SLEEPS}):
+# Prints how often it gave up its CPU; each time it was woken before it ran on.
+SLEEPER = """
+import pathlib, resource, time
+def switches():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
+pathlib.Path("/proc/self/comm").write_text("snooze/r")
+before = switches()
+for _ in range(307):
     time.sleep(0.0001)
+print(switches() - before)
 """
 
 
@@ -124,19 +128,20 @@ def test_bins_are_those_of_the_analysis(ns: int) -> None:
     assert high - low <= max(4, low / 16)
 
 
-def check_sleeper(capture: Capture) -> Any:
+def check_sleeper(capture: Capture, sleeps: int) -> Any:
     content = (capture.folder / "wakeups.json").read_bytes()
     parsed = parse_wakeups(content, "wakeups.json")
-    waits = [each for each in parsed.waits if each.command == "sleep"]
-    # It also waits for its own start, and may be woken by signals and page faults.
-    assert SLEEPS <= sum(each.count for each in waits) <= SLEEPS + 20
+    waits = [each for each in parsed.waits if each.command == "snooze"]
+    # It also waits before it counts and after that.
+    assert sleeps <= sum(each.count for each in waits) <= sleeps + 20
     document = json.loads(content)
     assert all(program["reason"] is None for program in document["programs"].values())
     return document
 
 
-def run_sleeper() -> None:
-    subprocess.run([sys.executable, "-c", SLEEPER], check=True)
+def run_sleeper() -> int:
+    command = [sys.executable, "-c", SLEEPER]
+    return int(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
 
 
 @pytest.mark.system
@@ -148,9 +153,9 @@ def test_bpf_counts_each_wakeup(capture: Capture) -> None:
         pytest.skip(unavailable.reason)
     running = wakeup_latency(capture)
     assert [next(running), next(running)] == [PREPARED, BEGUN]
-    run_sleeper()
+    sleeps = run_sleeper()
     assert list(running) == []
-    document = check_sleeper(capture)
+    document = check_sleeper(capture, sleeps)
     assert document["mechanism"] == "bpf"
     assert {row["cpu"] for row in document["rows"]} <= {int(cpu) for cpu in document["nodes"]}
 
@@ -167,10 +172,10 @@ def test_without_bpf_perf_counts_them(
         assert [next(running), next(running)] == [PREPARED, BEGUN]
     except Skipped as skipped:
         pytest.skip(skipped.reason)
-    run_sleeper()
+    sleeps = run_sleeper()
     assert list(running) == []
     assert [path.name for path in capture.folder.iterdir()] == ["wakeups.json"]
-    document = check_sleeper(capture)
+    document = check_sleeper(capture, sleeps)
     assert document["mechanism"] == "perf"
     assert document["notes"] == ["recorded with perf, because BPF is not available: BPF is refused"]
 

@@ -167,7 +167,7 @@ def test_calls_open_to_their_chance_and_their_rate_a_second(
     assert isinstance(chance, Text)
     assert chance.text == (
         "q = 1e-05 (p = 1e-06; q is corrected over all call rows with shares, means and rates "
-        "per wakeup)"
+        "per run or wakeup)"
     )
     assert isinstance(twins, Table)
     assert cells(twins) == [["second", "1", "-", "* +190.0%", "[+170.0%, +210.0%]", "5+5 runs"]]

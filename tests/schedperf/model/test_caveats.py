@@ -10,6 +10,7 @@ from schedperf.model.caveats import SHORT_TEXTS, TEXTS, caveat
 
 COUNTED: dict[str, tuple[dict[str, object], str, str]] = {
     "failed-runs": ({"failed": 1, "side": "new"}, "total", "run"),
+    "discarded-runs": ({"discarded": 1, "side": "new", "reason": "a"}, "total", "run"),
     "unpaired": ({"side": "new"}, "count", "run"),
     "unbalanced": ({"sides": 3, "cycle": 6}, "rounds", "round"),
     "looks": ({"side": "new"}, "max_runs", "run"),
