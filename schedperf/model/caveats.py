@@ -21,6 +21,8 @@ TEXTS: Mapping[str, str] = {
     "for this boot only",
     "few-runs": "{side} has {n} of the {needed} {units} needed for a CI",
     "failed-runs": "{failed} of {total:run} of {side} failed; failed runs are excluded",
+    "unequal-samples": "runs of {side} have {ratio:.2g} times as many latency samples as those of "
+    "base, and a maximum grows with the number of samples; record runs of equal duration",
     "discarded-runs": "{discarded} of {total:run} of {side} discarded: {reason}",
     "mixed-runs": "the runs of {side} were not all made under the same conditions: {what}",
     "unpaired": "{count:run} of {side} excluded, because the other run of the pair is missing",

@@ -3,7 +3,7 @@
 
 from collections.abc import Iterator
 
-from schedperf.evidence import finding
+from schedperf.evidence import caveat_rule, finding
 from schedperf.evidence.realtime.record import (
     ExceedanceRow,
     MaximumRow,
@@ -11,12 +11,25 @@ from schedperf.evidence.realtime.record import (
     write_seconds,
     write_share,
 )
+from schedperf.model.caveats import Caveat, caveat
 from schedperf.model.comparison import Finding
 from schedperf.model.verdict import count_units
 
 ATTRIBUTION = "counted in the output of the benchmark, not used for the verdict"
 # Of all points; the section has all rows.
 MOST_FINDINGS = 4
+
+
+@caveat_rule("unequal_samples", Realtime)
+def unequal_samples(record: Realtime) -> Iterator[Caveat]:
+    """Yield a caveat per side whose maxima are of more or fewer samples than those of base."""
+    ratios = {
+        row.side: row.samples_new / row.samples_base
+        for row in record.maxima
+        if row.why_invalid is not None
+    }
+    for side, ratio in ratios.items():
+        yield caveat("unequal-samples", side=side, ratio=ratio)
 
 
 @finding("realtime", Realtime)

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from schedperf.benchmarks import Latencies
 from schedperf.evidence import Absent
 from schedperf.evidence.realtime.findings import realtime as find
+from schedperf.evidence.realtime.findings import unequal_samples
 from schedperf.evidence.realtime.measure import LADDER_US, count_above, merge
 from schedperf.evidence.realtime.record import Realtime
 from schedperf.evidence.realtime.section import realtime
@@ -97,6 +98,11 @@ def test_maxima_of_unequal_numbers_of_samples_are_not_compared(analyse: Analyse)
     assert row.why_invalid == (
         "10000 samples per run of base, 20000 of new: a maximum grows with the number of samples; "
         "record runs of equal duration"
+    )
+    [found] = unequal_samples(data)
+    assert found.text == (
+        "runs of new have 2 times as many latency samples as those of base, and a maximum grows "
+        "with the number of samples; record runs of equal duration"
     )
     # Shares of samples can be compared nevertheless.
     assert exceedances(data)[100].p is not None
