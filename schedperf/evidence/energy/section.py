@@ -32,6 +32,8 @@ def energy(sides: Sequence[Side]) -> Energy:
             raise Absent(_why_nothing(side, counted))
     base, *others = loaded
     rows = [row for new in others for row in _compare(base, new)]
+    if not rows:
+        raise Absent("base and new have no energy counter of the same workload and point")
     shown = [row for row in rows if row.base or row.new]
     return Energy(
         sides=tuple(map(_describe, loaded)),

@@ -144,6 +144,8 @@ def test_without_energy_the_section_is_absent_with_the_reason(analyse: Analyse) 
     run = {"files": {"energy/energy.json": json.dumps(refused)}}
     with pytest.raises(Absent, match="/sys/x: permission denied"):
         analyse(package_runs(BASE), [run])
+    with pytest.raises(Absent, match="no energy counter of the same workload and point"):
+        analyse(package_runs(BASE), package_runs(NEW, point={"groups": "64"}))
 
 
 def test_perf_is_compared_with_powercap_because_both_read_the_same_register(
