@@ -50,6 +50,9 @@ NOW = "now"
 STOPPED = "stopped by the user"
 
 _POLL_S = 2.0
+# The end of a recording is noticed late by at most this part of its time, and this time.
+_LATE_PART = 0.25
+_LATE_S = 30.0
 # A target that records is expected to answer; its network may be down for a while.
 _REACH_S = 600.0
 _TEMPORARY = 75
@@ -59,6 +62,14 @@ _IDLE = 0.1
 _BY_SIGNAL = 128
 _FEWEST_KERNELS = 2
 _CONSOLE_LINES = 3
+
+
+def pause_s(running_s: float) -> float:
+    """Return how long to wait before the next look at a machine that records.
+
+    Each look is a login and a Python on the machine, which disturb its runs.
+    """
+    return min(running_s * _LATE_PART, _LATE_S)
 
 
 class Rebooting(Exception):
@@ -88,6 +99,7 @@ class Engine:
         self._asked_to_stop = asked_to_stop
         self._at_end = at_end
         self._settled_by: float | None = None
+        self._running_since: float | None = None
         self._finishing: str | None = None
 
     def run(self) -> None:
@@ -311,7 +323,7 @@ class Engine:
                 self._start(name)
             return
         if job["state"] == "running":
-            signals.wait(_POLL_S)
+            self._let_run()
         elif job["state"] == "lost":
             self._repeat("the recorder was killed, or the machine lost power")
         elif job["status"] == 0:
@@ -320,6 +332,17 @@ class Engine:
             self._repeat("the recorder was interrupted")
         else:
             self._end(f"{self._where()}: the recording failed: {job['text']}", 1)
+
+    def _let_run(self) -> None:
+        """Wait before the next look at the recorder, or until the user asks to stop."""
+        now = time.monotonic()
+        if self._running_since is None:
+            self._running_since = now
+        until = now + pause_s(now - self._running_since)
+        while True:
+            signals.wait(_POLL_S)
+            if time.monotonic() >= until or signals.caught or self._asked_to_stop() is not None:
+                return
 
     def _repeat(self, reason: str) -> None:
         bundles = self.state.bundles(self.state.plan[self.state.next].kernel)
@@ -372,6 +395,7 @@ class Engine:
             "command": state.command,
         }
         self._say(f"{self._where()}: recording")
+        self._running_since = None
         self._reach(lambda: self._target.act("start", source=json.dumps(job).encode()))
 
     def _fetch(self) -> None:

@@ -17,7 +17,7 @@ import pytest
 from schedperf_collectors.boots import agent
 from schedperf_collectors.boots import engine as engine_module
 from schedperf_collectors.boots.call import Called
-from schedperf_collectors.boots.engine import AFTER_RUN, NOW, Engine
+from schedperf_collectors.boots.engine import AFTER_RUN, NOW, Engine, pause_s
 from schedperf_collectors.boots.shell import Unreachable
 from schedperf_collectors.boots.state import (
     ARM,
@@ -417,6 +417,12 @@ def test_stop_keeps_bundles_and_goes_home(
     assert len(machine.bundles["k-two"]) == runs
     assert len(engine.state.done) == done
     assert sum("finishing the running run" in line for line in said) == (asked == AFTER_RUN)
+
+
+def test_looks_at_a_recording_become_rare() -> None:
+    assert pause_s(0) == 0
+    assert pause_s(60) == 15
+    assert pause_s(3600) == 30
 
 
 def test_stop_before_a_boot_does_not_boot(tmp_path: Path) -> None:
