@@ -29,7 +29,7 @@ _ENTER_CGROUP = ROOT / "examples" / "deep-cgroup" / "enter-cgroup"
 _BENCHMARK = f"""\
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-/root/enter-cgroup {_DEPTH} $$ && exec hackbench -l 30 -g 1
+/root/enter-cgroup {_DEPTH} $$ && exec hackbench -l 50 -g 1
 """
 _JOB = """\
 [[machine]]
