@@ -64,7 +64,8 @@ def independent(script: str, start_ns: int, end_ns: int) -> dict[str, dict[str, 
         leaving, state, comm, coming = switched.groups()
         woken.pop(int(leaving), None)
         runnable.pop(int(leaving), None)
-        if state.startswith("R"):
+        # perf 6.1 takes the state of a task that the kernel preempted, R+, for that of a sleeper.
+        if state == "R":
             runnable[int(leaving)] = now_ns
         command = comm.partition("/")[0]
         for kind, since in (("wakeup", woken), ("runnable", runnable)):
