@@ -237,9 +237,18 @@ class Engine:
         self._check_boot(look)
 
     def _check_boot(self, look: Mapping[str, Any]) -> None:
+        kernel = self._kernel
+        identity = Identity(look["release"], look["version"], look["build_id"])
         left = self._armed()
         if left is not None:
             problem = self._cancel()
+            if problem is None and identity.release != kernel.release:
+                # After a power cut, GRUB does not replay the journal that has the entry.
+                self._fail(
+                    f"{identity.release} booted instead of the one-shot entry ({left}), which was "
+                    "still set, so it was cancelled"
+                )
+                return
             done = "so it was cancelled" if problem is None else f"and {problem}"
             self._end(
                 f"the boot did not consume the one-shot entry ({left}), {done}; use another --boot "
@@ -247,8 +256,6 @@ class Engine:
                 1,
             )
             return
-        kernel = self._kernel
-        identity = Identity(look["release"], look["version"], look["build_id"])
         if identity.release != kernel.release:
             self._fail(f"{identity.release} booted, expected {kernel.release}")
             return

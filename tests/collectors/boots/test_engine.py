@@ -55,6 +55,8 @@ class Machine:
         self.claim: str | None = "session"
         self.broken: set[str] = set()
         self.is_sticky = False
+        # The boot loader does not see these entries once, as after a power cut.
+        self.unseen: set[str] = set()
         self.status = 0
         # The next exit statuses of the hook's verbs; 0 after them.
         self.hook_statuses: dict[str, list[int | None]] = {}
@@ -70,6 +72,10 @@ class Machine:
         self.boots += 1
         if self.job.get("state") == "running":
             self.job["state"] = "lost"
+        if self.armed in self.unseen:
+            self.unseen.remove(self.armed)
+            self.release = self.default
+            return
         self.release = self.armed or self.default
         if self.release in self.broken:
             self.release = self.default
@@ -309,6 +315,16 @@ def test_an_entry_that_stays_set_ends_the_recording(tmp_path: Path) -> None:
     assert "did not consume the one-shot entry (one)" in state.ended
     assert machine.armed is None
     assert machine.bundles == {}
+
+
+def test_an_entry_that_the_boot_loader_did_not_see_costs_a_boot(tmp_path: Path) -> None:
+    store, machine, said = Store(tmp_path / "state"), Machine(), list[str]()
+    store.write(_state(tmp_path))
+    machine.unseen = {"two"}
+    state = _drive(store, machine, said)
+    _check(machine, state)
+    assert (state.done, state.ended) == (list(range(8)), None)
+    assert any("one booted instead of the one-shot entry (two), which was" in line for line in said)
 
 
 @pytest.mark.parametrize("status", [1, -9, None])
