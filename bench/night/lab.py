@@ -135,6 +135,8 @@ class Lab:
         self.target.put(_ENTER_CGROUP.read_bytes(), "/root/enter-cgroup")
         self.target.put(_BENCHMARK.encode(), "/root/benchmark")
         self.target.run("chmod", "755", "/root/enter-cgroup", "/root/benchmark")
+        # Pages must not contain the host name, which "target" would be.
+        self.target.put(b"schedperf-lab1\n", "/etc/hostname")
         self.target.run("sync")
 
     def install(self) -> None:

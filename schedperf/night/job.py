@@ -62,11 +62,13 @@ class Site(Struct, frozen=True, kw_only=True):
     :param out: gets one folder per night
     :param pages: gets the published pages; None: ``pages`` in ``out``
     :param outbox: gets the mail drafts; None: ``outbox`` in ``out``
+    :param public: private strings that pages may contain, as ``publish --public`` takes them
     """
 
     out: Word = "nights"
     pages: Word | None = None
     outbox: Word | None = None
+    public: tuple[Word, ...] = ()
 
 
 class Machine(Struct, frozen=True, kw_only=True):

@@ -281,7 +281,9 @@ def publish(context: Context) -> Result:
     """Write the pages."""
     pages = context.job.site.pages or str(context.job.out / "pages")
     names = ("culprit.json", "compare.json", "confirm.json")
-    _run(context, "publish", ["publish", *(str(context.file(name)) for name in names), pages])
+    files = [str(context.file(name)) for name in names]
+    public = [f"--public={name}" for name in context.job.site.public]
+    _run(context, "publish", ["publish", *public, *files, pages])
     return Result(text=pages)
 
 

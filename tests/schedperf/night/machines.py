@@ -68,7 +68,7 @@ class Lab:
     def write_job(self, *, boots: int = 2, plan: str = "", machine: str = "") -> None:
         """Write the job file."""
         self.job.write_text(
-            '[site]\noutbox = "outbox"\n'
+            '[site]\noutbox = "outbox"\npublic = ["score"]\n'
             f'[[machine]]\nname = "lab"\nreach = "ssh:root@lab"\nboot = "command:hook"\n'
             f"settle = 0\n{machine}"
             f'[[job]]\nname = "score"\nrun = ["{self.program}"]\nruns = 2\nwarmup = 0\n'
