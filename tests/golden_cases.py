@@ -148,6 +148,7 @@ CASES = (
     comparison("without-schedstats", evidence.without_schedstats),
     comparison("load", evidence.load),
     comparison("realtime", evidence.realtime),
+    comparison("realtime-unequal", evidence.realtime_unequal),
     comparison("system-counters", evidence.system_counters),
     comparison("sched-ext", evidence.sched_ext),
     several("energy", evidence.energy, "base.tar new.tar"),

@@ -262,6 +262,11 @@ def realtime(folder: Path) -> None:
     write_sides(folder, tail_runs(few), tail_runs(many, longest_us=300))
 
 
+def realtime_unequal(folder: Path) -> None:
+    """Write histograms of cyclictest of which the new ones have twice as many samples."""
+    write_sides(folder, tail_runs((3, 5, 4, 2)), tail_runs((6, 9, 7, 8), samples=20_000))
+
+
 def system_counters(folder: Path) -> None:
     def runs(factor: int, entries: int) -> Runs:
         return [
