@@ -225,7 +225,7 @@ def _read_roles(
     alone = ("tip", "fix", "revert", "forced_alignment", "a_a")
     parts = {name: part(name, options[name]) for name in alone}
     elsewhere = (part("also", file, step_of) for file in options["also"])
-    tree, merged = _read_tree(options, repository, parts["tip"], bad)
+    tree, merged = _read_tree(options, repository, bad)
     why = options["revert_impossible"]
     return Roles(
         **parts,
@@ -271,7 +271,6 @@ def _read_ends(
 def _read_tree(
     options: Mapping[str, Any],
     repository: "Repository | None",
-    tip: "Part | None",
     bad: "Commit",
 ) -> "tuple[Tree | None, bool | None]":
     """Return the tree, and whether the commit is in it; both None if no tree was named."""
@@ -282,14 +281,7 @@ def _read_tree(
         if private:
             raise click.UsageError("--private: given without --tree; add --tree NAME")
         return None, None
-    source = tip.new.source if tip else None
-    tree = Tree(
-        name=_one_line("--tree", name),
-        commit=source.commit if source else None,
-        date=source.committed if source else None,
-        url=source.tree if source else None,
-        private=private,
-    )
+    tree = Tree(name=_one_line("--tree", name), private=private)
     if repository is None:
         return tree, None
     return tree, repository.is_ancestor(bad.commit, repository.resolve(name))

@@ -194,7 +194,7 @@ def add_roles(culprit: Culprit, main: Part, roles: Roles) -> Culprit:
         bisection=roles.bisection or culprit.bisection,
         regressed_on=_merge(culprit.regressed_on, regressed, replaced=unchanged),
         no_change_on=_merge(culprit.no_change_on, unchanged, replaced=regressed),
-        tree=roles.tree or culprit.tree,
+        tree=_tree(roles.tree or culprit.tree, roles.tip),
         merged=culprit.merged if roles.merged is None else roles.merged,
         links=replace(
             links,
@@ -425,6 +425,16 @@ def _merge(
     gone = {each.result for each in replaced}
     places = {each.result: each for each in (*known, *new)}
     return tuple(place for result, place in places.items() if result not in gone)
+
+
+def _tree(tree: Tree | None, tip: Part | None) -> Tree | None:
+    """Return the tree at the commit of its newest kernel, None if that records no commit."""
+    if tree is None or tip is None:
+        return tree
+    source = tip.new.source
+    if source is None:
+        return replace(tree, commit=None, date=None)
+    return replace(tree, commit=source.commit, date=source.committed, url=source.tree or tree.url)
 
 
 def _measured(part: Part | None, known: Measured | None) -> Measured | None:

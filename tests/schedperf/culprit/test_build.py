@@ -24,7 +24,7 @@ from schedperf.culprit.figures import (
     rows_of,
 )
 from schedperf.culprit.json import read_culprit, write_culprit
-from schedperf.culprit.record import Bisection, BisectionStep, Culprit, Links, Measured
+from schedperf.culprit.record import Bisection, BisectionStep, Culprit, Links, Measured, Tree
 from schedperf.model.comparison import Comparison, SideSummary
 from schedperf.model.errors import InputError
 from tests.culprits import (
@@ -160,6 +160,23 @@ def test_more_comparisons_are_merged() -> None:
     )
     assert moved.regressed_on == ()
     assert len(moved.comparisons) == 3
+
+
+def test_the_tree_is_at_the_commit_of_its_newest_kernel_whenever_that_is_added() -> None:
+    main = part(regression(), "c.json: main")
+    named = new(tree=Tree(name="tip/sched/core"))
+    assert named.tree is not None
+    assert named.tree.commit is None
+    tip = regression("tip", GOOD, TIP)
+    measured = add_roles(named, main, Roles(tip=part(tip)))
+    expected = source(TIP)
+    expected_tree = Tree(
+        name="tip/sched/core", commit=TIP, date=expected.committed, url=expected.tree
+    )
+    assert measured.tree == expected_tree
+    # The commit of a newer kernel may be unknown: the old one is no longer that of the figures.
+    unknown = add_roles(measured, main, Roles(tip=part(regression("other", GOOD, None))))
+    assert unknown.tree == replace(expected_tree, commit=None, date=None)
 
 
 def test_a_backport_is_another_commit_with_the_same_subject() -> None:
