@@ -89,8 +89,8 @@ def _result_lines(evidence: Evidence) -> Iterator[tuple[str, str]]:
     for row in regressions[:1]:
         yield "result", f"{describe_effect(row)}, n = {_count(row)}"
         yield "workload", ", ".join(filter(None, (row.workload, row.point)))
-    if len(regressions) > 1:
-        yield "", f"{len(regressions) - 1} more results regressed"
+    if more := len(regressions) - 1:
+        yield "", f"{more} more result{'s' * (more > 1)} regressed"
     side = evidence.side(culprit.main)
     yield "machine", name_machine(side) if side.host else "not recorded"
 
