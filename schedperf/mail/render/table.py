@@ -27,6 +27,7 @@ MOST_ROWS = 24
 # A result of a table with several metrics takes two lines.
 MOST_MIXED_ROWS = 16
 _LONGEST_WORKLOAD = 120
+_LONGEST_NAME = 60
 # The label, both sides, the change and its CI.
 _OWN_CELLS = 5
 _UNITS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
@@ -52,7 +53,7 @@ def draw_table(evidence: Evidence, link: str | None) -> list[str]:
     if left:
         where = f", see {link}" if link else " in the comparison"
         drawn.append(f"{left} more result{'s' * (left > 1)}{where}")
-    return [*drawn, *_a_a(evidence)]
+    return [*drawn, *_a_a(evidence, rows)]
 
 
 def _chosen(evidence: Evidence) -> list[Row]:
@@ -181,11 +182,18 @@ def _mixed(evidence: Evidence, rows: Sequence[Row], about: str) -> list[str]:
     return [*wrap(about), "", *drawn]
 
 
-def _a_a(evidence: Evidence) -> list[str]:
-    """Return the line of the same kernel on both sides, for the largest regression."""
-    row = evidence.row_like(evidence.culprit.a_a, evidence.headline())
+def _a_a(evidence: Evidence, rows: Sequence[Row]) -> list[str]:
+    """Return the line of the same kernel on both sides, for the largest regression.
+
+    :param rows: of the table
+    """
+    headline = evidence.headline()
+    row = evidence.row_like(evidence.culprit.a_a, headline)
     if row is None or row.ratio is None or row.ci_low is None or row.ci_high is None:
         return []
-    point = f", {row.point}" if row.point else ""
-    text = f"A/A (parent against parent{point}): {show_change(row.ratio)} {show_interval(row)}"
+    _, option, labels = _label(rows)
+    label = labels[rows.index(headline)]
+    name = " ".join(filter(None, (option, label))) if label else row.point
+    which = f", {cut(name, _LONGEST_NAME)}" if name else ""
+    text = f"A/A (parent against parent{which}): {show_change(row.ratio)} {show_interval(row)}"
     return wrap(spell(text, where="A/A"))

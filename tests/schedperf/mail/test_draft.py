@@ -198,6 +198,11 @@ def test_only_the_layout_changed(rebuilt: Any, said: str) -> None:
     assert said in " ".join(second.split())
 
 
+def test_of_a_sweep_the_a_a_line_names_the_result() -> None:
+    text = words_of(drafted(make_evidence(culprit=make_culprit(a_a=measured("small")))))
+    assert "A/A (parent against parent, -g 16): +0.0% [-1.0%, +1.0%]" in text
+
+
 def test_other_parts() -> None:
     options = (OptionDifference(side="new", name="CONFIG_HZ", base="250", new=None),)
     comparability = replace(make_comparison().comparability, options=options, equal=())
