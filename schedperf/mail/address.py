@@ -35,7 +35,8 @@ def parse_mailbox(text: str, where: str) -> Address:
             f"{_LONGEST_MAILBOX} characters {expected}; correct it"
         )
     mailboxes = _mailboxes(text)
-    if len(mailboxes) != 1 or not _is_plain(mailboxes[0].addr_spec):
+    # A second at sign, even in a quoted name, is how an address is smuggled past a parser.
+    if len(mailboxes) != 1 or text.count("@") != 1 or not _is_plain(mailboxes[0].addr_spec):
         raise InputError(f"{where}: invalid mail address {shown!r} {expected}; correct it")
     return mailboxes[0]
 

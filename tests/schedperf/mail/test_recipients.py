@@ -84,6 +84,7 @@ def test_people_and_lists_are_bounded() -> None:
         "Eve <eve@kernel.example>\r\nBcc: all@kernel.example",
         "Eve <eve@kernel.example>\nX: y",
         "Eve <eve@evil.example@kernel.example>",
+        '"Eve <eve@evil.example>" <eve@kernel.example>',
         "Eve <eve@kernel.example>, <more@kernel.example>",
         "Eve \u202e<eve@kernel.example>",
         "Eve\0 <eve@kernel.example>",
