@@ -66,7 +66,8 @@ class Metric:
         counts or times, and whether it is a sum, mean or percentile; None if the output does not
         state it. Not part of the metric's identity
     :param class_: that of its parser, which sets it; None if unknown
-    :param is_maximum: of several values in one run the largest counts, not their mean
+    :param is_maximum: of several values in one run the largest counts, not their mean, and runs are
+        compared by ranks
     """
 
     name: str

@@ -41,6 +41,8 @@ TEXTS: Mapping[str, str] = {
     "(p = {p:.2g}); within-mode change {within}",
     "spread": "{side} is {word} than base by a factor of {factor:.2g} (p = {p:.2g})",
     "serial": "autocorrelated noise (lag-1 correlation {correlation:.2g}); the CI accounts for it",
+    "maxima": "base and {side} are medians of the maxima of the runs; the change is the shift of "
+    "Hodges and Lehmann with the CI of the rank test",
     "ranks-disagree": "the t test (p = {p:.2g}) and the rank test (p = {p_rank:.2g}) disagree",
     "coarse": "the benchmark prints with a resolution of {step:g} {unit}, {percent:.1f}% of the "
     "value",

@@ -244,7 +244,8 @@ class RowNumbers(Struct, frozen=True, kw_only=True):
     """The numbers and the verdict of one metric of one point, base against one new side.
 
     :param n_base: number of independent values; None if a published mean does not record it
-    :param base: geometric mean of the runs (arithmetic if a value is not positive), in ``unit``
+    :param base: geometric mean of the runs (arithmetic if a value is not positive; median of
+        maxima), in ``unit``
     :param ratio: new / base; None if undefined
     :param ci_low: lower bound of the 95% CI of ``ratio``
     :param q: p, corrected for all rows of the family in this comparison

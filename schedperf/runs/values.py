@@ -23,7 +23,7 @@ from schedperf.runs.timeline import Moment, place_in_time
 
 COLUMNS = [
     "side", "workload", "point", "metric", "unit", "better", "family", "value", "resolution",
-    "kind", "boot", "run", "order", "round", "status", "definition", "class_",
+    "is_maximum", "kind", "boot", "run", "order", "round", "status", "definition", "class_",
     "source",
 ]  # fmt: skip
 
@@ -59,12 +59,13 @@ def read_run_values(sides: Sequence[Side], better: Mapping[str, Better] | None =
     The table has one row per run and metric, in the order of the recorded
     workloads, points, boots and runs: ``side, workload, point, metric, unit,
     better, family`` (text), ``value, resolution`` (float, in ``unit``; NaN is an
-    unknown resolution), ``kind`` ("clean" or "instrumented"), ``boot, run``,
-    ``order`` (place in time over all sides; None where not recorded), ``round`` (None where the
-    sides were not interleaved in one session), ``status`` ("ok"), ``definition`` of the metric
-    (None where not recorded), ``class_`` of the benchmark (None if unknown) and ``source``
-    (:class:`~schedperf.model.comparison.Source`). A run that failed has one row, with status
-    "failed", an empty metric, no value and no source. A run that the recorder discarded has none.
+    unknown resolution), ``is_maximum`` (is it the maximum of a run?), ``kind`` ("clean" or
+    "instrumented"), ``boot, run``, ``order`` (place in time over all sides; None where not
+    recorded), ``round`` (None where the sides were not interleaved in one session), ``status``
+    ("ok"), ``definition`` of the metric (None where not recorded), ``class_`` of the benchmark
+    (None if unknown) and ``source`` (:class:`~schedperf.model.comparison.Source`). A run that
+    failed has one row, with status "failed", an empty metric, no value and no source. A run that
+    the recorder discarded has none.
     """
     moments = place_in_time(sides)
     rows: list[dict[str, object]] = []
@@ -162,6 +163,7 @@ def _measured(metric: Metric, value: Value) -> dict[str, object]:
         "resolution": value.resolution,
         "definition": metric.definition,
         "class_": metric.class_,
+        "is_maximum": metric.is_maximum,
         "source": value.source,
     }
 

@@ -4,8 +4,9 @@
 The independent unit is one run; one boot where there are several; one round where
 both sides were interleaved. Positive values are compared on natural logarithms, so that
 the effect is a ratio; a metric with a value that is not positive is compared by
-differences. Missing is NaN or None. docs/method.md says why each method was
-chosen, and the module of each method cites its source.
+differences. Maxima of runs are compared by ranks, since they have no useful mean. Missing is NaN
+or None. docs/method.md says why each method was chosen, and the module of each method cites its
+source.
 """
 
 import math
@@ -80,6 +81,7 @@ def compare_runs(
         * ``run``: number of the run in its boot
         * ``resolution``: step of the printed number, in ``unit``
         * ``family``: "primary" by default
+        * ``is_maximum``: is the value the maximum of a run? Maxima are compared by ranks
         * ``status``: only "ok" counts; anything else is a run that failed, and needs no value
         * ``claimed``: the change that a source prints beside its numbers: "-10.7%"
         * ``claimed_mean``: the mean that a source prints beside its runs
@@ -117,10 +119,12 @@ def _sweeps(
     points: dict[tuple[object, str, str, str, str, str], list[SweepPoint]] = {}
     effect, se, df = (getattr(analysis.whole, name).tolist() for name in ("effect", "se", "df"))
     for index, row in enumerate(judged):
+        # Maxima have no standard error, so a sweep of them has no mean change.
+        has_se = not (math.isnan(se[index]) or rows.is_maximum[index])
         point = SweepPoint(
             point=row.point,
             effect=None if math.isnan(effect[index]) else effect[index],
-            se=None if math.isnan(se[index]) else se[index],
+            se=se[index] if has_se else None,
             df=df[index],
             p=row.p,
             is_log=bool(rows.is_log[index]),

@@ -14,6 +14,7 @@ from schedperf.stats._moderation import moderate, past_variances, sweeps_of
 from schedperf.stats._ranks import rank
 from schedperf.stats._rows import (
     Block,
+    Flags,
     Floats,
     Integers,
     Rows,
@@ -38,7 +39,7 @@ class Findings(Struct, frozen=True, kw_only=True):
     :param numbers: independent values per side, shape (rows, 2), NaN where unknown
     :param whole: estimates of the mean shift
     :param deciding: the effect that ``p`` belongs to: that of ``whole``, save where there are two
-        modes and the shift within them is the clearer one
+        modes and the shift within them is the clearer one; of maxima Hodges and Lehmann's shift
     :param p_mean: of ``whole``
     :param p: what each row is judged by, before the correction for all rows
     :param equality_level: of each one-sided test against the margin
@@ -87,8 +88,9 @@ def analyse(rows: Rows, *, looks: Mapping[str, int], history: Sequence[Frame]) -
         int(row): (block_modes, at)
         for block_modes in _modes_of(blocks)
         for at, row in enumerate(block_modes.rows)
+        if not rows.is_maximum[row]
     }
-    p, deciding = _judged_by(whole, ranks, modes)
+    p, deciding = _judged_by(whole, ranks, modes, rows.is_maximum)
     price = _by_side(rows, looks, _price_of_looks, 1.0)
     p, p_mean = (np.minimum(each * price, 1.0) for each in (p, whole.p))
     ranks |= {name: np.minimum(ranks[name] * price, 1.0) for name in ("p", "floor")}
@@ -133,13 +135,18 @@ def _modes_of(blocks: Sequence[Block]) -> list[Modes]:
 
 
 def _judged_by(
-    whole: Estimates, ranks: Mapping[str, Floats], modes: Mapping[int, tuple[Modes, int]]
+    whole: Estimates,
+    ranks: Mapping[str, Floats],
+    modes: Mapping[int, tuple[Modes, int]],
+    is_maximum: Flags,
 ) -> tuple[Floats, Floats]:
     # The p that counts, and the effect that it belongs to.
     p = whole.p
     # What is exact (NaN) needs no confirmation.
     p = np.where(ranks["is_confirmed"], np.maximum(p, ranks["p"]), p)
-    effect = whole.effect.copy()
+    # Maxima have no mean: ranks decide alone.
+    p = np.where(is_maximum, ranks["p"], p)
+    effect = np.where(is_maximum, ranks["shift"], whole.effect)
     for row, (block_modes, at) in modes.items():
         # Two questions are asked where there are two modes, so the clearer answer counts double.
         within, occupancy = float(block_modes.p_within[at]), float(block_modes.p_occupancy[at])

@@ -22,6 +22,7 @@ from schedperf.model.verdict import (
 from schedperf.stats._engine import Findings
 from schedperf.stats._estimates import Estimates
 from schedperf.stats._power import least_detectable, runs_to_settle
+from schedperf.stats._ranks import FEWEST_PAIRS, FEWEST_VALUES
 from schedperf.stats._rows import REPLICATIONS, Flags, Floats, Rows
 from schedperf.stats.verdicts import (
     FEWEST_IN_BLOCKS,
@@ -83,7 +84,8 @@ def judge(
     :param contradictions: caveats by comparison, side and key
     """
     whole = analysis.whole
-    least = np.where(whole.se > 0.0, least_detectable(whole.se, whole.df), np.nan)
+    has_se = (whole.se > 0.0) & ~rows.is_maximum
+    least = np.where(has_se, least_detectable(whole.se, whole.df), np.nan)
     case = _Case(
         rows=rows,
         analysis=analysis,
@@ -112,7 +114,10 @@ def _more_runs(rows: Rows, analysis: Findings, margin: float) -> Floats:
     # How many runs tell two modes apart is another question.
     needed[list(analysis.modes)] = np.nan
     few = np.minimum(analysis.numbers[:, 0], analysis.numbers[:, 1])
-    return np.where(np.isnan(few), needed, np.maximum(needed - few, 1.0))
+    more = np.where(np.isnan(few), needed, np.maximum(needed - few, 1.0))
+    # With fewer values no rank test can find a change.
+    ranked = np.where(rows.is_paired, FEWEST_PAIRS, FEWEST_VALUES) - few
+    return np.where(rows.is_maximum, np.fmax(more, ranked), more)
 
 
 def _row(
@@ -163,7 +168,7 @@ def _row(
         rank_ratio=_ratio(ranks["shift"], has_ratio=has_ratio),
         rank_low=_ratio(ranks["low"], has_ratio=has_ratio),
         rank_high=_ratio(ranks["high"], has_ratio=has_ratio),
-        p_t=_known(analysis.p_mean[index]),
+        p_t=None if rows.is_maximum[index] else _known(analysis.p_mean[index]),
         p_rank_min=ranks["floor"],
         same_as=_same_as(case, index),
     )
@@ -191,6 +196,8 @@ def _ratio(log: float | None, *, has_ratio: bool) -> float | None:
 def _evidence(case: _Case, index: int, question: _Question) -> Evidence:
     rows, analysis = case.rows, case.analysis
     whole = analysis.whole
+    if rows.is_maximum[index]:
+        return _evidence_of_maxima(case, index, question)
     # All values are 0: equal, and nothing to be relative to. Other values have no share of 0.
     has_scale = bool(rows.scale[index] > 0.0 or whole.se[index] == 0.0)
     is_estimated = has_scale and not math.isnan(whole.se[index])
@@ -209,6 +216,31 @@ def _evidence(case: _Case, index: int, question: _Question) -> Evidence:
         steps=_steps(case, index, question),
         obstacle=_obstacle(case, index, question),
         mde=_known(case.mde[index]),
+        more_runs=_whole(case.more_runs[index]),
+    )
+
+
+def _evidence_of_maxima(case: _Case, index: int, question: _Question) -> Evidence:
+    rows, analysis = case.rows, case.analysis
+    ranks = {name: float(analysis.ranks[name][index]) for name in ("shift", "low", "high")}
+    ci = None if math.isnan(ranks["shift"]) else (ranks["low"], ranks["high"])
+    level = float(analysis.equality_level[index])
+    # The exact 95% CI is wider than the equivalence test needs, but no wider one is at hand.
+    is_enough = level >= (1.0 - CONFIDENCE) / 2.0
+    return Evidence(
+        better=question.better,
+        n_base=_whole(analysis.numbers[index, 0]),
+        n_new=_whole(analysis.numbers[index, 1]),
+        replication=REPLICATIONS[rows.replication[index]],
+        is_log=bool(rows.is_log[index]),
+        effect=_known(analysis.whole.effect[index]) if ci is None else ranks["shift"],
+        ci=ci,
+        equivalence_ci=ci if is_enough else (-math.inf, math.inf),
+        equality_level=(1.0 - CONFIDENCE) / 2.0,
+        q=_known(analysis.q[index]),
+        fewest=FEWEST_PAIRS if rows.is_paired[index] else FEWEST_VALUES,
+        steps=None,
+        obstacle=_obstacle(case, index, question),
         more_runs=_whole(case.more_runs[index]),
     )
 
@@ -260,6 +292,8 @@ def _share(case: _Case, index: int, effect: float) -> str:
 
 def _method(case: _Case, index: int) -> str:
     rows, analysis = case.rows, case.analysis
+    if rows.is_maximum[index]:
+        return _method_of_maxima(case, index)
     scale = "logs" if rows.is_log[index] else "values"
     se = analysis.whole.se[index]
     if math.isnan(se):
@@ -278,6 +312,14 @@ def _method(case: _Case, index: int) -> str:
             ", and permutation" if analysis.ranks["is_tied"][index] == 1.0 else ", and ranks"
         )
     return f"{name} t on {scale}{confirmed}"
+
+
+def _method_of_maxima(case: _Case, index: int) -> str:
+    if math.isnan(case.analysis.ranks["p"][index]):
+        return "none"
+    if case.analysis.ranks["is_tied"][index] == 1.0:
+        return "permutation of maxima"
+    return f"exact {'Wilcoxon' if case.rows.is_paired[index] else 'Mann-Whitney'} of maxima"
 
 
 def _caveats(case: _Case, index: int, question: _Question) -> list[Caveat]:
@@ -311,10 +353,13 @@ def _caveats(case: _Case, index: int, question: _Question) -> list[Caveat]:
     is_flat = coarse >= SMALLEST_EFFECT and _spread_factor(case, index) >= MOST_NOISIER
     if analysis.p_spread[index] < SPREAD_LEVEL and not is_flat:
         caveats.append(_say_spread(case, index, side))
-    if analysis.correlation[index] >= LEAST_CORRELATION:
+    if rows.is_maximum[index]:
+        caveats.append(caveat("maxima", side=side))
+    elif analysis.correlation[index] >= LEAST_CORRELATION:
         caveats.append(caveat("serial", correlation=float(analysis.correlation[index])))
     p, p_rank = float(analysis.p_mean[index]), float(analysis.ranks["p"][index])
-    is_known = index not in analysis.modes and not math.isnan(p + p_rank)
+    is_tested_twice = index not in analysis.modes and not rows.is_maximum[index]
+    is_known = is_tested_twice and not math.isnan(p + p_rank)
     if is_known and (p < FALSE_DISCOVERY_RATE) != (p_rank < FALSE_DISCOVERY_RATE):
         caveats.append(caveat("ranks-disagree", p=p, p_rank=p_rank))
     return caveats

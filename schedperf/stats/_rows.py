@@ -43,6 +43,7 @@ _DEFAULTS: Mapping[str, object] = {
     "value": math.nan,
     "resolution": math.nan,
     "family": "primary",
+    "is_maximum": False,
     "status": "ok",
     "boot": math.nan,
     "round": math.nan,
@@ -78,8 +79,10 @@ class Rows(Struct, frozen=True, kw_only=True):
         by row, side and unit
     :param inner: the runs below the units in the same scale, with ``boot``
     :param is_log: are all values positive?
+    :param is_maximum: are the values maxima of runs, which are compared by ranks?
     :param scale: larger of the two sides' absolute means, where not ``is_log``; 0 without any
-    :param base: mean in the metric's unit, geometric where ``is_log``; NaN without values
+    :param base: mean in the metric's unit, geometric where ``is_log``; median of maxima; NaN
+        without values
     :param replication: index into ``REPLICATIONS``
     :param is_paired: are unit i of base and unit i of new of one round?
     :param boots: number of boots, shape (rows, 2), base first; 0 where they are not known
@@ -92,6 +95,7 @@ class Rows(Struct, frozen=True, kw_only=True):
     units: Frame
     inner: Frame
     is_log: Flags
+    is_maximum: Flags
     scale: Floats
     base: Floats
     new: Floats
@@ -246,6 +250,7 @@ def _form(observed: Frame, table: Frame) -> Rows:
     observed, left_out = _compared(_with_units(observed, replication), replication, count)
     row, value = observed["row"], observed["value"]
     is_log = _all_of(value > 0.0, row, count)
+    is_maximum = _all_of(observed["is_maximum"].astype(np.bool_), row, count)
     family = _worst_family(observed, row, count)
     resolution = np.full(count, np.nan)
     np.fmax.at(
@@ -262,12 +267,17 @@ def _form(observed: Frame, table: Frame) -> Rows:
     )
     inner = every.take(~every["is_summary"])
     shown = np.where(is_log[:, None], np.exp(np.where(is_log[:, None], means, 0.0)), means)
+    of_maximum = is_maximum[row]
+    if of_maximum.any():
+        medians = _side_medians(value[of_maximum], observed.take(of_maximum), count)
+        shown[is_maximum] = medians[is_maximum]
     return Rows(
         table=table,
         left_out=left_out,
-        units=_reduce(inner),
+        units=_reduce(inner, is_maximum),
         inner=inner,
         is_log=is_log,
+        is_maximum=is_maximum,
         scale=scale,
         base=shown[:, 0],
         new=shown[:, 1],
@@ -321,6 +331,12 @@ class _Units(Struct, frozen=True, kw_only=True):
         # Of the runs of each unit that have a value; NaN if none has one.
         return _means(values, self.of_run, len(self.cell))
 
+    def maxima(self, values: Floats) -> Floats:
+        # Of the runs of each unit.
+        largest = np.full(len(self.cell), -np.inf)
+        np.maximum.at(largest, self.of_run, values)
+        return largest
+
 
 def _means(values: Floats, groups: Integers, count: int) -> Floats:
     known = ~np.isnan(values)
@@ -333,6 +349,16 @@ def _side_means(value: Floats, observed: Frame, count: int) -> Floats:
     # Each unit counts once, however many runs it has.
     units = _Units.of(observed)
     return _means(units.means(value), units.cell, 2 * count).reshape(count, 2)
+
+
+def _side_medians(maxima: Floats, observed: Frame, count: int) -> Floats:
+    # Of the largest value of each unit.
+    units = _Units.of(observed)
+    largest = units.maxima(maxima)
+    medians = np.full(2 * count, np.nan)
+    for cell in np.unique(units.cell):
+        medians[cell] = np.median(largest[units.cell == cell])
+    return medians.reshape(count, 2)
 
 
 def _scales(means: Floats, value: Floats, row: Integers, is_log: Flags) -> tuple[Floats, Floats]:
@@ -419,10 +445,13 @@ def _compared(observed: Frame, replication: Integers, count: int) -> tuple[Frame
     return observed.take(~is_left_out), left_out
 
 
-def _reduce(inner: Frame) -> Frame:
-    # The mean over the runs of each unit; its order in time is the mean of theirs.
+def _reduce(inner: Frame, is_maximum: Flags) -> Frame:
+    # The mean over the runs of each unit, or the largest of maxima; its order in time is the mean
+    # of theirs.
     units = _Units.of(inner)
     means = {name: units.means(inner[name]) for name in ("value", "floor", "order")}
+    largest = units.maxima(inner["value"])
+    means["value"] = np.where(is_maximum[units.cell // 2], largest, means["value"])
     return Frame({"row": units.cell // 2, "is_new": units.cell % 2, "unit": units.unit, **means})
 
 

@@ -54,6 +54,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
         tests at ``equality_level``: 90% for a level of 5%
     :param q: None where there is no p; the effect is then exact if there is an interval
     :param n_base: independent units, of the kind that ``replication`` names; None where unknown
+    :param fewest: independent units per side that a CI requires
     :param steps: size of the difference in printed steps where rounding is all the
         variance there is; None elsewhere
     :param obstacle: what prevents a verdict regardless of the numbers, such as drift
@@ -65,6 +66,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
     better: Better
     n_base: int | None
     n_new: int | None
+    fewest: int = FEWEST_RUNS
     replication: Replication = "runs"
     is_log: bool
     effect: float | None
@@ -168,9 +170,9 @@ def _missing(evidence: Evidence, side: str) -> tuple[Verdict, Reason] | None:
     if evidence.ci is not None:
         return None
     for name, n in numbers:
-        if n is not None and n < FEWEST_RUNS:
+        if n is not None and n < evidence.fewest:
             why = f"{name} has {n} {name_units(n, evidence.replication)}"
-            needed = f"a CI requires at least {FEWEST_RUNS}"
+            needed = f"a CI requires at least {evidence.fewest}"
             return "inconclusive", reason_of(why, needed)
     return "inconclusive", _unknown(evidence, [name for name, n in numbers if n is None])
 

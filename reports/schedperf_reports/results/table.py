@@ -137,7 +137,10 @@ COUNTED: Mapping[Replication, str] = {
 
 # Short, because it is part of the table's caption on the first screen.
 EXPLAIN_WIDE = f"too wide: ends of the CI differ by more than a factor of {WIDEST_INTERVAL:g}"
-MEAN = "geometric mean of the runs; arithmetic mean if a run has a value of 0 or less"
+MEAN = (
+    "geometric mean of the runs; arithmetic mean if a run has a value of 0 or less; of maxima "
+    "the median"
+)
 
 FIRST_COLUMNS = (
     Column(title="result"),

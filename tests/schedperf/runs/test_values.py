@@ -47,6 +47,7 @@ def test_columns_and_types_are_the_documented_ones(read: Read) -> None:
             "family": "primary",
             "value": 0.612,
             "resolution": 0.001,
+            "is_maximum": False,
             "kind": "clean",
             "boot": 0,
             "run": 0,
