@@ -132,7 +132,7 @@ def shown_sections(comparison: Comparison) -> tuple[ReportSection, ...]:
     A heading for each analysis that was not asked for would hide those that were.
     """
     sections = [
-        section for section in all_report_sections() if not _is_about_others(section, comparison)
+        section for section in all_report_sections() if not is_about_others(section, comparison)
     ]
     absent = [section for section in sections if _is_absent(section, comparison)]
     shown = [_fit(section, comparison) for section in sections if section not in absent]
@@ -169,7 +169,8 @@ def _describe_below(
     yield from describe(comparison)
 
 
-def _is_about_others(section: ReportSection, comparison: Comparison) -> bool:
+def is_about_others(section: ReportSection, comparison: Comparison) -> bool:
+    """Return whether the recordings have nothing of what an analysis is about."""
     outcome = comparison.sections.get(section.name)
     return section.is_analysis and outcome is not None and outcome.status == "not-applicable"
 

@@ -36,7 +36,12 @@ _OF_RUN = re.compile(r"(boots/[0-9]{1,6}/runs/[0-9]{3,6})/")
 Place = tuple[object, ...]
 
 
-@section(ProbeEffect)
+def is_instrumented(side: Side) -> bool:
+    """Return whether a side has runs that collectors may have slowed."""
+    return any(run.kind == INSTRUMENTED for run in side.bundle.runs)
+
+
+@section(ProbeEffect, applies=is_instrumented)
 def probe_effect(sides: Sequence[Side]) -> ProbeEffect:
     """Compare the two kinds of runs, side by side, for the primary metrics.
 

@@ -385,6 +385,8 @@ def test_a_chapter_that_was_not_measured_at_all_is_one_name(make_comparison: Mak
     absent = Section(schema="x", status="absent", reason="because", data=None)
     some = dict.fromkeys(("pelt", "placement", "c2c"), absent)
     assert draw(make_comparison(sections=some)).unseen == "Scheduler, Memory"
+    other = {"sched_ext": replace(absent, status="not-applicable")}
+    assert draw(make_comparison(sections=some | other)).unseen == "Scheduler, Memory"
     failed = replace(absent, status="failed")
     assert draw(make_comparison(sections=some | {"schedstat": failed})).unseen == (
         "Task placement, PELT updates, Memory"

@@ -315,8 +315,12 @@ class TestSections:
 
     def test_an_absent_one_says_why(self, compared: Compare) -> None:
         found = compared({}, {"runs": slower()})
-        assert found.sections["probe_effect"].status == "absent"
-        assert found.sections["probe_effect"].reason
+        assert found.sections["pelt"].status == "absent"
+        assert found.sections["pelt"].reason
+
+    def test_one_that_is_about_something_else_does_not_apply(self, compared: Compare) -> None:
+        found = compared({}, {"runs": slower()})
+        assert found.sections["probe_effect"].status == "not-applicable"
 
     def test_probe_effect_compares_the_kinds_of_runs_of_one_side(self, compared: Compare) -> None:
         times = runs(*TIMES) + runs(*(1.1 * time for time in TIMES), kind="instrumented")

@@ -38,6 +38,7 @@ from schedperf_reports.sections import (
     SHORT_TITLES,
     ReportSection,
     all_report_sections,
+    is_about_others,
 )
 from schedperf_reports.verdict.comparable import has_machines, name_kernel, shared_machine
 from schedperf_reports.verdict.findings import absent_sections
@@ -405,7 +406,9 @@ def _name_absent(comparison: Comparison) -> Iterator[str]:
     analyses = Counter(
         section.chapter
         for section in all_report_sections()
-        if section.is_analysis and section.name in comparison.sections
+        if section.is_analysis
+        and section.name in comparison.sections
+        and not is_about_others(section, comparison)
     )
     for chapter, sections in groupby(absent, key=lambda section: section.chapter):
         if missing[chapter] == analyses[chapter] and chapter != "environment":
