@@ -77,13 +77,23 @@ def _better(evidence: Evidence) -> str:
     improvements = evidence.improvements()
     if not improvements:
         return ""
-    return f"{_name(evidence, improvements[0])} {_size(improvements[0])} better"
+    row = improvements[0]
+    benchmark = name_benchmark(row.workload)
+    rows = evidence.rows(evidence.culprit.main)
+    metrics = {each.metric for each in rows if name_benchmark(each.workload) == benchmark}
+    # There is room for one metric's name, that of the regression.
+    name = _cut(benchmark) if len(metrics) == 1 else _name(evidence, row)
+    return f"{name} {_size(row)} better"
 
 
 def _name(evidence: Evidence, row: Row) -> str:
     """Return the benchmark, or the metric where the results have several."""
     metrics = {each.metric for each in evidence.rows(evidence.culprit.main)}
     name = name_benchmark(row.workload) if len(metrics) == 1 else name_result(row)
+    return _cut(name)
+
+
+def _cut(name: str) -> str:
     return cut(spell(name, where="benchmark"), _LONGEST_NAME) or "benchmark"
 
 
