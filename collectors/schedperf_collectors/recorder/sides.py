@@ -63,8 +63,16 @@ def _names_sides(options: argparse.Namespace) -> bool:
 
 
 def _sides_of_services(services: Sequence[tuple[str, str]]) -> list[str]:
-    """Return the names of the sides; a single service is compared with the machine as it is."""
+    """Return the names of the sides; a single service is compared with the machine as it is.
+
+    :raises RecordError: no side has a service
+    """
     names = [name for name, _ in services]
+    if not any(command.strip() for _, command in services):
+        raise RecordError(
+            f"--service {names[0]}: empty command on all sides (expected a program, e.g. "
+            f"{names[0]}=scx_lavd); give the program that the side is about"
+        )
     return names if len(names) > 1 else ["base" if names != ["base"] else "none", *names]
 
 

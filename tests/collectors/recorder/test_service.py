@@ -262,6 +262,7 @@ def test_sides_have_the_services_that_are_given(
     [
         (["--service", "x=no-such-program"], "--service x: no-such-program: no such program; inst"),
         (["--service", "x='"], '--service x: invalid command "\'": no closing quotation (expecte'),
+        (["--service", "x="], "--service x: empty command on all sides (expected a program, e.g."),
         (["--service", "x=true", "--service", "x=true"], "--service x: side given twice; use diff"),
         (["--service", "x=true", "--new-setup", "y"], "--service: cannot be combined with --new-s"),
         (["--feature", "X", "--service", "x=true"], "--feature: cannot be combined with --service"),
