@@ -56,6 +56,7 @@ class ReportSection(Struct, frozen=True, kw_only=True):
     :param is_brief: a text of one screen has some of its blocks
     :param mail_rows: rows of its first table that a plain mail has; 0: none
     :param state: counts its changes; None where nothing is counted
+    :param is_optional: a page leaves it out where it yields nothing
     """
 
     name: str
@@ -68,6 +69,7 @@ class ReportSection(Struct, frozen=True, kw_only=True):
     retitle: Retitle | None = None
     mail_rows: int = 0
     state: FindState | None = None
+    is_optional: bool = False
 
     @property
     def is_absent(self) -> bool:
@@ -95,6 +97,7 @@ def report_section(
     retitle: Retitle | None = None,
     mail_rows: int = 0,
     state: FindState | None = None,
+    is_optional: bool = False,
 ) -> Callable[[Describe], Describe]:
     """Register the decorated generator as the report section of that name."""
 
@@ -110,6 +113,7 @@ def report_section(
             retitle=retitle,
             mail_rows=mail_rows,
             state=state,
+            is_optional=is_optional,
         )
         registry.add(name, section)
         return describe

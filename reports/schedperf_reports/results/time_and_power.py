@@ -79,6 +79,7 @@ class _Measured(Struct, frozen=True, kw_only=True):
     order=20,
     is_brief=True,
     mail_rows=MAIL_ROWS,
+    is_optional=True,
 )
 def time_and_power(comparison: Comparison) -> Iterator[Block]:
     """Yield a table and a chart for each workload, side and meter; nothing without power."""

@@ -256,6 +256,10 @@ def test_a_section_without_blocks_says_so(make_comparison: Make) -> None:
     assert ("p", "nothing to show") in draw_blocks(make_comparison()).texts
 
 
+def test_an_optional_section_without_blocks_is_left_out(report: str) -> None:
+    assert "Time and power" not in report
+
+
 def test_further_sides_have_a_colour_and_a_shape_of_their_own(
     make_comparison: Make, make_side: Callable[..., object]
 ) -> None:
