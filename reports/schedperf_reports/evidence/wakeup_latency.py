@@ -103,6 +103,7 @@ def wakeup_latency(comparison: Comparison) -> Iterator[Block]:
         main = _main(rows)
         yield _table(subject, main, MOST_ROWS)
         yield from explain_gaps(main)
+        yield from _name_rare(main)
         by_node = [row for row in rows if row.node is not None]
         if by_node:
             yield _table(titled(subject, "by NUMA node"), by_node, 0)
@@ -115,6 +116,22 @@ def wakeup_latency(comparison: Comparison) -> Iterator[Block]:
         yield TYPE_RATES.table(caption, shown_types, limit=None, least=len(types))
     yield from cpu_maps(comparison, [row for row in data.cpus if row.n_new])
     yield from notes_below(merge_sides(data.notes))
+
+
+def _name_rare(rows: Sequence[WakeupRow]) -> Iterator[Text]:
+    """Name percentiles that only some runs have, those with enough waits."""
+    most = max(row.n_base for row in rows), max(row.n_new for row in rows)
+    compared = (row for row in rows if row.n_base and row.n_new)
+    rare = [
+        f"{_name(row)} ({row.n_base}+{row.n_new})"
+        for row in compared
+        if row.n_base < most[0] or row.n_new < most[1]
+    ]
+    if rare:
+        yield Text(
+            text=f"of {most[0]}+{most[1]} runs fewer have enough waits for {join_names(rare)}",
+            tone="muted",
+        )
 
 
 def _type_name(row: WakeupTypeRow) -> str:

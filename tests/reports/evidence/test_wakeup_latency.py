@@ -11,7 +11,7 @@ from schedperf.model.comparison import Comparison, Section
 from schedperf_reports.blocks import Block, Table, Text
 from schedperf_reports.evidence.wakeup_latency import wakeup_latency
 from schedperf_reports.graphics.chart import Chart
-from tests.schedperf.evidence.wakeup_latency.conftest import Json, side_of, with_tail
+from tests.schedperf.evidence.wakeup_latency.conftest import Json, side_of, waits_row, with_tail
 
 Describe = Callable[..., list[Block]]
 STEPS = (0, 2, -1, 1, -2)
@@ -59,6 +59,13 @@ def test_the_table_has_each_percentile_with_the_interval_of_each_side(describe: 
     assert ("hackbench, node 1") in [row[0].text for row in by_node.rows]
     assert by_node.caption.startswith("by NUMA node: ")
     assert "n = 5+5 runs" in table.caption
+
+
+def test_percentiles_of_fewer_runs_are_named(describe: Describe) -> None:
+    few = {**runs_of(900)[0], "rows": [waits_row("hackbench", 0, {20_000: 200})]}
+    said = " ".join(texts(describe(runs_of(200), [few, *runs_of(900)[1:]])))
+    assert "of 5+5 runs fewer have enough waits for " in said
+    assert "p99.9 (5+4)" in said
 
 
 def test_the_distributions_are_drawn_with_their_difference_below(describe: Describe) -> None:
