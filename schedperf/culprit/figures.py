@@ -320,7 +320,8 @@ def boot_of(side: SideSummary) -> object:
 def name_benchmark(workload: str) -> str:
     """Return the name of a benchmark: ``perf bench sched pipe`` of a command with options."""
     words = clean_line(workload).split()
-    first = PurePosixPath(words[0]).name if words else "unknown"
+    # The path "." has no last part.
+    first = PurePosixPath(words[0]).name or words[0] if words else "unknown"
     named = [first]
     # Only the tests of perf bench are words of their own.
     for word in words[1:_MOST_WORDS] if first == "perf" else ():

@@ -312,6 +312,7 @@ def test_the_comparison_must_be_of_the_named_commits() -> None:
         ("sysbench cpu run", "sysbench"),
         ("", "unknown"),
         ("\x1b[31m\u202ehackbench", "[31mhackbench"),
+        (".", "."),
     ],
 )
 def test_a_benchmark_has_the_name_of_its_program(workload: str, name: str) -> None:
