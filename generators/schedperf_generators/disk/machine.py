@@ -27,6 +27,9 @@ _FAST = ("-accel", "tcg,thread=multi", "-smp", str(_CPUS))
 _CPU = "Nehalem,model-id=QEMU TCG CPU version 2.5+"
 _POLL_S = 0.5
 _END_S = 20.0
+# What the kernel prints last, after which QEMU ends within a second, unless it hangs.
+_RESTARTS = b"reboot: Restarting system"
+_RESTART_S = 30.0
 HOST = "target"
 # The address of this machine in each guest, whose network is QEMU's own.
 GATEWAY = "10.0.2.2"
@@ -122,7 +125,21 @@ class Machine:
                     self._process = subprocess.Popen(
                         self._command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log
                     )
-            status = self._process.wait()
+            status = self._await_end(self._process)
+
+    def _await_end(self, process: subprocess.Popen[bytes]) -> int:
+        """Return the status of QEMU; end it if it hangs in the guest's restart."""
+        was_restarting = False
+        while True:
+            try:
+                return process.wait(_RESTART_S)
+            except subprocess.TimeoutExpired:
+                is_restarting = self.console.read_bytes().rstrip().endswith(_RESTARTS)
+            if is_restarting and was_restarting:
+                process.kill()
+                process.wait()
+                return 0
+            was_restarting = is_restarting
 
     def cut_power(self) -> None:
         """Switch the power off at once: what the guest did not flush is lost."""
