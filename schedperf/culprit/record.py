@@ -129,6 +129,12 @@ class Check(Struct, frozen=True, kw_only=True):
     passed: bool
     reason: Annotated[str, "what would satisfy it; empty if it passed"] = ""
 
+    @classmethod
+    def of(cls, name: str, *problems: str | None) -> "Check":
+        """Return a check: passed without a problem, else with the first problem as the reason."""
+        reason = next((problem for problem in problems if problem), "")
+        return cls(name=name, passed=not reason, reason=reason)
+
 
 class Links(Struct, frozen=True, kw_only=True):
     """Where more is published; addresses are relative to ``base_url`` of the site."""

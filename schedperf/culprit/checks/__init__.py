@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from msgspec.structs import replace
 
 from schedperf.culprit.checks import boots, comparable, culprit, hardware, retested, size
-from schedperf.culprit.checks.judge import judge
 from schedperf.culprit.figures import Evidence
 from schedperf.culprit.record import Check, Culprit
 from schedperf.model.errors import InputError
@@ -39,4 +38,4 @@ def _run(name: str, check: Callable[[Evidence], Check], evidence: Evidence) -> C
     try:
         return check(evidence)
     except InputError as error:
-        return judge(name, str(error))
+        return Check.of(name, str(error))

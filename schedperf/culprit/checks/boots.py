@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Check ``boots``: at least four boots per side, interleaved."""
 
-from schedperf.culprit.checks.judge import judge
 from schedperf.culprit.figures import Evidence, is_interleaved
 from schedperf.culprit.record import Check
 
@@ -23,9 +22,9 @@ def check(evidence: Evidence) -> Check:
     found = next((text for code, text in _CAVEATS.items() if code in codes), None)
     needed = f"(expected at least {LEAST_BOOTS} per side): record more with --boots"
     if fewest is None or any(side.boots is None for side in sides):
-        return judge("boots", f"number of boots not recorded {needed}")
+        return Check.of("boots", f"number of boots not recorded {needed}")
     few = f"{fewest} boot{'s' * (fewest != 1)} {needed}" if fewest < LEAST_BOOTS else None
     again = f"{found}; record again, interleaved, with --boots" if found else None
     unknown = is_interleaved(evidence.main, [row]) is None
     order = "order of the runs not recorded: record with schedperf ab" if unknown else None
-    return judge("boots", few, again, order)
+    return Check.of("boots", few, again, order)

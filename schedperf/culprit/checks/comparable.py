@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Check ``comparable``: nothing but the kernel differs between the sides."""
 
-from schedperf.culprit.checks.judge import judge
 from schedperf.culprit.figures import Evidence
 from schedperf.culprit.record import Check
 from schedperf.model.comparison import Difference
@@ -18,7 +17,7 @@ def check(evidence: Evidence) -> Check:
     imported = next((each.imported for each in main.sides if each.imported), None)
     changed = next((each.path for each in differences if _is_not_of_the_kernel(each)), None)
     sched_ext = any(each.path.startswith(_SCHED_EXT) for each in differences)
-    return judge(
+    return Check.of(
         "comparable",
         f"{blocking} differs: make it equal, then record again" if blocking else None,
         f"{len(invalid)} invalid results: record again ({invalid[0].reason_short})"

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Check ``culprit``: the first bad commit is known, and a revert was tried."""
 
-from schedperf.culprit.checks.judge import judge
 from schedperf.culprit.figures import Evidence
 from schedperf.culprit.record import Check, Revert
 
@@ -12,10 +11,10 @@ def check(evidence: Evidence) -> Check:
     """Fail for a range of commits, an uncertain bisection, or without a revert."""
     culprit = evidence.culprit
     if culprit.is_range:
-        return judge("culprit", "the first bad commit is unknown: bisect the range")
+        return Check.of("culprit", "the first bad commit is unknown: bisect the range")
     bisection = culprit.bisection
     if bisection is None:
-        return judge("culprit", "not bisected: how the commit was found is not recorded")
+        return Check.of("culprit", "not bisected: how the commit was found is not recorded")
     probability = bisection.probability
     uncertain = None
     if probability is None or probability < LEAST_PROBABILITY:
@@ -27,7 +26,7 @@ def check(evidence: Evidence) -> Check:
     neighbours = None
     if not bisection.neighbours_tested:
         neighbours = "the commits before and after it were not distinguished: give them more boots"
-    return judge("culprit", uncertain, neighbours, _revert(evidence, culprit.revert))
+    return Check.of("culprit", uncertain, neighbours, _revert(evidence, culprit.revert))
 
 
 def _revert(evidence: Evidence, revert: Revert | None) -> str | None:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Check ``hardware``: the result is of a real machine."""
 
-from schedperf.culprit.checks.judge import judge
 from schedperf.culprit.figures import Evidence, is_emulated
 from schedperf.culprit.record import Check
 from schedperf.model.comparison import SideSummary
@@ -12,7 +11,7 @@ def check(evidence: Evidence) -> Check:
     """Fail for timings of an emulator or a guest, and where the machine is not recorded."""
     row = evidence.headline()
     emulated = "emulated: repeat on real hardware" if is_emulated(row) else None
-    return judge("hardware", emulated, *map(_problem, evidence.main_sides))
+    return Check.of("hardware", emulated, *map(_problem, evidence.main_sides))
 
 
 def _problem(side: SideSummary) -> str | None:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Check ``retested``: the regression was measured again, on boots of its own."""
 
-from schedperf.culprit.checks.judge import judge
 from schedperf.culprit.figures import Evidence, boot_of, is_worse
 from schedperf.culprit.record import Check, Retest
 
@@ -12,8 +11,8 @@ def check(evidence: Evidence) -> Check:
     """Fail without a retest that finds the regression again with p < 0.01."""
     retest = evidence.culprit.retest
     if retest is None:
-        return judge("retested", "not retested: measure good and bad again on fresh boots")
-    return judge("retested", _same_boots(evidence, retest), _result(evidence, retest))
+        return Check.of("retested", "not retested: measure good and bad again on fresh boots")
+    return Check.of("retested", _same_boots(evidence, retest), _result(evidence, retest))
 
 
 def _same_boots(evidence: Evidence, retest: Retest) -> str | None:

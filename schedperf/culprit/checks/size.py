@@ -5,7 +5,6 @@ The kernel's rule (Documentation/admin-guide/reporting-regressions.rst): 5% of a
 or 1% of an application.
 """
 
-from schedperf.culprit.checks.judge import judge
 from schedperf.culprit.figures import Evidence, name_machine, show_size
 from schedperf.culprit.record import Check
 from schedperf.model.comparison import Row
@@ -21,8 +20,8 @@ def check(evidence: Evidence) -> Check:
     here = clean_line(name_machine(evidence.main_sides[1]))
     elsewhere = {place.machine for place in evidence.culprit.regressed_on} - {here}
     if elsewhere or any(map(_is_enough, evidence.regressions())):
-        return judge("size")
-    return judge(
+        return Check.of("size")
+    return Check.of(
         "size",
         f"{show_size(row.ratio or 1.0)} (expected {LEAST_MICRO:.0%} of a micro-benchmark, or "
         f"{LEAST_APPLICATION:.0%} of an application): show it on another machine, or with an "

@@ -7,7 +7,6 @@ A process that finds 17 regressions and no improvement finds its own noise.
 import math
 from collections.abc import Sequence
 
-from schedperf.culprit.checks.judge import judge
 from schedperf.culprit.record import Check
 from schedperf.mail.checks.context import Context
 from schedperf_reports.words.rows import count_of
@@ -26,7 +25,7 @@ def check_directions(directions: Sequence[bool]) -> Check:
 
     :param directions: of the changes that nights found, the last one last, True for a regression
     """
-    return judge("balance", describe(directions) if _p(directions) < LARGEST_P else None)
+    return Check.of("balance", describe(directions) if _p(directions) < LARGEST_P else None)
 
 
 def describe(directions: Sequence[bool]) -> str:

@@ -3,7 +3,6 @@
 
 import re
 
-from schedperf.culprit.checks.judge import judge
 from schedperf.culprit.record import Check
 from schedperf.mail.checks.context import Context
 from schedperf.mail.draft import quoted_texts
@@ -16,7 +15,7 @@ _ADDRESS = re.compile(r"https?://[^\s<>\"]+")
 def check(context: Context) -> Check:
     """Fail with the first fault that the lint finds, or an address that does not answer."""
     faults = lint(context.message.content, quoted_texts(context.evidence))
-    return judge("form", *faults, _links(context))
+    return Check.of("form", *faults, _links(context))
 
 
 def _links(context: Context) -> str | None:
@@ -36,4 +35,4 @@ def _links(context: Context) -> str | None:
 
 def check_digest(message: Message) -> Check:
     """Fail with the first fault of a digest, which goes to the site's own list only."""
-    return judge("form", *lint(message.content))
+    return Check.of("form", *lint(message.content))

@@ -3,7 +3,6 @@
 
 from datetime import UTC, datetime, timedelta
 
-from schedperf.culprit.checks.judge import judge
 from schedperf.culprit.record import Check
 from schedperf.mail.checks.context import Context
 
@@ -14,10 +13,10 @@ def check(context: Context) -> Check:
     """Fail if the series has a newer version, the commit is undone, or merged 90 days ago."""
     culprit = context.evidence.culprit
     if context.message.metadata.kind == "fixed":
-        return judge("fresh")
+        return Check.of("fresh")
     if culprit.merged is not True and culprit.links.posted:
-        return judge("fresh", _newer_version(context, culprit.links.posted))
-    return judge("fresh", _age(context), _undone(context))
+        return Check.of("fresh", _newer_version(context, culprit.links.posted))
+    return Check.of("fresh", _age(context), _undone(context))
 
 
 def _newer_version(context: Context, posted: str) -> str | None:

@@ -4,7 +4,6 @@
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from schedperf.culprit.checks.judge import judge
 from schedperf.culprit.record import Check
 from schedperf.mail.checks.context import Context
 from schedperf.mail.outbox import NEVER_SENT, Mail
@@ -14,7 +13,7 @@ BETWEEN_REPLIES = timedelta(days=7)
 
 def check(context: Context) -> Check:
     """Fail if the commit has a thread, had a reply this week, or the evidence was reported."""
-    return judge("new", _thread(context), _evidence(context), _week(context))
+    return Check.of("new", _thread(context), _evidence(context), _week(context))
 
 
 def _others(context: Context) -> Iterator[Mail]:

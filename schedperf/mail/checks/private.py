@@ -6,7 +6,6 @@ Values of machines are private if ``schedperf publish`` leaves them out.
 
 import re
 
-from schedperf.culprit.checks.judge import judge
 from schedperf.culprit.record import Check
 from schedperf.mail.checks.context import Context
 from schedperf.publish.host import private_values
@@ -20,7 +19,7 @@ def check(context: Context) -> Check:
     tree = context.evidence.culprit.tree
     secret = f"the tree {tree.name} is private" if tree and tree.private else None
     text = context.message.content.decode("utf-8", "replace")
-    return judge("private", secret, _found(context, text))
+    return Check.of("private", secret, _found(context, text))
 
 
 def _found(context: Context, text: str) -> str | None:

@@ -4,7 +4,6 @@
 It does not prevent an approval: the limits are looked at again when the mail is sent.
 """
 
-from schedperf.culprit.checks.judge import judge
 from schedperf.culprit.record import Check
 from schedperf.mail.checks.context import Context
 from schedperf.mail.limits import QUOTA, over_quota, prohibitions
@@ -13,7 +12,7 @@ from schedperf.mail.limits import QUOTA, over_quota, prohibitions
 def check(context: Context) -> Check:
     """Fail over the quota of a day or of a recipient, or if a reply silenced the thread."""
     own, site = context.message.metadata, context.site
-    return judge(
+    return Check.of(
         QUOTA,
         *prohibitions(own, site, context.decisions),
         *over_quota(own, site, context.earlier, context.now),
