@@ -193,7 +193,7 @@ class Programs:
     """The loaded BPF programs; their gate is closed.
 
     :ivar attached: mechanism, function and reason of each tracepoint
-    :raises Unavailable: there is no object, or the kernel rejects a program
+    :raises Unavailable: the compiled BPF object is missing, or the kernel rejects a program
     """
 
     def __init__(self, system: System) -> None:
@@ -276,7 +276,10 @@ def _capture_with_perf(system: System, capture: Capture, error: Unavailable) -> 
         lost = traced.follow(flow.see)
     finally:
         traced.remove()
-    notes = [f"recorded with perf, because BPF is not available: {error.reason}"]
+    notes = [
+        f"recorded with perf, because BPF is not available: {error.reason}",
+        "perf may miss wakeups without reporting it",
+    ]
     end_ns = traced.end_ns
     if traced.limit is not None:
         end_ns = flow.newest_ns
