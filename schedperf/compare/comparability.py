@@ -442,26 +442,42 @@ def _no_host(side: str, base: Mapping[str, object], new: Mapping[str, object]) -
     )
 
 
+def _commands_of(
+    base: Bundle, new: Bundle
+) -> Iterator[tuple[str, tuple[str | None, str | None], Severity, str]]:
+    """Yield the commands around the workload: field, commands, and what a difference means."""
+    yield (
+        "setup",
+        (base.setup or None, new.setup or None),
+        "treatment",
+        "the sides were recorded with different setups",
+    )
+    yield (
+        "service",
+        (base.service, new.service),
+        "treatment",
+        "the sides were recorded with different services",
+    )
+    yield (
+        "load",
+        (base.load, new.load),
+        "blocking",
+        "the commands that ran beside the workload (--with-load) differ",
+    )
+
+
 def _workload_differences(base: Bundle, side: Side) -> Iterator[Difference]:
     new = side.bundle
-    if (base.setup or None) != (new.setup or None):
-        yield Difference(
-            path="setup",
-            side=side.name,
-            base=_shorten(base.setup or None),
-            new=_shorten(new.setup or None),
-            severity="treatment",
-            reason="the sides were recorded with different setups",
-        )
-    if base.service != new.service:
-        yield Difference(
-            path="service",
-            side=side.name,
-            base=_shorten(base.service),
-            new=_shorten(new.service),
-            severity="treatment",
-            reason="the sides were recorded with different services",
-        )
+    for path, commands, severity, reason in _commands_of(base, new):
+        if commands[0] != commands[1]:
+            yield Difference(
+                path=path,
+                side=side.name,
+                base=_shorten(commands[0]),
+                new=_shorten(commands[1]),
+                severity=severity,
+                reason=reason,
+            )
     if set(base.workload) != set(new.workload):
         is_disjoint = not set(base.workload) & set(new.workload)
         yield Difference(
@@ -471,15 +487,6 @@ def _workload_differences(base: Bundle, side: Side) -> Iterator[Difference]:
             new=_shorten(", ".join(new.workload)),
             severity="blocking" if is_disjoint else "noted",
             reason="the workloads differ" if is_disjoint else "only common workloads are compared",
-        )
-    if base.load != new.load:
-        yield Difference(
-            path="load",
-            side=side.name,
-            base=_shorten(base.load),
-            new=_shorten(new.load),
-            severity="blocking",
-            reason="the commands that ran beside the workload (--with-load) differ",
         )
     rules = {rule.name: rule.regex for rule in base.metric_rules}
     for rule in new.metric_rules:

@@ -26,12 +26,9 @@ LAYOUTS = "layout"
 @output_format("html")
 def html(comparison: Comparison, options: Options) -> str:
     """One self-contained page with charts, for a browser."""
-    blocks = {each.name: tuple(each.describe(comparison)) for each in shown_sections(comparison)}
-    sections = [
-        section
-        for section in shown_sections(comparison)
-        if blocks[section.name] or not section.is_optional
-    ]
+    listed = shown_sections(comparison)
+    blocks = {section.name: tuple(section.describe(comparison)) for section in listed}
+    sections = [section for section in listed if blocks[section.name] or not section.is_optional]
     brief = text_sections(comparison, everything=False, described=blocks)
     head = describe_head(comparison, options.other_bases)
     head = replace(head, brief=draw_markdown(comparison, brief), lkml=lkml(comparison, options))

@@ -34,7 +34,7 @@ from schedperf.stats.counted.extremes import (
     have_equal_samples,
 )
 
-# Thresholds that most samples exceed are no exceptions.
+# Thresholds that more samples exceed are left out: such samples are not late.
 LARGEST_SHARE = 0.1
 
 # Workload, point and what was measured.
@@ -44,13 +44,13 @@ _Runs = list[tuple[RunKey, Latencies]]
 
 def is_realtime(side: Side) -> bool:
     """Return whether a run of a side printed latencies."""
-    return bool(_read(side))
+    return bool(side.once(_read))
 
 
 @section(Realtime, applies=is_realtime)
 def realtime(sides: Sequence[Side]) -> Realtime:
     """Compare exceedances and maxima of each workload, point and measured latency."""
-    base, *others = [_read(side) for side in sides]
+    base, *others = [side.once(_read) for side in sides]
     for side, read in zip(sides, (base, *others), strict=True):
         if not read:
             raise Absent(f"no run of {side.name} printed latencies of cyclictest or rtla")
