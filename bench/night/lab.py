@@ -76,7 +76,7 @@ Host {target}
 # A night that was killed goes on after 10 minutes; here it need not wait.
 _SOON = "[Service]\nRestartSec=5\n"
 _CONTROLLER_MIB = 1536
-# What the controller's Python takes from a local folder: there is no registry in reach.
+# Packages that the controller installs from a local folder, because it cannot reach an index.
 _PLATFORMS = ("manylinux2014_x86_64", "manylinux_2_17_x86_64", "manylinux_2_24_x86_64",
               "manylinux_2_27_x86_64", "manylinux_2_28_x86_64")  # fmt: skip
 _PYTHON = "3.11"

@@ -121,8 +121,8 @@ class Watch(Protocol):
 
     It looks at the machine when it is made, before the service of the side starts.
 
-    :ivar awaits: what the service has to reach, for messages: "sched_ext to be enabled"; None if it
-        is not of the kind that this watch knows, or if there is no service
+    :ivar awaits: what the service has to reach, for messages: "sched_ext to be enabled"; None
+        without a service, or if this watch does not wait for it
     """
 
     awaits: str | None

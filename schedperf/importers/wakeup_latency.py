@@ -21,7 +21,7 @@ MOST_NAMES = 5
 def import_wakeup_latency(tree: Tree) -> Imported:
     """Read all files in the order of their names; each is a run.
 
-    :raises InputError: there is no such text
+    :raises InputError: no file is the output of one of these commands
     """
     runs: list[ImportedRun] = []
     others: list[str] = []

@@ -36,7 +36,7 @@ CPU_TYPE = re.compile(r"^cpu_type:\s*(\w+)$", re.MULTILINE)
 UNKNOWN_TYPE = "unknown"
 # The name where all CPUs are alike and the kernel has no name for them.
 ONLY_TYPE = "CPU"
-# More are no types of cores.
+# More would be broken files, not types of cores.
 MOST_TYPES = 32
 
 Value = TypeVar("Value", int, str)

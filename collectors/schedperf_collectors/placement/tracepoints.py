@@ -111,7 +111,7 @@ class Tracepoints:
     """The loaded programs; their gate is closed.
 
     :param machine: the CPUs
-    :raises Unavailable: there is no object, or the kernel rejects all programs
+    :raises Unavailable: the compiled BPF object is missing, or the kernel rejects all programs
     """
 
     def __init__(self, machine: Machine) -> None:

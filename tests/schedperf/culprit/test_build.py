@@ -174,7 +174,7 @@ def test_the_tree_is_at_the_commit_of_its_newest_kernel_whenever_that_is_added()
         name="tip/sched/core", commit=TIP, date=expected.committed, url=expected.tree
     )
     assert measured.tree == expected_tree
-    # The commit of a newer kernel may be unknown: the old one is no longer that of the figures.
+    # If the commit of the newer kernel is unknown, that of the older one is dropped, too.
     unknown = add_roles(measured, main, Roles(tip=part(regression("other", GOOD, None))))
     assert unknown.tree == replace(expected_tree, commit=None, date=None)
 

@@ -99,7 +99,7 @@ def test_only_the_same_event_has_shares(counts: dict[str, float], shares: dict[s
 def test_the_pmus_are_those_of_the_host() -> None:
     types = {name: CoreType(cpus="0", pmu=f"armv8_cortex_{name}") for name in ("a55", "a78")}
     assert pmus_of_types(types, ()) == {"armv8_cortex_a55", "armv8_cortex_a78"}
-    # An imported file has no host.json; uncore PMUs are no types of cores.
+    # An imported file has no host.json, and uncore PMUs do not count for a type of core.
     events = ("cpu_core/cycles/", "cpu_atom/cycles/", "uncore_imc_0/cas/", "cs")
     assert pmus_of_types({}, events) == BOTH
     assert pmus_of_types({}, events[:1]) == frozenset()
