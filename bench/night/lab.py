@@ -23,7 +23,7 @@ JOB = "/root/night.toml"
 OUTBOX = "/root/nights/outbox"
 UNIT = "schedperf-night-guest-hackbench"
 # The kernel `new` passes so many probes each time that it updates a task group's weight.
-PROBES = 8
+PROBES = 24
 _DEPTH = 8
 _ENTER_CGROUP = ROOT / "examples" / "deep-cgroup" / "enter-cgroup"
 _BENCHMARK = f"""\
@@ -73,8 +73,13 @@ Host {target}
   IdentityFile /root/.ssh/night
   StrictHostKeyChecking accept-new
 """
-# A night that was killed goes on after 10 minutes; here it need not wait.
-_SOON = "[Service]\nRestartSec=5\n"
+# A night that was killed goes on after 10 minutes; here it need not wait so long. An emulated
+# target beside other work answers late.
+_PATIENT = """\
+[Service]
+RestartSec=20
+Environment="SCHEDPERF_SSH=ssh -o ConnectTimeout=60 -o ServerAliveCountMax=12"
+"""
 _CONTROLLER_MIB = 1536
 # Packages that the controller installs from a local folder, because it cannot reach an index.
 _PLATFORMS = ("manylinux2014_x86_64", "manylinux_2_17_x86_64", "manylinux_2_24_x86_64",
@@ -191,7 +196,7 @@ class Lab:
         for unit in (UNIT, f"{UNIT}-resume"):
             folder = f"/etc/systemd/system/{unit}.service.d"
             self._run(f"mkdir -p {folder}")
-            self.controller.put(_SOON.encode(), f"{folder}/soon.conf")
+            self.controller.put(_PATIENT.encode(), f"{folder}/patient.conf")
         self._run(f"systemctl daemon-reload && systemctl enable -q --now {UNIT}.timer && sync")
         return at
 

@@ -122,19 +122,24 @@ class Machine:
                 if not self._has_power.is_set():
                     return
                 with self.console.open("ab") as log:
+                    earlier = log.tell()
                     self._process = subprocess.Popen(
                         self._command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log
                     )
-            status = self._await_end(self._process)
+            status = self._await_end(self._process, earlier)
 
-    def _await_end(self, process: subprocess.Popen[bytes]) -> int:
-        """Return the status of QEMU; end it if it hangs in the guest's restart."""
+    def _await_end(self, process: subprocess.Popen[bytes], earlier: int) -> int:
+        """Return the status of QEMU; end it if it hangs in the guest's restart.
+
+        :param earlier: bytes that earlier boots printed
+        """
         was_restarting = False
         while True:
             try:
                 return process.wait(_RESTART_S)
             except subprocess.TimeoutExpired:
-                is_restarting = self.console.read_bytes().rstrip().endswith(_RESTARTS)
+                printed = self.console.read_bytes()[earlier:]
+                is_restarting = printed.rstrip().endswith(_RESTARTS)
             if is_restarting and was_restarting:
                 process.kill()
                 process.wait()
