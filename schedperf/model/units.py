@@ -18,6 +18,9 @@ from msgspec import Struct
 MISSING = "-"
 
 SIGNIFICANT_DIGITS = 4
+# Of the smallest value of a column; and how many decimals more than the largest needs it may take.
+SMALLEST_DIGITS = 3
+MOST_MORE_DECIMALS = 2
 # Of rates and costs, whose runs seldom agree in more.
 RATE_DIGITS = 3
 # Outside of these powers of ten a number is written with an exponent.
@@ -62,6 +65,21 @@ class Scale(Struct, frozen=True, kw_only=True):
         """Write a value of the base unit in this one, without the unit."""
         return MISSING if value is None else format_number(value / self.factor, digits)
 
+    def format_alike(self, values: Sequence[float | None]) -> list[str]:
+        """Write values of a column with equally many decimals, if their sizes permit it.
+
+        >>> Scale(factor=1.0, unit="s").format_alike([0.412, 2.1, None])
+        ['0.412', '2.100', '-']
+        """
+        shown = [abs(value / self.factor) for value in values if value]
+        decimals = _common_decimals(shown)
+        return [
+            self.format(value)
+            if value is None or decimals is None
+            else f"{value / self.factor:.{decimals}f}"
+            for value in values
+        ]
+
     def format_change(self, value: float | None, digits: int = SIGNIFICANT_DIGITS) -> str:
         """Write a change with its sign: ``+1.25``."""
         text = self.format(value, digits)
@@ -78,6 +96,21 @@ def scale_for(unit: str, *values: float | None) -> Scale:
     fitting = [step for step in steps if step[0] <= (largest or 1.0)]
     factor, name = fitting[-1] if fitting else steps[0]
     return Scale(factor=factor, unit=name)
+
+
+def _common_decimals(sizes: Sequence[float]) -> int | None:
+    """Return the decimals that the smallest and the largest number need; None if they differ much.
+
+    :param sizes: above 0
+    """
+    if not sizes or not all(map(math.isfinite, sizes)):
+        return None
+    least, most = (math.floor(math.log10(size)) for size in (min(sizes), max(sizes)))
+    if least < SMALLEST_PLAIN_POWER or most > LARGEST_PLAIN_POWER:
+        return None
+    decimals = max(SIGNIFICANT_DIGITS - 1 - most, 0)
+    needed = SMALLEST_DIGITS - 1 - least
+    return max(decimals, needed) if needed <= decimals + MOST_MORE_DECIMALS else None
 
 
 def format_number(value: float, digits: int = SIGNIFICANT_DIGITS) -> str:

@@ -15,6 +15,7 @@ from schedperf.mail.render.report import (
     signature,
     stop,
 )
+from schedperf.mail.render.table import name_unit
 from schedperf.mail.site import MailSite
 from schedperf.model.comparison import Row
 from schedperf.model.errors import InputError
@@ -102,10 +103,11 @@ def _figures(evidence: Evidence, fix: Row) -> list[str]:
     comparison = evidence.comparison(culprit.fix)
     count = count_replicates([fix], interleaved=is_interleaved(comparison, [fix])).partition(",")[0]
     within = f", within +-{percent(fix.margin)}" if fix.verdict == "no-change" else ", better"
-    what = ", ".join(filter(None, (fix.workload, fix.point, fix.metric, scale.unit)))
+    what = ", ".join(filter(None, (fix.workload, fix.point, fix.metric, name_unit(scale))))
     direction = f" ({fix.better} is better)" if fix.better != "unknown" else ""
     parent = culprit.good.commit[:COMMIT_DIGITS]
-    values = f"parent {parent} {scale.format(fix.base)}   fix {scale.format(fix.new)}"
+    base, new = scale.format_alike([fix.base, fix.new])
+    values = f"parent {parent} {base}   fix {new}"
     change = f"{show_both(fix)}{within}"
     line = f"{INDENT}{values}   {change}"
     return [

@@ -264,7 +264,8 @@ def _rates(evidence: Evidence, comparison: Comparison) -> list[str]:
         operation = each.unit.partition("/")[2]
         is_rate = operation not in ("", "s") and each.node is None
         if is_same and is_rate and each.event in _EVENTS:
-            sides = [format_measure(value, each.unit) for value in (each.base, each.new)]
+            both = (each.base, each.new)
+            sides = [format_measure(value, each.unit, *both) for value in both]
             texts.setdefault(operation, []).append(f"{_EVENTS[each.event]} {' -> '.join(sides)}")
     return [
         line

@@ -104,13 +104,14 @@ def _one_metric(evidence: Evidence, rows: Sequence[Row], about: str) -> list[str
     common, option, labels = _label(rows)
     scale = scale_for(first.unit, *(value for row in rows for value in (row.base, row.new)))
     cells = [
-        [label, *_cells(evidence, row, scale)] for label, row in zip(labels, rows, strict=True)
+        [label, *figures]
+        for label, figures in zip(labels, _cells(evidence, rows, scale), strict=True)
     ]
     lines = _align([[option, *_head(evidence)], *cells])
     if len(set(labels)) < len(labels) or max(map(len, lines)) > COLUMNS:
         return None
     what = [cut(text, _LONGEST_WORKLOAD) for text in (common, first.metric) if text]
-    caption = f"{', '.join([*what, _unit(scale)])}, {_direction(first)}."
+    caption = f"{', '.join([*what, name_unit(scale)])}, {_direction(first)}."
     return [*wrap(spell(caption, where="result")), *wrap(about), "", *lines]
 
 
@@ -132,7 +133,8 @@ def _direction(row: Row) -> str:
     return "better direction unknown" if row.better == "unknown" else f"{row.better} is better"
 
 
-def _unit(scale: Scale) -> str:
+def name_unit(scale: Scale) -> str:
+    """Return the unit of a scale as a word: ``seconds``."""
     return _UNITS.get(scale.unit, scale.unit or "count")
 
 
@@ -140,16 +142,25 @@ def _head(evidence: Evidence) -> list[str]:
     return [*_titles(evidence), "change", "95% CI", *(title for title, _ in _others(evidence))]
 
 
-def _cells(evidence: Evidence, row: Row, scale: Scale) -> list[str]:
-    assert row.ratio is not None
-    others = [get(row) for _, get in _others(evidence)]
+def _cells(evidence: Evidence, rows: Sequence[Row], scale: Scale) -> list[list[str]]:
+    """Return the figures of each row, all values with equally many decimals."""
+    values = [[row.base, row.new, *_other_values(evidence, row)] for row in rows]
+    texts = iter(scale.format_alike([value for each in values for value in each]))
+    shown = [[next(texts) for _ in each] for each in values]
     return [
-        scale.format(row.base),
-        scale.format(row.new),
-        show_change(row.ratio),
-        show_interval(row),
-        *(scale.format(other.new if other else None) for other in others),
+        [base, new, *_change(row), *others]
+        for row, (base, new, *others) in zip(rows, shown, strict=True)
     ]
+
+
+def _change(row: Row) -> tuple[str, str]:
+    assert row.ratio is not None
+    return show_change(row.ratio), show_interval(row)
+
+
+def _other_values(evidence: Evidence, row: Row) -> list[float | None]:
+    others = [get(row) for _, get in _others(evidence)]
+    return [other.new if other else None for other in others]
 
 
 def _align(lines: Sequence[Line]) -> list[str]:
@@ -167,7 +178,9 @@ def _align(lines: Sequence[Line]) -> list[str]:
 def _mixed(evidence: Evidence, rows: Sequence[Row], about: str) -> list[str]:
     """Return a table of several metrics: the name of each above its figures."""
     scales = [scale_for(row.unit, row.base, row.new) for row in rows]
-    cells = [["", *_cells(evidence, row, scale)] for row, scale in zip(rows, scales, strict=True)]
+    cells = [
+        ["", *_cells(evidence, [row], scale)[0]] for row, scale in zip(rows, scales, strict=True)
+    ]
     lines = [["", *_head(evidence)], *cells]
     figures = _align(lines)
     if max(map(len, figures)) > COLUMNS:
@@ -175,7 +188,7 @@ def _mixed(evidence: Evidence, rows: Sequence[Row], about: str) -> list[str]:
         figures = _align([line[:_OWN_CELLS] for line in lines])
     drawn = [figures[0]]
     for row, scale, line in zip(rows, scales, figures[1:], strict=True):
-        about_row = f", {scale.unit or 'count'}, {_direction(row)}"
+        about_row = f", {name_unit(scale)}, {_direction(row)}"
         workload = ", ".join(filter(None, (row.workload, row.point)))
         name = spell(f"{row.metric} ({workload})", where="result")
         drawn += [f"{cut_middle(name, COLUMNS - len(about_row))}{about_row}", line]

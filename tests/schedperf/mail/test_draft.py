@@ -44,10 +44,10 @@ shows no change.
 hackbench -p -l 4000 -g ..., hackbench time, seconds, lower is better.
 8 boots per kernel, interleaved; change is relative to the parent.
 
-  -g  parent  commit  change            95% CI     tip  tip+revert
-   1   0.412   0.415   +0.7%    [-0.9%, +2.3%]  0.4133       0.412
-   4   0.873   0.951   +8.9%   [+6.0%, +11.9%]  0.9472       0.873
-  16   1.737   2.117  +21.8%  [+16.1%, +27.9%]   2.109       1.737
+  -g  parent  commit  change            95% CI    tip  tip+revert
+   1   0.412   0.415   +0.7%    [-0.9%, +2.3%]  0.413       0.412
+   4   0.873   0.951   +8.9%   [+6.0%, +11.9%]  0.947       0.873
+  16   1.737   2.117  +21.8%  [+16.1%, +27.9%]  2.109       1.737
 
 .config: identical.
 
@@ -125,7 +125,12 @@ def test_better_and_worse() -> None:
     assert message.metadata.subject == (
         "0123456789ab: schbench p99 9.1% regression, hackbench 6.0% better"
     )
-    assert "schbench p99 (schbench), s, lower is better" in body_of(message)
+    assert (
+        "schbench p99 (schbench), seconds, lower is better\n"
+        "   1.737   2.117   +9.1%  [+3.0%, +27.9%]  2.109       1.737\n"
+        "hackbench time (hackbench -p -l 4000 -g 16), seconds, lower is better\n"
+        "   1.737   1.630   -6.0%   [-8.0%, -4.0%]  1.623       1.737\n"
+    ) in body_of(message)
     assert 'If this trade-off is intended, reply "expected".' in words_of(message)
 
 
@@ -235,8 +240,8 @@ def test_fixed() -> None:
     assert message.metadata.subject == f"Re: {drafted(make_evidence()).metadata.subject}"
     assert body_of(message).startswith(
         'fedcba987654 ("sched/fair: Fix it"), in tip/sched/core since 2026-12-03,\nfixes this:\n'
-        "  hackbench -p -l 4000 -g 16, hackbench time, s (lower is better), 8 boots\n"
-        "  per kernel\n"
+        "  hackbench -p -l 4000 -g 16, hackbench time, seconds (lower is better), 8\n"
+        "  boots per kernel\n"
         "  parent 0a2b65c03e9b 1.737   fix 1.741   +0.2% [-1.5%, +2.0%], within +-3%\n"
     )
     assert "Tested-by" not in body_of(message)

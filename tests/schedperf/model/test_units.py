@@ -5,6 +5,7 @@ import pytest
 
 from schedperf.model.units import (
     MISSING,
+    Scale,
     cost_scale,
     format_measure,
     format_number,
@@ -101,3 +102,24 @@ def test_a_change_that_rounds_to_zero_has_one_form() -> None:
     # The last bits of a sum depend on the processor.
     assert {signed(fraction) for fraction in (0.0, -0.0, 1e-17, -1e-17, 4e-5)} == {"+0.0%"}
     assert (signed(6e-4), signed(-6e-4), percent(-6e-5)) == ("+0.1%", "-0.1%", "-0.01%")
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        ([0.412, 0.4133, 2.1094], ["0.412", "0.413", "2.109"]),
+        ([0.0522, 3.1], ["0.0522", "3.1000"]),
+        ([61240.0, 523.4], ["61240", "523"]),
+        ([1.0, 0.0, None], ["1.000", "0.000", "-"]),
+        # The sizes differ too much: each has its own digits.
+        ([0.00123, 512.0], ["0.00123", "512"]),
+        ([1.0, 1e9], ["1", "1e+09"]),
+        ([float("nan"), 1.0], ["nan", "1"]),
+        ([0.0, None], ["0", "-"]),
+        ([], []),
+    ],
+)
+def test_values_of_a_column_have_equally_many_decimals(
+    values: list[float | None], shown: list[str]
+) -> None:
+    assert Scale(factor=1.0, unit="s").format_alike(values) == shown
