@@ -84,7 +84,8 @@ class PrivateStrings:
 
     def remove(self, text: str) -> str:
         """Return a text without private names, addresses and folders."""
-        return _PLACE.sub(_replace_place, self.remove_names(text))
+        # Addresses first: without the name of its account, one is not recognised.
+        return self.remove_names(_PLACE.sub(_replace_place, text))
 
     def remove_names(self, text: str) -> str:
         """Return a text without private names and the paths of input files."""

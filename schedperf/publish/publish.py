@@ -32,7 +32,7 @@ from schedperf.publish.pages import (
     draw_index,
 )
 from schedperf.publish.private import PrivateStrings
-from schedperf.publish.redact import redact_comparison, redact_culprit
+from schedperf.publish.redact import people_of_public_commits, redact_comparison, redact_culprit
 from schedperf.publish.site import ENTRY, Folder, Site, open_site
 
 FEED = "atom.xml"
@@ -74,8 +74,9 @@ def publish(
     names: set[str] = set()
     redacted: dict[str, Comparison] = {}
     archives: dict[str, dict[str, bytes]] = {}
+    people = people_of_public_commits(culprits.values())
     for path, comparison in comparisons.items():
-        result = redact_comparison(comparison, public)
+        result = redact_comparison(comparison, public, people)
         names.update(result.private.names)
         left_out.update(result.left_out)
         redacted[comparison.id] = result.record

@@ -7,7 +7,7 @@ left out; from a listed one, private names, addresses and folders are removed.
 
 import typing
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Generic, TypeVar, cast, get_type_hints
 
@@ -43,12 +43,15 @@ class Redacted(Struct, Generic[Record], frozen=True, kw_only=True):
     private: PrivateStrings
 
 
-def redact_comparison(comparison: Comparison, public: Collection[str] = ()) -> Redacted[Comparison]:
+def redact_comparison(
+    comparison: Comparison, public: Collection[str] = (), people: Collection[str] = ()
+) -> Redacted[Comparison]:
     """Return a comparison without private strings.
 
     :param public: names that are not private
+    :param people: as :func:`people_of_public_commits` returns them
     """
-    private = private_strings(comparison, public)
+    private = private_strings(comparison, public, people)
     return _redact(comparison, _Redactor(private))
 
 
@@ -63,14 +66,30 @@ def redact_culprit(culprit: Culprit, private: PrivateStrings) -> Redacted[Culpri
             f"culprit {culprit.key}: tree {culprit.tree.name} is private (expected a tree that may "
             "be published); publish nothing about it"
         )
-    known = private.with_names(_users_in(culprit))
+    known = private.with_names(_users_in(culprit, people_of_public_commits([culprit])))
     return _redact(culprit, _Redactor(known, has_public_commits=_is_public(culprit)))
 
 
-def private_strings(comparison: Comparison, public: Collection[str] = ()) -> PrivateStrings:
+def people_of_public_commits(culprits: Iterable[Culprit]) -> list[str]:
+    """Return the people of public commits, by name and address: their accounts are not private."""
+    return [
+        person
+        for culprit in culprits
+        if _is_public(culprit)
+        for commit in (culprit.good, culprit.bad, culprit.fixed_by)
+        if commit is not None
+        for person in (commit.author, commit.committer, *(each.value for each in commit.trailers))
+        if person
+    ]
+
+
+def private_strings(
+    comparison: Comparison, public: Collection[str] = (), people: Collection[str] = ()
+) -> PrivateStrings:
     """Return the names of machines and accounts, and the private values, in a comparison.
 
     :param public: names that are not private
+    :param people: as :func:`people_of_public_commits` returns them
     """
     paths = {
         side.path: side.path.rpartition("/")[2]
@@ -78,11 +97,15 @@ def private_strings(comparison: Comparison, public: Collection[str] = ()) -> Pri
         if "/" in side.path.rstrip("/")
     }
     names = {value for side in comparison.sides for value in private_values(side.host)}
-    return PrivateStrings(names | _users_in(comparison), paths, public)
+    return PrivateStrings(names | _users_in(comparison, people), paths, public)
 
 
-def _users_in(record: Struct) -> set[str]:
-    return {user for text in set(_texts_of(record)) if "/" in text for user in name_users(text)}
+def _users_in(record: Struct, people: Collection[str]) -> set[str]:
+    """Return the accounts whose home directories a record names, but for those of people."""
+    texts = {text for text in _texts_of(record) if "/" in text}
+    users = {user for text in texts for user in name_users(text)}
+    known = "\n".join(people)
+    return {user for user in users if PrivateStrings([user]).find(known) is None}
 
 
 def _texts_of(value: object) -> Iterator[str]:

@@ -11,7 +11,11 @@ from schedperf.model.json_text import to_json
 from schedperf.publish.allowed import read_allowed
 from schedperf.publish.host import redact_command_line, redact_host
 from schedperf.publish.private import PrivateStrings
-from schedperf.publish.redact import redact_comparison, redact_culprit
+from schedperf.publish.redact import (
+    people_of_public_commits,
+    redact_comparison,
+    redact_culprit,
+)
 from tests.schedperf.publish.canaries import (
     HOST_NAME,
     Seeder,
@@ -140,3 +144,22 @@ def test_nothing_of_a_private_tree_is_published() -> None:
     tree = replace_fields(culprit.tree, private=True, name="customer")
     with pytest.raises(SchedperfError, match="is private"):
         redact_culprit(replace_fields(culprit, tree=tree), PrivateStrings([HOST_NAME]))
+
+
+def test_an_account_of_a_person_of_a_public_commit_is_not_private() -> None:
+    culprit = Seeder(3).culprit()
+    bad = replace_fields(culprit.bad, subject="x", author="Bob Doe <bob@example.com>")
+    public = replace_fields(culprit, bad=bad, merged=True, benchmark="/home/bob/bench")
+    comparison = replace_fields(
+        Seeder(3).comparison(), command=("record", "/home/bob/run", "/home/eve/run")
+    )
+    names = redact_comparison(comparison).private.names
+    assert {"bob", "eve"} <= {*names}
+    redacted = redact_comparison(comparison, people=people_of_public_commits([public]))
+    assert "eve" in redacted.private.names
+    assert "bob" not in redacted.private.names
+    published = redact_culprit(public, redacted.private).record
+    assert published.bad.author == "Bob Doe <bob@example.com>"
+    hidden = replace_fields(public, merged=False)
+    assert people_of_public_commits([hidden]) == []
+    assert redact_culprit(hidden, redacted.private).record.bad.author == "[private] Doe <[private]>"
