@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 _HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 _SIDE = re.compile(r"(.+):(new\d*)\Z", re.DOTALL)
 _LONGEST_TEXT = 300
-_MESSAGE_ID = re.compile(r"<?([!-;=?-~]+@[!-;=?-~]+)>?\Z")
 _MOST_BYTES = 8 << 20
 
 EPILOG = """\b
@@ -333,15 +332,16 @@ def _read_links(options: Mapping[str, Any], bad: "Commit", *, is_merged: bool | 
 
 
 def _message_id(option: str, text: str | None) -> str | None:
+    from schedperf.culprit.record import MESSAGE_ID  # noqa: PLC0415 # as above
+
     if text is None:
         return None
-    match = _MESSAGE_ID.match(text)
-    if match is None or len(text) > _LONGEST_TEXT:
+    if not re.fullmatch(MESSAGE_ID, text):
         raise InputError(
             f"{option}: invalid Message-ID {clean_line(text)[:60]!r} (expected e.g. "
             "20261121.1@lab.example); copy it from the archive"
         )
-    return f"<{match[1]}>"
+    return f"<{text.strip('<>')}>"
 
 
 def _one_line(option: str, text: str) -> str:

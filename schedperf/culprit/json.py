@@ -5,6 +5,7 @@ Its published schema is that of ``python -m schedperf.model.schema
 schedperf.culprit.record:Culprit``.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Literal
 
@@ -12,7 +13,7 @@ from msgspec import Struct
 
 from schedperf.bundle.json import DAMAGED, convert, parse_json, show_value
 from schedperf.bundle.records import from_plain
-from schedperf.culprit.record import Culprit
+from schedperf.culprit.record import MESSAGE_ID, Culprit
 from schedperf.model.errors import BundleError
 from schedperf.model.json_text import to_json
 from schedperf.model.schema import to_plain
@@ -46,7 +47,11 @@ def read_culprit(content: bytes, name: str) -> Culprit:
     value = parse_json(content, name)
     convert(value, _Header, name)
     culprit = from_plain(value, Culprit, name)
-    for problem in (*_invalid_texts(to_plain(culprit), "$"), *_contradictions(culprit)):
+    for problem in (
+        *_invalid_texts(to_plain(culprit), "$"),
+        *_invalid_links(culprit),
+        *_contradictions(culprit),
+    ):
         raise BundleError(f"{name}: {problem}", DAMAGED)
     return culprit
 
@@ -63,6 +68,19 @@ def _invalid_texts(value: object, path: str) -> Iterator[str]:
         yield f"{path} has {len(value)} characters (expected at most {MOST_CHARACTERS})"
     elif isinstance(value, str) and not value.isprintable():
         yield f"{path} is {show_value(value)} (expected one line without control characters)"
+
+
+def _invalid_links(culprit: Culprit) -> Iterator[str]:
+    """Yield links that are not what mails and pages take them for."""
+    page = f"r/{culprit.key}/"
+    for name, pattern, expected in (
+        ("posted", MESSAGE_ID, "a Message-ID"),
+        ("report", MESSAGE_ID, "a Message-ID"),
+        ("page", f"{page}(?:[0-9]{{1,9}}/)?", page),
+    ):
+        link = getattr(culprit.links, name)
+        if link is not None and not re.fullmatch(pattern, link):
+            yield f"$.links.{name} is {show_value(link)} (expected {expected})"
 
 
 def _contradictions(culprit: Culprit) -> Iterator[str]:

@@ -21,6 +21,10 @@ KEY_DIGITS = 8
 _HASH = Meta(pattern=r"\A(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")
 CommitHash = Annotated[str, "hash, 40 hexadecimal digits", _HASH]
 ComparisonId = Annotated[str, "id of the comparison", Meta(pattern=r"\A[0-9a-f]{64}\Z")]
+_PART_OF_ID = r"[!-;=?A-~]{1,200}"
+_BARE_ID = f"{_PART_OF_ID}@{_PART_OF_ID}"
+# Of a mail, with its angle brackets or without.
+MESSAGE_ID = f"(?:<{_BARE_ID}>|{_BARE_ID})"
 Probability = Annotated[float, Meta(ge=0, le=1)]
 Count = Annotated[int, Meta(ge=0)]
 
@@ -143,7 +147,9 @@ class Links(Struct, frozen=True, kw_only=True):
         str | None, "Message-ID of the patch while it is a posted, unmerged series"
     ] = None
     report: Annotated[str | None, "Message-ID of the first mail about the commit"] = None
-    page: Annotated[str | None, "published page of the record"] = None
+    page: Annotated[
+        str | None, "published page of the record: r/KEY/, or r/KEY/N/ of version N"
+    ] = None
 
 
 class Culprit(Struct, frozen=True, kw_only=True):

@@ -17,6 +17,7 @@ from email.message import EmailMessage
 from email.parser import BytesParser
 from email.utils import format_datetime
 
+from schedperf.culprit.record import MESSAGE_ID
 from schedperf.mail.message import Kind
 from schedperf.mail.plain import COLUMNS, cut
 from schedperf.model.errors import InputError
@@ -31,7 +32,6 @@ _LONGEST_ID = 244
 # Of a line of addresses, behind "From: " and before the comma.
 _ROOM = COLUMNS - len("From: ,")
 _LONGEST_NAME = 60
-MESSAGE_ID = re.compile(r"<[^\s<>@]{1,200}@[^\s<>@]{1,200}>")
 _STRICT = policy.default.clone(raise_on_defect=True)
 
 
@@ -51,7 +51,7 @@ def message_id(local: str, domain: str) -> str:
     :raises InputError: it is too long
     """
     text = f"<{local}@{domain}>"
-    if len(text) > _LONGEST_ID or not MESSAGE_ID.fullmatch(text):
+    if len(text) > _LONGEST_ID or not re.fullmatch(MESSAGE_ID, text):
         raise InputError(
             f"site.domain: Message-ID of {len(text)} characters (expected at most {_LONGEST_ID}, "
             "without spaces); use a shorter domain"
@@ -64,13 +64,12 @@ def check_id(text: str, where: str) -> str:
 
     :raises InputError: it is not one
     """
-    bracketed = text if text.startswith("<") else f"<{text}>"
-    if not MESSAGE_ID.fullmatch(bracketed) or not bracketed.isascii() or len(text) > _LONGEST_ID:
+    if not re.fullmatch(MESSAGE_ID, text) or len(text) > _LONGEST_ID:
         raise InputError(
             f"{where}: invalid Message-ID {text[:60]!r} (expected e.g. <20261121.1@lab.example>); "
             "copy it from the archive"
         )
-    return bracketed
+    return f"<{text.strip('<>')}>"
 
 
 def write_header(

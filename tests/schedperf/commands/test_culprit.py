@@ -228,6 +228,7 @@ ENDS = ("--good", GOOD, "--bad", BAD)
          "--feature: invalid 'PLACE_LAG' (expected NAME=FILE"),
         (("new", "c.json", *ENDS, "compare.json", "--posted", "a@b@c\r\nBcc: x@y"),
          "--posted: invalid Message-ID 'a@b@c Bcc: x@y'"),
+        (("new", "c.json", *ENDS, "compare.json", "--report", "a@b@c"), "--report: invalid Mess"),
         (("new", "c.json", *ENDS, "compare.json", "--report", "x" * 999), "--report: invalid Mess"),
         (("new", "c.json", *ENDS, "compare.json", "--tree", "a\nb"), "--tree: invalid 'a b' (exp"),
         (("new", "c.json", *ENDS, "compare.json", "--revert-impossible", "\u202ex"),

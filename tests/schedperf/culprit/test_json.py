@@ -110,6 +110,10 @@ def test_unknown_fields_are_ignored() -> None:
         ("bisection.boots", -1, "$.bisection.boots is -1 (expected int >= 0)"),
         ("regressed_on", {}, "$.regressed_on is {} (expected array, got object)"),
         ("checks", [{}], "$.checks[0].name is missing"),
+        ("links.page", "javascript:x", '$.links.page is "javascript:x" (expected r/'),
+        ("links.page", "r/00000000/", '$.links.page is "r/00000000/" (expected r/'),
+        ("links.posted", "a@b@c", '$.links.posted is "a@b@c" (expected a Message-ID)'),
+        ("links.report", "<a@b> <c@d>", '$.links.report is "<a@b> <c@d>" (expected a Message-ID)'),
     ],
 )
 def test_a_damaged_record_is_one_line(path: str, value: object, problem: str) -> None:
