@@ -205,7 +205,7 @@ def send(folder: Path) -> int:
 
     Replies are read first, if mail.toml says where they are. An interrupted attempt is repeated
     only if the archive shows that the mail did not arrive; otherwise it waits for a person. The
-    exit status is 1 if a mail was refused or waits.
+    exit status is 1 if a mail was refused or waits for a person.
     """
     from schedperf.mail.archive import open_archive  # noqa: PLC0415 # --help stays fast
     from schedperf.mail.send import Sender  # noqa: PLC0415 # as above

@@ -4,7 +4,7 @@
 from datetime import datetime
 
 from schedperf.mail.envelope import envelope_of
-from schedperf.mail.limits import QUOTA, prohibitions
+from schedperf.mail.limits import QUOTA, answers_unsent, prohibitions
 from schedperf.mail.message import Metadata
 from schedperf.mail.outbox import Act, Decision, Mail, Outbox, State, digest, timestamp
 from schedperf.mail.regzbot import add_regzbot
@@ -43,6 +43,8 @@ def _check(metadata: Metadata, content: bytes, site: MailSite, outbox: Outbox) -
     if reasons := prohibitions(metadata, site, outbox.decisions()):
         raise InputError(f"{metadata.id}: {reasons[0]}")
     envelope_of(metadata, content, site)
+    for reason in answers_unsent(content, outbox.mails()):
+        raise InputError(f"{metadata.id}: {reason}")
 
 
 def withdraw(outbox: Outbox, mail: Mail, who: str, now: datetime, reason: str = "") -> Mail:

@@ -102,7 +102,7 @@ def number_of(culprit: Culprit, kind: Kind, earlier: Sequence[Mail]) -> int:
 
 
 def find_report(culprit: Culprit, earlier: Sequence[Mail]) -> Mail | None:
-    """Return the report of the thread that was sent, or will be; None without one.
+    """Return the report of the thread that was sent, or will be; None without one in the outbox.
 
     It is about the same commit, or the one that ``links.report`` names: about the range.
     """
@@ -117,7 +117,12 @@ def find_report(culprit: Culprit, earlier: Sequence[Mail]) -> Mail | None:
             or each.metadata.message_id == culprit.links.report
         )
     ]
-    return reports[0] if reports else None
+    if sent := [each for each in reports if each.state == "sent"]:
+        return sent[0]
+    # One that was sent elsewhere is answered rather than one that may never be sent.
+    named = culprit.links.report
+    waiting = [each for each in reports if named in (None, each.metadata.message_id)]
+    return waiting[0] if waiting else None
 
 
 def fingerprint(evidence: Evidence) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 
 from schedperf.mail.address import address_of
+from schedperf.mail.headers import parse
 from schedperf.mail.message import Metadata
 from schedperf.mail.outbox import Decision, Mail
 from schedperf.mail.site import MailSite
@@ -71,6 +72,19 @@ def suspended_addresses(decisions: Iterable[Decision]) -> set[str]:
         for decision in decisions
         if decision.act == "suspend" and decision.address
     }
+
+
+def answers_unsent(content: bytes, mails: Iterable[Mail]) -> tuple[str, ...]:
+    """Return which mail of the outbox has to be sent first, because this one answers it.
+
+    :param content: of the mail
+    """
+    answered = parse(content).get("In-Reply-To", "")
+    return tuple(
+        f"answers {mail.id}, which is {mail.state}; send that one first"
+        for mail in mails
+        if mail.metadata.message_id == answered and mail.state != "sent"
+    )
 
 
 def over_quota(

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from schedperf.mail.archive import Asked
 from schedperf.mail.envelope import envelope_of
-from schedperf.mail.limits import over_quota, prohibitions, silenced_threads
+from schedperf.mail.limits import answers_unsent, over_quota, prohibitions, silenced_threads
 from schedperf.mail.outbox import Mail, Outbox
 from schedperf.mail.site import MailSite
 from schedperf.mail.transports import Accepted, Deliver, Outcome, Postponed, Refused
@@ -22,6 +22,8 @@ _NO_TRANSPORT = (
     "mail.toml has no [transport]: send the file with a mail client, then run schedperf mail "
     "resolve --arrived"
 )
+
+_LOOK = "look for it yourself, then schedperf mail resolve --arrived or --not-arrived"
 
 
 class Sent(Struct, frozen=True, kw_only=True):
@@ -76,7 +78,7 @@ class Sender:
     def _settle(self, mail: Mail) -> Sent:
         """Ask the archive what became of an attempt; without a certain answer, a person decides."""
         if self._archive is None or self._site.archive is None:
-            return _waits(mail, "an attempt was interrupted, and mail.toml names no archive")
+            return _waits(mail, f"interrupted, and mail.toml names no archive; {_LOOK}")
         try:
             # In this order: a message that arrives in between is then not taken for a later one.
             newest = self._archive.newest(self._now)
@@ -89,7 +91,8 @@ class Sender:
         if newest is not None and newest >= after:
             self._move(mail, "approved", f"not in the archive, which has a message of {newest}")
             return Sent(id=mail.id, result="approved", reason="not in the archive; sent again")
-        return _waits(mail, f"the archive has no message newer than {after:%Y-%m-%d %H:%M} UTC")
+        since = f"{after:%Y-%m-%d %H:%M} UTC"
+        return _waits(mail, f"not in the archive, which has no message newer than {since}; {_LOOK}")
 
     # --- sending
 
@@ -97,16 +100,18 @@ class Sender:
         decisions = self._outbox.decisions()
         if mail.thread in silenced_threads(decisions):
             return self._move(mail, "withdrawn", "a reply silenced the thread")
-        reasons = (
-            *prohibitions(mail.metadata, self._site, decisions),
-            *over_quota(mail.metadata, self._site, self._outbox.mails(), self._now),
-        )
-        if reasons:
-            return Sent(id=mail.id, result="approved", reason="; ".join(reasons))
         content = self._outbox.content(mail)
         envelope = envelope_of(mail.metadata, content, self._site)
+        mails = self._outbox.mails()
+        if forbidden := (
+            *prohibitions(mail.metadata, self._site, decisions),
+            *answers_unsent(content, mails),
+        ):
+            return _waits(mail, "; ".join(forbidden))
+        if over := over_quota(mail.metadata, self._site, mails, self._now):
+            return Sent(id=mail.id, result="approved", reason="; ".join(over))
         if self._deliver is None:
-            return Sent(id=mail.id, result="approved", reason=_NO_TRANSPORT)
+            return _waits(mail, _NO_TRANSPORT)
         try:
             newest = self._archive.newest(self._now) if self._archive else None
         except InputError as error:

@@ -92,8 +92,8 @@ def test_no_option_skips_the_checks(mail: Mail, run_cli: RunCli) -> None:
 def test_without_a_transport_a_person_sends_the_file(mail: Mail) -> None:
     mail("approve", "report.1")
     status, printed = mail("send")
-    assert status == 0
-    assert "mail.toml has no [transport]" in printed
+    assert status == 1
+    assert "waits for a person: mail.toml has no [transport]" in printed
     assert mail("resolve", "report.1", "--arrived") == (0, f"{MESSAGE.metadata.id}: sent\n")
 
 

@@ -49,6 +49,16 @@ def test_a_failed_check_holds_a_mail_to_a_public_list(tmp_path: Path, site: Mail
     assert approve(outbox, site, outbox.find("report.2"), "person", NOW).state == "approved"
 
 
+def test_a_reply_is_approved_after_its_report_was_sent(tmp_path: Path, site: MailSite) -> None:
+    report = make_message()
+    parent = f"In-Reply-To: {report.metadata.message_id}\n"
+    outbox = make_outbox(tmp_path / "outbox", report, make_message(kind="again", references=parent))
+    with pytest.raises(InputError, match=r"answers .*report\.1, which is held; send that one"):
+        approve(outbox, site, outbox.find("again.1"), "person", NOW)
+    outbox.move(outbox.find("report.1"), "sent", "person", now=NOW)
+    assert approve(outbox, site, outbox.find("again.1"), "person", NOW).state == "approved"
+
+
 def test_a_quota_of_the_day_of_the_draft_does_not_hold_a_mail(
     tmp_path: Path, site: MailSite
 ) -> None:

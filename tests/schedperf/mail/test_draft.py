@@ -312,6 +312,16 @@ def test_a_reply_follows_the_own_report() -> None:
     assert mail["References"].split() == ["<20261101.1@kernel.example>", own]
 
 
+def test_a_report_that_was_sent_elsewhere_is_answered_before_one_that_is_held() -> None:
+    context = make_context()
+    own, other = context.message.metadata.message_id, "<report@lab.example>"
+    evidence = make_evidence(culprit=make_culprit(links=Links(report=other)))
+    held, sent = make_mail(context, "held"), make_mail(context, "sent")
+    for mail, answered in ((held, other), (sent, own)):
+        message = drafted(evidence, "again", earlier=[mail])
+        assert parse(message.content)["In-Reply-To"] == answered
+
+
 def test_a_reply_needs_a_report() -> None:
     with pytest.raises(InputError, match="draft the report first"):
         drafted(make_evidence(), "again")

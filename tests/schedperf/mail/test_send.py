@@ -90,7 +90,7 @@ def test_an_outcome_gives_a_state(
 
 def test_without_a_transport_nothing_moves(outbox: Outbox, site: MailSite) -> None:
     (sent,) = send(outbox, site, None)
-    assert sent.result == "approved"
+    assert sent.result == "waits"
     assert "resolve --arrived" in sent.reason
     assert outbox.find(ID).state == "approved"
 
@@ -162,7 +162,7 @@ def test_without_an_archive_a_person_decides(outbox: Outbox, site: MailSite) -> 
     later = NOW + timedelta(days=365)
     (sent,) = send(outbox, replace(site, archive=None), transport, later)
     assert sent.result == "waits"
-    assert "mail.toml names no archive" in sent.reason
+    assert sent.reason.startswith("interrupted, and mail.toml names no archive; look for it")
     assert transport.sent == []
 
 
@@ -254,8 +254,25 @@ def test_addresses_that_are_not_allowed(tmp_path: Path, site: MailSite, address:
     outbox = make_outbox(tmp_path / "more", make_message(cc=(address,)), state="approved")
     transport = Transport(Accepted())
     (sent,) = send(outbox, site, transport)
+    assert sent.result == "waits"
     assert sent.reason == f"{address} may not be written to; add it to allow in mail.toml"
     assert transport.sent == []
+
+
+def test_a_reply_waits_for_the_report(tmp_path: Path, site: MailSite) -> None:
+    report = make_message()
+    parent = f"In-Reply-To: {report.metadata.message_id}\n"
+    reply = make_message(kind="again", references=parent)
+    outbox = make_outbox(tmp_path / "more", report, reply)
+    outbox.move(outbox.find("again.1"), "approved", "person", now=NOW)
+    transport = Transport(Accepted())
+    (sent,) = send(outbox, site, transport)
+    assert sent.result == "waits"
+    assert sent.reason == f"answers {report.metadata.id}, which is held; send that one first"
+    assert transport.sent == []
+    outbox.move(outbox.find("report.1"), "approved", "person", now=NOW - MINUTE)
+    assert [each.result for each in send(outbox, site, transport)] == ["sent", "sent"]
+    assert transport.sent == [report.content, reply.content]
 
 
 def _full(*_: object) -> int:
