@@ -18,7 +18,7 @@ from schedperf.mail.address import parse_mailbox
 from schedperf.mail.headers import check_id, local_part, message_id, parse, write_header
 from schedperf.mail.message import Kind, Message, Metadata
 from schedperf.mail.outbox import NEVER_SENT, Mail
-from schedperf.mail.plain import spell
+from schedperf.mail.plain import quote, spell
 from schedperf.mail.recipients import Recipients
 from schedperf.mail.render.replies import again_body, bisected_body, fixed_body
 from schedperf.mail.render.report import names_of, report_body
@@ -26,7 +26,6 @@ from schedperf.mail.render.subject import reply_subject, subject_of
 from schedperf.mail.site import MailSite
 from schedperf.model.comparison import digest_of
 from schedperf.model.errors import InputError
-from schedperf.model.text import ASCII, clean_line
 
 _FINDINGS = 3
 _FINGERPRINT_DIGITS = 16
@@ -151,7 +150,8 @@ def quoted_texts(evidence: Evidence) -> list[str]:
         culprit.tree.name if culprit.tree else "",
         (culprit.revert.impossible or "") if culprit.revert else "",
     ]
-    return [clean_line(text.translate(ASCII)) for text in dict.fromkeys(texts) if text.strip()]
+    names = names_of(evidence)
+    return [quote(text, names) for text in dict.fromkeys(texts) if text.strip()]
 
 
 def _body(evidence: Evidence, site: MailSite, kind: Kind) -> str:

@@ -7,6 +7,7 @@
 
 import re
 import textwrap
+import unicodedata
 from collections.abc import Collection, Iterable, Sequence
 
 from schedperf.model.errors import InputError
@@ -16,7 +17,9 @@ from schedperf.model.text import ASCII, clean_line
 PROSE_COLUMNS = 74
 COLUMNS = 78
 INDENT = "  "
+_SHOWN = 60
 _WORD = re.compile(r"[^\W\d_]+")
+_WORDS = re.compile(f"({_WORD.pattern})")
 
 
 def spell(text: str, *, where: str, names: Collection[str] = ()) -> str:
@@ -27,15 +30,44 @@ def spell(text: str, *, where: str, names: Collection[str] = ()) -> str:
     :raises InputError: it has other characters that are not ASCII
     """
     plain = clean_line(text.translate(ASCII))
-    known = {word for name in names for word in _WORD.findall(name)}
+    known = _words_of(names)
     rest = _WORD.sub(lambda word: "" if word[0] in known else word[0], plain)
     other = next((letter for letter in rest if not letter.isascii()), None)
     if other is not None:
+        allowed = "ASCII, or a name of a person in the commit's trailers" if names else "ASCII"
         raise InputError(
-            f"{where}: character U+{ord(other):04X} (expected ASCII, or a name of a person in the "
-            "commit's trailers); rename it"
+            f"{where}: character U+{ord(other):04X} in {cut(plain, _SHOWN)!r} (expected "
+            f"{allowed}); rename it"
         )
     return plain
+
+
+def quote(text: str, names: Collection[str] = ()) -> str:
+    """Return a text that nobody here can rename on one line in ASCII, as :func:`spell`.
+
+    Letters lose their accents, and other characters that are not ASCII become question marks.
+
+    >>> quote("naïve → 你好")
+    'naive -> ??'
+    """
+    plain = clean_line(text.translate(ASCII))
+    known = _words_of(names)
+    return "".join(
+        part if part in known else _without_accents(part) for part in _WORDS.split(plain)
+    )
+
+
+def _words_of(names: Collection[str]) -> set[str]:
+    return {word for name in names for word in _WORD.findall(name)}
+
+
+def _without_accents(text: str) -> str:
+    letters = (letter for letter in unicodedata.normalize("NFKD", text))
+    return "".join(
+        letter if letter.isascii() else "?"
+        for letter in letters
+        if not unicodedata.combining(letter)
+    )
 
 
 def cut(text: str, longest: int) -> str:

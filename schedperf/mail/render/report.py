@@ -17,7 +17,7 @@ from schedperf.culprit.figures import (
 )
 from schedperf.culprit.record import COMMIT_DIGITS, Elsewhere, Measured, Revert, Trailer, Tree
 from schedperf.evidence.perf_stat.record import Counters
-from schedperf.mail.plain import COLUMNS, INDENT, cut, items, join_paragraphs, spell, wrap
+from schedperf.mail.plain import COLUMNS, INDENT, cut, items, join_paragraphs, quote, spell, wrap
 from schedperf.mail.render.table import draw_table
 from schedperf.mail.site import MailSite
 from schedperf.model.comparison import Comparison, Finding, Row, SideSummary
@@ -106,7 +106,7 @@ def link(evidence: Evidence, site: MailSite) -> list[str]:
 
 def quote_subject(subject: str, names: Sequence[str], longest: int = _LONGEST_SUBJECT) -> str:
     """Return a commit's subject as mails quote it: ``("sched/fair: ...")``."""
-    return f'("{cut(spell(subject, where="subject of the commit", names=names), longest)}")'
+    return f'("{cut(quote(subject, names), longest)}")'
 
 
 def stop(*, is_mixed: bool = False) -> list[str]:
@@ -302,7 +302,7 @@ def _caveats(evidence: Evidence) -> list[str]:
     if not texts:
         return []
     left = len(texts) - MOST_CAVEATS
-    shown = [cut(spell(text, where="caveat"), _LONGEST_ITEM) for text in texts[:MOST_CAVEATS]]
+    shown = [cut(quote(text), _LONGEST_ITEM) for text in texts[:MOST_CAVEATS]]
     return ["Caveats:", *items([*shown, *([f"{left} more"] if left > 0 else [])])]
 
 
@@ -357,8 +357,7 @@ def _findings(evidence: Evidence) -> list[str]:
     if not found:
         return ["The cause is not identified."]
     shown = [
-        cut(spell(f"{each.clause}{each.change}", where="finding"), _LONGEST_ITEM)
-        for each in found[:MOST_FINDINGS]
+        cut(quote(f"{each.clause}{each.change}"), _LONGEST_ITEM) for each in found[:MOST_FINDINGS]
     ]
     left = len(found) - len(shown)
     more = [f"{left} more"] if left else []

@@ -362,11 +362,29 @@ def test_names_of_people_may_have_other_letters() -> None:
     assert message.content.partition(b"\n\n")[0].isascii()
 
 
-@pytest.mark.parametrize("subject", ["sched: 你好", "sched: naïve", "sched: \N{ZERO WIDTH SPACE}é"])
-def test_other_letters_are_refused(subject: str) -> None:
-    bad = replace(make_culprit().bad, subject=subject)
-    with pytest.raises(InputError, match="expected ASCII"):
-        drafted(make_evidence(culprit=make_culprit(bad=bad)))
+@pytest.mark.parametrize(
+    ("subject", "quoted"),
+    [
+        ("sched: 你好", "sched: ??"),
+        ("sched: naïve → 2²", "sched: naive -> 22"),
+        ("sched: \N{ZERO WIDTH SPACE}é\N{SUPERSCRIPT TWO}", "sched: e2"),
+        ("sched: Müller's naïve rule", "sched: Müller's naive rule"),
+    ],
+)
+def test_a_subject_of_a_commit_is_quoted_in_ascii(subject: str, quoted: str) -> None:
+    bad = replace(make_culprit().bad, subject=subject, author="J. Müller <j@kernel.example>")
+    message = drafted(make_evidence(culprit=make_culprit(bad=bad)))
+    assert body_of(message).startswith(f'Commit 0123456789ab ("{quoted}") increases')
+    assert parse(message.content).get_content_charset() == (
+        "us-ascii" if quoted.isascii() else "utf-8"
+    )
+
+
+def test_other_letters_of_a_name_are_refused() -> None:
+    with pytest.raises(
+        InputError, match=r"U\+4F60 in 'hackbench 你好, .* \(expected ASCII\); rename"
+    ):
+        drafted(make_evidence(make_row(workload="hackbench 你好")))
 
 
 def test_long_texts_are_cut() -> None:
