@@ -32,6 +32,7 @@ _DAYS = 7
 _KEY_DIGITS = 8
 _LONGEST_NAME = 60
 _LABEL_COLUMNS = 14
+_NO_NIGHTS = f"no nights of the last {_DAYS} days were given"
 _FIRST_LINE = "  {label:<12}"
 
 
@@ -137,7 +138,8 @@ def _in_ascii(body: str) -> str:
 
 def _summary(week: _Week) -> str:
     regressed = len(week.regressed)
-    found = count_of(regressed, "regression") if regressed else "no regressions"
+    none = "no regressions" if week.rows else "no results"
+    found = count_of(regressed, "regression") if regressed else none
     finished = sum(not night.is_lost for night in week.nights)
     compared = count_of(len(week.comparisons), "comparison")
     basis = f"{finished} of {len(week.nights)} nights" if week.nights else compared
@@ -151,9 +153,10 @@ def _lines(week: _Week) -> Iterator[str]:
     emulated = sum(is_emulated(row) for each in week.comparisons for row in each.rows)
     if emulated:
         yield from _line("emulated", f"{count_of(emulated, 'result')} without a verdict")
-    yield from _line("retested", _retested(week.nights))
+    yield from _line("retested", _retested(week.nights) if week.nights else _NO_NIGHTS)
     yield from _line("balance", balance.describe(directions_of(week.history)))
-    yield from _list("lost", [_lost(night) for night in week.nights if night.is_lost])
+    lost = [_lost(night) for night in week.nights if night.is_lost]
+    yield from _list("lost", lost if week.nights else [_NO_NIGHTS])
     yield from _line("mails", _mails(week.mails))
 
 

@@ -20,6 +20,7 @@ from schedperf.mail.site import MailSite
 from schedperf.model.comparison import Row
 from schedperf.model.errors import InputError
 from schedperf.model.units import percent, scale_for
+from schedperf.model.verdict import count_units
 
 MOST_PLACES = 12
 _LONGEST_LINE = 200
@@ -130,7 +131,10 @@ def _places(title: str, evidence: Evidence, places: Sequence[Elsewhere]) -> list
 
 def _place(evidence: Evidence, place: Elsewhere) -> str:
     row = _worst_of(evidence, place.result)
-    figures = f": {row.metric} {show_both(row)}, n = {row.n_new or 'unknown'}" if row else ""
+    figures = ""
+    if row is not None:
+        n = count_units(row.n_base, row.n_new, row.replication)
+        figures = f": {row.metric} {show_both(row)}, n = {n}"
     return cut(spell(f"{describe_place(place)}{figures}", where="machine"), _LONGEST_LINE)
 
 

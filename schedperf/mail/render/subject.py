@@ -64,6 +64,9 @@ def _tree(evidence: Evidence) -> str:
 
 
 def _subsystem(evidence: Evidence) -> str:
+    if evidence.culprit.is_range:
+        # The last commit of a range is seldom the first bad one.
+        return ""
     prefix = _PREFIX.match(evidence.culprit.bad.subject)
     return f"{prefix[1]}: " if prefix else ""
 

@@ -11,7 +11,7 @@ from schedperf.mail.nights import NightSummary, directions_of, read_night
 from schedperf.mail.render.digest import draft_digest
 from schedperf.model.errors import InputError
 from tests.schedperf.mail.checks.cases import make_context, make_mail
-from tests.schedperf.mail.records import NOW, SWEEP, make_comparison, make_site
+from tests.schedperf.mail.records import NOW, SWEEP, make_comparison, make_site, no_change
 
 NIGHT = {"schema": "schedperf/night/1", "id": "2026-11-26", "machine": "2x48", "job": "hackbench"}
 
@@ -53,10 +53,15 @@ def test_a_week() -> None:
 def test_an_empty_week_is_a_digest_too() -> None:
     message = draft_digest([], [], [], make_site(), NOW)
     assert check_digest(message).passed
-    assert message.metadata.subject == "[schedperf] 2026 week 48: no regressions, 0 comparisons"
+    assert message.metadata.subject == "[schedperf] 2026 week 48: no results, 0 comparisons"
     text = message.content.decode()
     assert "smallest detectable change unknown" in text
-    assert "lost        0" in text
+    assert "  retested    no nights of the last 7 days were given\n" in text
+    assert "  lost        no nights of the last 7 days were given\n" in text
+    message = draft_digest([make_comparison(no_change())], [], [], make_site(), NOW)
+    assert message.metadata.subject == "[schedperf] 2026 week 48: no regressions, 1 comparison"
+    found = draft_digest([], [read_night(night(outcome="x"), "state.json")], [], make_site(), NOW)
+    assert "  lost        0\n" in found.content.decode()
 
 
 def states(*verdicts: str | None) -> list[NightSummary]:
@@ -71,7 +76,7 @@ def test_changes_of_all_nights_are_counted_and_those_of_the_week_listed() -> Non
     nights = states(*["regression"] * 17, "no-change", None)
     assert directions_of(nights) == [True] * 17
     text = " ".join(draft_digest([], nights, [], make_site(), NOW).content.decode().split())
-    assert "no regressions, 0 comparisons" in text
+    assert "no results, 0 comparisons" in text
     assert "17 regressions and 0 improvements among the last changes that" in text
     assert "run A/A comparisons" in text
     nights = states("improvement", "regression", "regression", "inconclusive")
