@@ -14,6 +14,7 @@ from msgspec import Struct
 from schedperf.culprit.record import Commit
 from schedperf.mail.address import parse_mailbox
 from schedperf.mail.site import MailSite
+from schedperf.model.errors import InputError
 from schedperf.model.text import clean_line
 
 MOST_PEOPLE = 10
@@ -63,10 +64,12 @@ def choose_recipients(commit: Commit, site: MailSite, maintainers: Maintainers) 
     :raises InputError: a trailer is not a mail address, or could inject a header
     """
     own = parse_mailbox(site.site.list, "site.list")
-    people = [*_of_trailers(commit), *maintainers.people]
+    parsed = {where: _parse_person(text, where) for where, text in _people_of(commit)}
+    people = [*filter(None, parsed.values()), *maintainers.people]
     chosen, left_out = _choose(people, site, MOST_PEOPLE, "people", [own])
+    left_out += [f"{where}: no mail address" for where, person in parsed.items() if not person]
     lists, lists_left_out = _choose([own, *maintainers.lists], site, MOST_LISTS, "lists", chosen)
-    author = _author(commit)
+    author = parsed.get("author")
     to = [each for each in chosen if author is not None and _same(each, author)]
     cc = [each for each in (*chosen, *lists) if each not in to]
     if not to:
@@ -92,21 +95,31 @@ def parse_maintainers(lines: Iterable[str]) -> Maintainers:
     return Maintainers(people=tuple(people), lists=tuple(lists))
 
 
-def _author(commit: Commit) -> Address | None:
-    return parse_mailbox(commit.author, "author") if commit.author else None
-
-
-def _of_trailers(commit: Commit) -> Iterator[Address]:
-    """Yield author, committer and the people of the trailers."""
-    author = _author(commit)
-    if author is not None:
-        yield author
+def _people_of(commit: Commit) -> Iterator[tuple[str, str]]:
+    """Yield author, committer and the people of the trailers, each with where it is from."""
+    if commit.author:
+        yield "author", commit.author
     if commit.committer:
-        yield parse_mailbox(commit.committer, "committer")
-    for trailer in commit.trailers:
+        yield "committer", commit.committer
+    for number, trailer in enumerate(commit.trailers, 1):
         if trailer.name.lower() in _TRAILERS:
             name = clean_line(trailer.name)
-            yield parse_mailbox(_COMMENT.sub("", trailer.value), f"trailer {name}")
+            yield f"trailer {number}, {name}", _COMMENT.sub("", trailer.value)
+
+
+def _parse_person(text: str, where: str) -> Address | None:
+    """Return a mailbox; None for a text that is not one but could not inject a header either.
+
+    Commits cannot be corrected any more: some have ``root@(none)``, or a name alone.
+
+    :raises InputError: it could
+    """
+    try:
+        return parse_mailbox(text, where)
+    except InputError:
+        if text.count("@") > 1 or not text.isprintable():
+            raise
+        return None
 
 
 def _choose(

@@ -88,8 +88,6 @@ def test_people_and_lists_are_bounded() -> None:
         "Eve <eve@kernel.example>, <more@kernel.example>",
         "Eve \u202e<eve@kernel.example>",
         "Eve\0 <eve@kernel.example>",
-        "no address",
-        "x" * 10_000 + " <eve@kernel.example>",
     ],
 )
 def test_injection_is_refused(value: str) -> None:
@@ -98,6 +96,25 @@ def test_injection_is_refused(value: str) -> None:
         choose_recipients(commit, SITE, Maintainers())
     assert len(str(refused.value).splitlines()) == 1
     assert len(str(refused.value)) < 300
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "no address",
+        "root <root@(none)>",
+        "Eve <eve@kernel.example",
+        "Eve <eve@k\xf6rnel.example>",
+        "x" * 10_000 + " <eve@kernel.example>",
+    ],
+)
+def test_a_person_without_a_mail_address_is_left_out(value: str) -> None:
+    trailers = (*COMMIT.trailers[:2], Trailer(name="Signed-off-by", value=value))
+    chosen = choose_recipients(replace(COMMIT, trailers=trailers), SITE, Maintainers())
+    assert addresses(chosen.cc) == ["max@kernel.example", "rita@kernel.example", LIST]
+    assert chosen.left_out == ("trailer 3, Signed-off-by: no mail address",)
+    chosen = choose_recipients(replace(COMMIT, author=value), SITE, Maintainers())
+    assert "author: no mail address" in chosen.left_out
 
 
 @pytest.mark.parametrize("field", ["author", "committer"])
