@@ -143,7 +143,7 @@ def add(path: Path, **options: Any) -> None:
     with change_record(path):
         known = load_culprit(path)
         loaded = _Files(find_comparisons(path.parent, known.comparisons))
-        roles = _read_roles(options, loaded, _repository(options), known.bad)
+        roles = _read_roles(options, loaded, _repository(options), known.bad, known.tree)
         evidence = Evidence(culprit=known, comparisons=loaded.comparisons)
         main = Part(name=f"{path}: main", comparison=evidence.main, measured=known.main)
         _save(path, add_roles(known, main, roles), loaded.comparisons)
@@ -213,6 +213,7 @@ def _read_roles(
     loaded: _Files,
     repository: "Repository | None",
     bad: "Commit",
+    known_tree: "Tree | None" = None,
 ) -> "Roles":
     from schedperf.culprit.build import Roles, part_of, step_of  # noqa: PLC0415 # as above
 
@@ -229,7 +230,7 @@ def _read_roles(
     return Roles(
         **parts,
         retest=part("retest", options["retest"], step_of),
-        fixed_by=_read_fix(options["fixed_by"], repository),
+        fixed_by=_read_fix(options["fixed_by"], repository, tree or known_tree),
         revert_impossible=None if why is None else _one_line("--revert-impossible", why),
         feature=feature,
         feature_switch=part("feature", feature_file),
@@ -286,14 +287,23 @@ def _read_tree(
     return tree, repository.is_ancestor(bad.commit, repository.resolve(name))
 
 
-def _read_fix(name: str | None, repository: "Repository | None") -> "Commit | None":
+def _read_fix(
+    name: str | None, repository: "Repository | None", tree: "Tree | None"
+) -> "Commit | None":
+    """Return the fix, which must be in the tree: mails say since when it is there."""
     from schedperf.culprit.commits import read_commit  # noqa: PLC0415 # as above
 
     if name is None:
         return None
     if repository is None:
         raise click.UsageError("--fixed-by: given without --repo; add --repo DIR")
-    return read_commit(repository, repository.resolve(name))
+    commit = repository.resolve(name)
+    if tree is not None and not repository.is_ancestor(commit, repository.resolve(tree.name)):
+        raise InputError(
+            f"--fixed-by {clean_line(name)}: not in {tree.name} (expected a commit of that tree); "
+            "fetch the tree, or name another one by --tree"
+        )
+    return read_commit(repository, commit)
 
 
 def _split_feature(text: str | None) -> tuple[str | None, str | None]:

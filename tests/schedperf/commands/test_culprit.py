@@ -101,6 +101,19 @@ def test_commits_between_good_and_bad_make_a_range(
     assert load_culprit(tmp_path / "d.json").is_range
 
 
+def test_a_fix_must_be_in_the_tree(run: Run, commits: list[str], tmp_path: Path) -> None:
+    write(tmp_path / "compare.json", regression("found", None, None))
+    ends = ("--good", commits[0], "--bad", commits[1])
+    run("new", "c.json", "--repo", "linux", *ends, "--tree", "release", "compare.json")
+    fixed = ("add", "c.json", "--repo", "linux", "--fixed-by", commits[3])
+    error = run(*fixed, status=2)
+    assert f"--fixed-by {commits[3]}: not in release (expected a commit of that tree)" in error
+    run(*fixed, "--tree", "main")
+    culprit = load_culprit(tmp_path / "c.json")
+    assert culprit.fixed_by is not None
+    assert culprit.fixed_by.commit == commits[3]
+
+
 def test_without_a_repository_the_bundles_name_the_commits(run: Run, tmp_path: Path) -> None:
     write(tmp_path / "compare.json", regression())
     ends = ("--good", GOOD[:12], "--bad", BAD[:12])
