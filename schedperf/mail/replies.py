@@ -29,7 +29,9 @@ _LARGEST_REPLY = 1 << 22
 _EARLIER = timedelta(days=1)
 _LONGEST_NAME = 100
 _MESSAGE_ID = re.compile(r"<[^<>\s]{1,250}>")
-_WORD = re.compile(r"(?:please )?(stop|expected)[.!]?", re.IGNORECASE)
+# The mail has the word in quotes, which some repeat.
+_QUOTES = r"[\"'\u2018-\u201d]?"
+_WORD = re.compile(rf"(?:please )?{_QUOTES}(stop|expected)[.!]?{_QUOTES}[.!]?", re.IGNORECASE)
 _RECIPIENT = re.compile(
     r"^(?:Final|Original)-Recipient:\s*rfc822\s*;\s*<?([^\s<>]{1,254})>?\s*$",
     re.IGNORECASE | re.MULTILINE,

@@ -50,6 +50,8 @@ def hear(outbox: Outbox, maildir: Path, content: bytes, folder: str = "new") -> 
     "body",
     [
         "stop\n",
+        '"Stop".\n',
+        "“expected.”\n",
         "Stop.\r\n",
         "On Friday schedperf wrote:\n> text\n\n  EXPECTED\n",
         "Hello,\n\nplease stop\n\n-- \nA. U. Thor\n> Reply stop\n",
