@@ -72,7 +72,7 @@ def draft(request: Request) -> Message:
             public=request.recipients.is_public(site),
             culprit=culprit.key,
             commit=culprit.id,
-            fingerprint=fingerprint(evidence),
+            fingerprint=fingerprint(evidence, kind),
             rendered=request.now.isoformat(timespec="seconds"),
             checks=(),
             benchmark_class=evidence.headline().class_,
@@ -124,12 +124,24 @@ def find_report(culprit: Culprit, earlier: Sequence[Mail]) -> Mail | None:
     return waiting[0] if waiting else None
 
 
-def fingerprint(evidence: Evidence) -> str:
-    """Return a hash of metrics, directions and first findings: equal for the same evidence."""
-    main = evidence.culprit.main
-    rows = {(row.metric, row.verdict) for row in evidence.rows(main)}
-    findings = [each.id.partition("#")[2] or each.id for each in evidence.comparison(main).findings]
-    return digest_of([sorted(rows), sorted(findings[:_FINDINGS])])[:_FINGERPRINT_DIGITS]
+def fingerprint(evidence: Evidence, kind: Kind) -> str:
+    """Return a hash of what a mail reports, equal for the same patch in whatever tree.
+
+    It is about the subject of the commit, metrics, directions and first findings; for further
+    machines, about these.
+    """
+    culprit = evidence.culprit
+    rows = {(row.metric, row.verdict) for row in evidence.rows(culprit.main)}
+    found = evidence.comparison(culprit.main).findings
+    findings = [each.id.partition("#")[2] or each.id for each in found]
+    elsewhere = (*culprit.regressed_on, *culprit.no_change_on) if kind == "again" else ()
+    reported = [
+        culprit.bad.subject,
+        sorted(rows),
+        sorted(findings[:_FINDINGS]),
+        sorted(each.result.comparison for each in elsewhere),
+    ]
+    return digest_of(reported)[:_FINGERPRINT_DIGITS]
 
 
 def quoted_texts(evidence: Evidence) -> list[str]:

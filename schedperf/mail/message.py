@@ -22,7 +22,7 @@ class Metadata(Struct, frozen=True, kw_only=True):
     culprit: Annotated[str | None, "key of the culprit's record; null for a digest"]
     commit: Annotated[str | None, "first bad commit, 12 digits; null for a digest"]
     fingerprint: Annotated[
-        str | None, "hash of metrics, directions and findings; equal for the same evidence"
+        str | None, "hash of the commit's subject and of the evidence; equal for the same report"
     ]
     rendered: Annotated[str, "when, ISO 8601"]
     checks: tuple[Check, ...]

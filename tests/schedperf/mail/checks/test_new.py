@@ -3,11 +3,11 @@
 
 from msgspec.structs import replace
 
-from schedperf.culprit.record import Links, Tree
+from schedperf.culprit.record import Elsewhere, Links, Tree
 from schedperf.mail.checks.new import check
 from tests.schedperf.culprit.checks.cases import failure
 from tests.schedperf.mail.checks.cases import make_context, make_mail
-from tests.schedperf.mail.records import make_culprit, make_evidence
+from tests.schedperf.mail.records import make_culprit, make_evidence, measured
 
 SENT = make_mail(make_context())
 OTHER = replace(SENT.metadata, message_id="<other@lab.example>", culprit="ffffffff")
@@ -24,10 +24,16 @@ def test_a_commit_that_was_reported_elsewhere_is_held() -> None:
     assert "was reported" in failure(check(make_context(evidence)))
 
 
-def test_the_same_evidence_is_held() -> None:
+def test_the_same_evidence_about_a_patch_with_another_hash_is_held() -> None:
     other = replace(OTHER, commit="9" * 12)
     context = make_context(earlier=[SENT._replace(metadata=other)])
     assert "the same evidence" in failure(check(context))
+
+
+def test_another_commit_may_make_the_same_benchmark_slower() -> None:
+    bad = replace(make_culprit().bad, commit="9" * 40, subject="sched/fair: Do something else")
+    evidence = make_evidence(culprit=make_culprit(bad=bad))
+    assert check(make_context(evidence, earlier=[SENT])).passed
 
 
 def test_a_withdrawn_report_does_not_count() -> None:
@@ -44,3 +50,15 @@ def test_one_reply_a_week() -> None:
     )
     old = make_mail(again, when="2026-11-01T12:00:00+00:00")._replace(metadata=other)
     assert check(make_context(evidence, kind="again", earlier=[old])).passed
+
+
+def test_a_further_machine_is_new_evidence() -> None:
+    culprit = make_culprit(links=Links(report="<1@lab.example>"))
+    sent = make_mail(
+        make_context(make_evidence(culprit=culprit), kind="again"), when="2026-11-01T12:00:00+00:00"
+    )
+    same = make_context(make_evidence(culprit=culprit), kind="again", earlier=[sent])
+    assert "the same evidence" in failure(check(same))
+    elsewhere = (Elsewhere(result=measured("tip"), machine="4-CPU Arm"),)
+    more = make_evidence(culprit=replace(culprit, regressed_on=elsewhere))
+    assert check(make_context(more, kind="again", earlier=[sent])).passed
