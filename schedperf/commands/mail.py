@@ -111,7 +111,7 @@ def show(mail_id: str, folder: Path) -> None:
 def why(mail_id: str, folder: Path) -> None:
     """Print what holds a mail, what would satisfy it, and its history."""
     from schedperf.mail.approval import failed_checks  # noqa: PLC0415 # --help stays fast
-    from schedperf.mail.limits import over_quota, prohibitions  # noqa: PLC0415 # as above
+    from schedperf.mail.limits import over_quota, prohibitions, too_old  # noqa: PLC0415 # as above
 
     outbox = _open(folder)
     mail = outbox.find(mail_id)
@@ -119,6 +119,7 @@ def why(mail_id: str, folder: Path) -> None:
     site = _site(folder)
     reasons = [
         *failed_checks(mail.metadata),
+        *too_old(mail.metadata, _now()),
         *prohibitions(mail.metadata, site, outbox.decisions()),
         *over_quota(mail.metadata, site, outbox.mails(), _now()),
     ]

@@ -4,7 +4,7 @@
 from datetime import datetime
 
 from schedperf.mail.envelope import envelope_of
-from schedperf.mail.limits import QUOTA, answers_unsent, prohibitions
+from schedperf.mail.limits import QUOTA, answers_unsent, prohibitions, too_old
 from schedperf.mail.message import Metadata
 from schedperf.mail.outbox import Act, Decision, Mail, Outbox, State, digest, timestamp
 from schedperf.mail.regzbot import add_regzbot
@@ -27,20 +27,22 @@ def approve(
         # An approval that was interrupted between the two files is completed.
         if mail.state == "held" and (regzbot or digest(stored) != mail.last.sha256):
             metadata, content = add_regzbot(metadata, stored)
-        _check(metadata, content, site, outbox)
+        _check(metadata, content, site, outbox, now)
         if content != stored:
             mail = outbox.replace(mail, metadata, content, who, "regzbot's paragraph was added")
         return _decide(outbox, mail, "approve", "approved", who=who, now=now)
 
 
-def _check(metadata: Metadata, content: bytes, site: MailSite, outbox: Outbox) -> None:
+def _check(
+    metadata: Metadata, content: bytes, site: MailSite, outbox: Outbox, now: datetime
+) -> None:
     failed = failed_checks(metadata)
     if failed and metadata.public:
         raise InputError(
             f"{metadata.id}: {len(failed)} check{'s' * (len(failed) != 1)} failed, which a mail "
             f"to a public list must pass ({failed[0]}); schedperf mail why {metadata.id}"
         )
-    if reasons := prohibitions(metadata, site, outbox.decisions()):
+    if reasons := (*too_old(metadata, now), *prohibitions(metadata, site, outbox.decisions())):
         raise InputError(f"{metadata.id}: {reasons[0]}")
     envelope_of(metadata, content, site)
     for reason in answers_unsent(content, outbox.mails()):

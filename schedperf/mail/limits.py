@@ -12,6 +12,8 @@ from schedperf.mail.site import MailSite
 
 # Name of the check that looks at the limits.
 QUOTA = "quota"
+# The checks of a draft are about its day, and its date is in the mail.
+OLDEST_DRAFT = timedelta(days=14)
 _DAY = timedelta(days=1)
 _WEEK = timedelta(days=7)
 
@@ -72,6 +74,15 @@ def suspended_addresses(decisions: Iterable[Decision]) -> set[str]:
         for decision in decisions
         if decision.act == "suspend" and decision.address
     }
+
+
+def too_old(metadata: Metadata, now: datetime) -> tuple[str, ...]:
+    """Return that a mail to a public list has to be drafted, and so checked, again."""
+    age = now - datetime.fromisoformat(metadata.rendered)
+    if not metadata.public or age <= OLDEST_DRAFT:
+        return ()
+    expected = f"(expected at most {OLDEST_DRAFT.days})"
+    return (f"drafted {age.days} days ago {expected}; withdraw it, and draft and check it again",)
 
 
 def answers_unsent(content: bytes, mails: Iterable[Mail]) -> tuple[str, ...]:

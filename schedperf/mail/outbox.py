@@ -422,8 +422,10 @@ class Outbox:
         content = read_regular(path, _LARGEST_MAIL, "the JSON file of the mail beside it")
         try:
             record = msgspec.json.decode(content, type=_Record)
+            _check_date(record.metadata.rendered)
             for step in record.history:
-                _check_dates(step)
+                _check_date(step.when)
+                _check_date(step.archived_until)
         except (ValueError, RecursionError) as error:
             raise InputError(
                 f"{path}: {clean_line(str(error))}; restore the file from a backup"
@@ -458,11 +460,10 @@ def timestamp(now: datetime | None) -> str:
     return (now or datetime.now(UTC)).astimezone(UTC).isoformat(timespec="seconds")
 
 
-def _check_dates(step: Transition) -> None:
-    """Raise ValueError unless the dates of a transition have a time zone."""
-    for date in (step.when, step.archived_until):
-        if date is not None and datetime.fromisoformat(date).tzinfo is None:
-            raise ValueError(f"date without time zone {date!r}")
+def _check_date(date: str | None) -> None:
+    """Raise ValueError unless a date has a time zone."""
+    if date is not None and datetime.fromisoformat(date).tzinfo is None:
+        raise ValueError(f"date without time zone {date!r}")
 
 
 def _is_temporary(name: str) -> bool:

@@ -9,7 +9,13 @@ from msgspec import Struct
 
 from schedperf.mail.archive import Asked
 from schedperf.mail.envelope import envelope_of
-from schedperf.mail.limits import answers_unsent, over_quota, prohibitions, silenced_threads
+from schedperf.mail.limits import (
+    answers_unsent,
+    over_quota,
+    prohibitions,
+    silenced_threads,
+    too_old,
+)
 from schedperf.mail.outbox import Mail, Outbox
 from schedperf.mail.site import MailSite
 from schedperf.mail.transports import Accepted, Deliver, Outcome, Postponed, Refused
@@ -104,6 +110,7 @@ class Sender:
         envelope = envelope_of(mail.metadata, content, self._site)
         mails = self._outbox.mails()
         if forbidden := (
+            *too_old(mail.metadata, self._now),
             *prohibitions(mail.metadata, self._site, decisions),
             *answers_unsent(content, mails),
         ):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What a person decides: approve, withdraw, resolve."""
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,9 @@ from schedperf.mail.approval import approve, resolve, withdraw
 from schedperf.mail.message import Message
 from schedperf.mail.outbox import Decision, Outbox
 from schedperf.mail.regzbot import LIST, add_regzbot
+from schedperf.mail.send import Sender
 from schedperf.mail.site import MailSite
+from schedperf.mail.transports import Accepted
 from schedperf.model.errors import InputError
 from tests.mails import COMMIT, FAILED, NOW, make_message, make_outbox, make_site
 
@@ -47,6 +50,23 @@ def test_a_failed_check_holds_a_mail_to_a_public_list(tmp_path: Path, site: Mail
     assert outbox.find("report.1").state == "held"
     assert outbox.decisions() == ()
     assert approve(outbox, site, outbox.find("report.2"), "person", NOW).state == "approved"
+
+
+def test_an_old_draft_to_a_public_list_is_checked_again(tmp_path: Path, site: MailSite) -> None:
+    public, own = make_message(1, cc=("linux-kernel@lists.example",)), make_message(2)
+    outbox = make_outbox(tmp_path / "outbox", public, own)
+    fortnight = NOW + timedelta(days=14)
+    with pytest.raises(InputError, match=r"drafted 14 days ago \(expected at most 14\); withdraw"):
+        approve(outbox, site, outbox.find("report.1"), "person", fortnight)
+    assert approve(outbox, site, outbox.find("report.2"), "person", fortnight).state == "approved"
+    almost = fortnight - timedelta(hours=1)
+    approve(outbox, site, outbox.find("report.1"), "person", almost)
+    sent = {
+        each.id: each.reason
+        for each in Sender(outbox, site, lambda _, __: Accepted(), None, fortnight).send()
+    }
+    assert sent[own.metadata.id] == ""
+    assert sent[public.metadata.id].startswith("drafted 14 days ago")
 
 
 def test_a_reply_is_approved_after_its_report_was_sent(tmp_path: Path, site: MailSite) -> None:

@@ -128,6 +128,11 @@ def record_without_date(folder: Path) -> None:
     path.write_text(path.read_text().replace("2026-11-27T12:00:00+00:00", "today"))
 
 
+def draft_without_date(folder: Path) -> None:
+    path = folder / "held" / f"{ID}.json"
+    path.write_text(path.read_text().replace("2026-11-27T11:00:00+00:00", "2026-11-27"))
+
+
 @pytest.mark.parametrize(
     ("damage", "problem"),
     [
@@ -142,6 +147,7 @@ def record_without_date(folder: Path) -> None:
         (deep_record, r"held/.*json: .*restore"),
         (record_without_time_zone, r"held/.*json: date without time zone"),
         (record_without_date, r"held/.*json: .*restore"),
+        (draft_without_date, r"held/.*json: date without time zone"),
         (record_of_wrong_types, r"held/.*json: .*restore"),
     ],
 )
