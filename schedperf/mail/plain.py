@@ -18,6 +18,7 @@ PROSE_COLUMNS = 74
 COLUMNS = 78
 INDENT = "  "
 _SHOWN = 60
+_LONGEST_LEFT_OUT = 20
 _WORD = re.compile(r"[^\W\d_]+")
 _WORDS = re.compile(f"({_WORD.pattern})")
 
@@ -73,10 +74,18 @@ def _without_accents(text: str) -> str:
 def cut(text: str, longest: int) -> str:
     """Return a text of at most so many characters; what is missing is marked.
 
-    >>> cut("sched/fair", 8)
-    'sched...'
+    A text is cut behind a word, if that does not leave out much.
+
+    >>> cut("sched/fair", 8), cut("boost, idle states, preemption mode", 30)
+    ('sched...', 'boost, idle states...')
     """
-    return text if len(text) <= longest else f"{text[: longest - 3].rstrip()}..."
+    if len(text) <= longest:
+        return text
+    room = longest - len("...")
+    words = text[: room + 1].rpartition(" ")[0].rstrip(" ,;:")
+    is_near = bool(words) and len(words) >= room - _LONGEST_LEFT_OUT
+    shown = words if is_near else text[:room].rstrip()
+    return f"{shown}..."
 
 
 def cut_middle(text: str, longest: int) -> str:

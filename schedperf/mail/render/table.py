@@ -30,7 +30,20 @@ _LONGEST_WORKLOAD = 120
 _LONGEST_NAME = 60
 # The label, both sides, the change and its CI.
 _OWN_CELLS = 5
-_UNITS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
+_UNITS = {
+    "": "count",
+    "k": "thousands",
+    "M": "millions",
+    "G": "billions",
+    "s": "seconds",
+    "ms": "milliseconds",
+    "us": "microseconds",
+    "ns": "nanoseconds",
+    "/s": "per second",
+    "k/s": "thousands per second",
+    "M/s": "millions per second",
+    "G/s": "billions per second",
+}
 
 Line = Sequence[str]
 
@@ -135,7 +148,7 @@ def _direction(row: Row) -> str:
 
 def name_unit(scale: Scale) -> str:
     """Return the unit of a scale as a word: ``seconds``."""
-    return _UNITS.get(scale.unit, scale.unit or "count")
+    return _UNITS.get(scale.unit, scale.unit)
 
 
 def _head(evidence: Evidence) -> list[str]:

@@ -454,6 +454,15 @@ def test_a_definition_without_a_word_is_left_out() -> None:
     assert "time:" not in body_of(drafted(make_evidence(row)))
 
 
+@pytest.mark.parametrize(
+    ("unit", "shown"),
+    [("1/s", "thousands per second"), ("count", "thousands"), ("B", "KiB"), ("ops", "ops")],
+)
+def test_units_are_words(unit: str, shown: str) -> None:
+    row = make_row(unit=unit, base=2500.0, new=2117.0, ratio=0.85, ci_low=0.8, better="higher")
+    assert f"hackbench time, {shown}, higher is better." in words_of(drafted(make_evidence(row)))
+
+
 def test_a_sweep_keeps_its_order() -> None:
     text = body_of(drafted(make_evidence(*SWEEP)))
     assert text.index("+0.7%") < text.index("+8.9%") < text.index("+21.8%  [")
