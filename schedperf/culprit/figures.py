@@ -19,7 +19,15 @@ from schedperf.culprit.record import (
     Elsewhere,
     Measured,
 )
-from schedperf.model.comparison import BASE, Comparison, Row, SideBySide, SideSummary, Verdict
+from schedperf.model.comparison import (
+    BASE,
+    Comparison,
+    Finding,
+    Row,
+    SideBySide,
+    SideSummary,
+    Verdict,
+)
 from schedperf.model.cores import name_model
 from schedperf.model.errors import InputError
 from schedperf.model.host import read_host
@@ -94,6 +102,17 @@ class Evidence(Struct, frozen=True, kw_only=True):
         """Return the results that improved, the largest change first."""
         rows = [row for row in self.rows(self.culprit.main) if row.verdict == "improvement"]
         return sorted(rows, key=badness)
+
+    def reasons(self) -> list[Finding]:
+        """Return what else changed between good and bad, and may explain the regression."""
+        main = self.culprit.main
+        found = self.main.findings
+        return [each for each in found if each.bearing == "reason" and each.side == main.side]
+
+    def has_only_layout(self) -> bool:
+        """Return whether nothing but the cache-line layout is known to have changed."""
+        evidence = [name for each in self.reasons() for name in each.evidence]
+        return bool(evidence) and all(name.startswith("layout#") for name in evidence)
 
     def headline(self) -> Row:
         """Return the largest regression.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Check ``culprit``: the first bad commit is known, and a revert was tried."""
+"""Check ``culprit``: the first bad commit is known, a revert was tried, alignment was examined."""
 
 from schedperf.culprit.figures import Evidence
 from schedperf.culprit.record import Check, Revert
@@ -8,7 +8,11 @@ LEAST_PROBABILITY = 0.95
 
 
 def check(evidence: Evidence) -> Check:
-    """Fail for a range of commits, an uncertain bisection, or without a revert."""
+    """Fail for a range of commits, an uncertain bisection, or without a revert.
+
+    If only the layout changed, fail without a rebuild with forced alignment, too: the regression
+    may be an artefact. If it is, the mail says so.
+    """
     culprit = evidence.culprit
     if culprit.is_range:
         return Check.of("culprit", "the first bad commit is unknown: bisect the range")
@@ -26,7 +30,9 @@ def check(evidence: Evidence) -> Check:
     neighbours = None
     if not bisection.neighbours_tested:
         neighbours = "the commits before and after it were not distinguished: give them more boots"
-    return Check.of("culprit", uncertain, neighbours, _revert(evidence, culprit.revert))
+    return Check.of(
+        "culprit", uncertain, neighbours, _revert(evidence, culprit.revert), _alignment(evidence)
+    )
 
 
 def _revert(evidence: Evidence, revert: Revert | None) -> str | None:
@@ -39,4 +45,14 @@ def _revert(evidence: Evidence, revert: Revert | None) -> str | None:
         return "the revert was measured with another benchmark: run this one"
     if row.verdict not in ("no-change", "improvement"):
         return f"the revert does not restore the result ({row.verdict}): check the commit"
+    return None
+
+
+def _alignment(evidence: Evidence) -> str | None:
+    aligned = evidence.row_like(evidence.culprit.forced_alignment, evidence.headline())
+    if aligned is None and evidence.has_only_layout():
+        return (
+            "only the cache-line layout changed: measure both kernels with forced alignment "
+            "(schedperf culprit add --forced-alignment)"
+        )
     return None

@@ -20,7 +20,7 @@ from schedperf.evidence.perf_stat.record import Counters
 from schedperf.mail.plain import COLUMNS, INDENT, cut, items, join_paragraphs, quote, spell, wrap
 from schedperf.mail.render.table import draw_table
 from schedperf.mail.site import MailSite
-from schedperf.model.comparison import Comparison, Finding, Row, SideSummary
+from schedperf.model.comparison import Comparison, Row, SideSummary
 from schedperf.model.host import fields_of
 from schedperf.model.text import join_names
 from schedperf.model.units import format_measure
@@ -220,19 +220,18 @@ def _machines(where: Sequence[Elsewhere], one: str, several: str) -> str:
 
 
 def _layout(evidence: Evidence) -> list[str]:
-    """Say that only the layout of data changed, and whether forced alignment removes the change."""
-    found = _reasons(evidence)
-    if not found or any(not name.startswith("layout#") for each in found for name in each.evidence):
-        return []
+    """Say that only the layout changed, and whether forced alignment removes the regression."""
     row = evidence.row_like(evidence.culprit.forced_alignment, evidence.headline())
-    rebuilt = "A rebuild of both kernels with functions aligned to 64 bytes"
     if row is None:
-        rebuilt += " was not measured"
+        rebuilt = "was not measured"
     elif row.verdict in ("no-change", "improvement"):
-        rebuilt += f" removes it ({show_both(row)})"
+        rebuilt = f"removes it ({show_both(row)}): it depends on the alignment of code"
     else:
-        rebuilt += f" does not remove it ({row.verdict}{_figures_of(row)})"
-    return wrap(f"The only change found is in the cache-line layout. {rebuilt}.")
+        rebuilt = f"does not remove it ({row.verdict}{_figures_of(row)})"
+    if row is None and not evidence.has_only_layout():
+        return []
+    only = "The only change found is in the cache-line layout. " * evidence.has_only_layout()
+    return wrap(f"{only}A rebuild of both kernels with functions aligned to 64 bytes {rebuilt}.")
 
 
 def _figures_of(row: Row) -> str:
@@ -346,14 +345,8 @@ def _switched(evidence: Evidence) -> Iterator[str]:
         yield f"scheduler feature {feature} switched on one boot: {row.verdict}{_figures_of(row)}"
 
 
-def _reasons(evidence: Evidence) -> list[Finding]:
-    main = evidence.culprit.main
-    findings = evidence.comparison(main).findings
-    return [each for each in findings if each.bearing == "reason" and each.side == main.side]
-
-
 def _findings(evidence: Evidence) -> list[str]:
-    found = _reasons(evidence)
+    found = evidence.reasons()
     if not found:
         return ["The cause is not identified."]
     shown = [

@@ -13,6 +13,7 @@ from tests.schedperf.mail.records import (
     make_comparison,
     make_culprit,
     make_evidence,
+    make_finding,
     make_row,
     measured,
 )
@@ -48,6 +49,14 @@ def test_a_revert_that_does_not_restore_is_held() -> None:
     revert = make_comparison(make_row(), name="revert")
     evidence = replace(evidence, comparisons={**evidence.comparisons, revert.id: revert})
     assert "does not restore" in failure(check(evidence))
+
+
+def test_an_alignment_artefact_is_held_until_it_is_known_to_be_one() -> None:
+    layout = make_finding(evidence=("layout#sd_llc_id",))
+    assert "only the cache-line layout changed" in failure(check(make_evidence(findings=(layout,))))
+    assert check(make_evidence(findings=(layout, make_finding()))).passed
+    measured_too = make_culprit(forced_alignment=measured("small"))
+    assert check(make_evidence(culprit=measured_too, findings=(layout,))).passed
 
 
 def test_a_revert_may_be_impossible() -> None:
