@@ -148,10 +148,18 @@ def quoted_texts(evidence: Evidence) -> list[str]:
     """Return the texts of others that a mail quotes, whose words are not ours."""
     culprit = evidence.culprit
     commits = (culprit.good, culprit.bad, culprit.fixed_by)
+    subjects = [commit.subject for commit in commits if commit is not None]
+    names = names_of(evidence)
+    texts = dict.fromkeys([*subjects, *recorded_texts(evidence)])
+    return [quote(text, names) for text in texts if text.strip()]
+
+
+def recorded_texts(evidence: Evidence) -> list[str]:
+    """Return the texts of a mail that the site recorded or wrote: workloads, machines ..."""
+    culprit = evidence.culprit
     elsewhere = (*culprit.regressed_on, *culprit.no_change_on)
     comparison = evidence.comparison(culprit.main)
-    texts = [
-        *(commit.subject for commit in commits if commit is not None),
+    return [
         *(text for each in elsewhere for text in (each.machine, each.tree or "")),
         *(text for row in comparison.rows for text in (row.workload, row.point, row.metric)),
         *(row.definition or "" for row in comparison.rows),
@@ -162,8 +170,6 @@ def quoted_texts(evidence: Evidence) -> list[str]:
         culprit.tree.name if culprit.tree else "",
         (culprit.revert.impossible or "") if culprit.revert else "",
     ]
-    names = names_of(evidence)
-    return [quote(text, names) for text in dict.fromkeys(texts) if text.strip()]
 
 
 def _body(evidence: Evidence, site: MailSite, kind: Kind) -> str:

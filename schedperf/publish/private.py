@@ -105,6 +105,11 @@ class PrivateStrings:
         return None if match is None else match[0]
 
 
+def find_places(text: str) -> list[str]:
+    """Return the addresses and paths of a text that are not published as they are."""
+    return [match[0] for match in _PLACE.finditer(text) if _replace_place(match) != match[0]]
+
+
 def name_users(text: str) -> set[str]:
     """Return the accounts whose home directories a text names."""
     return {name for match in _HOME.finditer(text) for name in match.groups() if name}

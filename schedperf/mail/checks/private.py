@@ -6,26 +6,26 @@ Values of machines are private if ``schedperf publish`` leaves them out.
 
 import re
 
+from schedperf.culprit.figures import Evidence
 from schedperf.culprit.record import Check
 from schedperf.mail.checks.context import Context
+from schedperf.mail.draft import recorded_texts
 from schedperf.publish.host import private_values
-from schedperf.publish.private import PrivateStrings
+from schedperf.publish.private import PrivateStrings, find_places
 
-_PATH = re.compile(r"/(?:home|root|mnt|srv|tmp)/[^/\s]+")
+_IN_CURRENT_FOLDER = re.compile(r"\./[^/]+")
 
 
 def check(context: Context) -> Check:
     """Fail if the mail has a private string, or is about a private tree."""
     tree = context.evidence.culprit.tree
     secret = f"the tree {tree.name} is private" if tree and tree.private else None
-    text = context.message.content.decode("utf-8", "replace")
-    return Check.of("private", secret, _found(context, text))
+    # A line may end within a value.
+    shown = " ".join(context.message.content.decode("utf-8", "replace").split())
+    return Check.of("private", secret, _name(context, shown), _place(context.evidence, shown))
 
 
-def _found(context: Context, text: str) -> str | None:
-    path = _PATH.search(text)
-    if path is not None:
-        return f"the mail contains the path {path[0]}: record with a public command"
+def _name(context: Context, shown: str) -> str | None:
     # Names of accounts may be those of people in commits, so only values of machines are searched.
     names = {
         value
@@ -33,11 +33,19 @@ def _found(context: Context, text: str) -> str | None:
         for side in comparison.sides
         for value in private_values(side.host)
     }
-    # A line may end within a value.
-    name = PrivateStrings(names, public=context.site.public).find(" ".join(text.split()))
+    name = PrivateStrings(names, public=context.site.public).find(shown)
     if name is None:
         return None
     return (
         f"the mail contains {name!r}, which a recording has in a private field: record without it, "
         "or add it to public in mail.toml if it is also a common word"
     )
+
+
+def _place(evidence: Evidence, shown: str) -> str | None:
+    """Find a path or an address in what the site recorded; commits and own addresses are public."""
+    for text in recorded_texts(evidence):
+        for place in find_places(text):
+            if place in shown and not _IN_CURRENT_FOLDER.fullmatch(place):
+                return f"the mail contains the path or address {place}: record a public command"
+    return None

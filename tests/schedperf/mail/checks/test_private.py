@@ -2,6 +2,7 @@
 """Check ``private``: host names, paths, kernel parameters and private trees are held."""
 
 import pytest
+from msgspec.structs import replace
 
 from schedperf.culprit.record import Tree
 from schedperf.mail.checks.private import check
@@ -27,7 +28,12 @@ CMDLINE = {"cmdline": "quiet netconsole=@10.0.0.7/eth0"}
         ("hackbench --on epyc-7", "contains 'epyc-7'"),
         ("hackbench bdcf3983-3bba-42e4-a3b5-636ab0bccadf", "contains 'bdcf3983"),
         ("hackbench netconsole=@10.0.0.7/eth0", "contains 'netconsole=@10.0.0.7/eth0'"),
-        ("/home/ada/bin/hackbench", "path /home/ada"),
+        ("/home/ada/bin/hackbench", "path or address /home/ada/bin/hackbench: record a"),
+        ("/opt/acme/hackbench", "address /opt/acme/hackbench"),
+        ("hackbench -o ~ada/out", "address ~ada/out"),
+        ("../acme/hackbench", "address ../acme/hackbench"),
+        ("netperf -H 10.0.0.9 -l 60", "address 10.0.0.9"),
+        ("netperf -H bench@client", "address bench@client"),
     ],
 )
 def test_private_strings_are_held(workload: str, said: str) -> None:
@@ -36,6 +42,19 @@ def test_private_strings_are_held(workload: str, said: str) -> None:
     assert said in failure(
         check(make_context(make_evidence(make_row(workload=workload), sides=sides)))
     )
+
+
+@pytest.mark.parametrize(
+    "workload",
+    ["./hackbench -g 4", "/usr/local/bin/hackbench", "cat /proc/sched_debug", "perf bench n/a 1/s"],
+)
+def test_public_commands_pass(workload: str) -> None:
+    assert check(make_context(make_evidence(make_row(workload=workload)))).passed
+
+
+def test_a_path_in_a_subject_is_public() -> None:
+    bad = replace(make_culprit().bad, subject="selftests: Write to /tmp/sched/x")
+    assert check(make_context(make_evidence(culprit=make_culprit(bad=bad)))).passed
 
 
 def test_a_host_with_a_common_word_as_name_is_held_until_it_is_public() -> None:
