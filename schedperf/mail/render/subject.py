@@ -7,15 +7,18 @@
 """
 
 import re
+from collections.abc import Sequence
 
 from schedperf.culprit.figures import Evidence, name_benchmark, name_result, show_size
 from schedperf.culprit.record import COMMIT_DIGITS
 from schedperf.mail.headers import REPLY, SUBJECT_COLUMNS
 from schedperf.mail.plain import cut, spell
+from schedperf.mail.render.table import name_point
 from schedperf.model.comparison import Row
 
 _LONGEST_NAME = 40
 _LONGEST_TREE = 24
+_LONGEST_POINT = 16
 _SHORTEST_NAME = 8
 # "sched/fair: Do X": the part before the colon.
 _PREFIX = re.compile(r"([A-Za-z0-9_/,. -]{1,24}?): ")
@@ -86,7 +89,15 @@ def _better(evidence: Evidence) -> str:
     metrics = {each.metric for each in rows if name_benchmark(each.workload) == benchmark}
     # There is room for one metric's name, that of the regression.
     name = _cut(benchmark) if len(metrics) == 1 else _name(evidence, row)
+    if name == _name(evidence, evidence.headline()):
+        return f"{_size(row)} better{_at(row, rows)}"
     return f"{name} {_size(row)} better"
+
+
+def _at(row: Row, rows: Sequence[Row]) -> str:
+    """Return which point of a sweep a row is: `` at -g 16``."""
+    point = spell(name_point(row, rows), where="result")
+    return f" at {cut(point, _LONGEST_POINT)}" if point else ""
 
 
 def _name(evidence: Evidence, row: Row) -> str:

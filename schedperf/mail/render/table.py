@@ -114,7 +114,7 @@ def _one_metric(evidence: Evidence, rows: Sequence[Row], about: str) -> list[str
         for row in rows
     ):
         return None
-    common, option, labels = _label(rows)
+    common, option, labels = label_rows(rows)
     scale = scale_for(first.unit, *(value for row in rows for value in (row.base, row.new)))
     cells = [
         [label, *figures]
@@ -128,7 +128,7 @@ def _one_metric(evidence: Evidence, rows: Sequence[Row], about: str) -> list[str
     return [*wrap(spell(caption, where="result")), *wrap(about), "", *lines]
 
 
-def _label(rows: Sequence[Row]) -> tuple[str, str, list[str]]:
+def label_rows(rows: Sequence[Row]) -> tuple[str, str, list[str]]:
     """Return what the names of all rows begin with, the option that varies, the rest of each.
 
     ``hackbench -g 1`` and ``hackbench -g 4`` are ``hackbench ...``, ``-g``, ``1`` and ``4``.
@@ -140,6 +140,13 @@ def _label(rows: Sequence[Row]) -> tuple[str, str, list[str]]:
     labels = [spell(" ".join(name[len(common) :]), where="result") for name in names]
     option = common[-1] if common and common[-1].startswith("-") else ""
     return " ".join([*common, "..."]), spell(option, where="result"), labels
+
+
+def name_point(row: Row, rows: Sequence[Row]) -> str:
+    """Return what distinguishes a row from the others: ``-g 16``; "" for a single one."""
+    _, option, labels = label_rows(rows)
+    label = labels[rows.index(row)]
+    return f"{option} {label}".strip() if label else ""
 
 
 def _direction(row: Row) -> str:
@@ -217,9 +224,7 @@ def _a_a(evidence: Evidence, rows: Sequence[Row]) -> list[str]:
     row = evidence.row_like(evidence.culprit.a_a, headline)
     if row is None or row.ratio is None or row.ci_low is None or row.ci_high is None:
         return []
-    _, option, labels = _label(rows)
-    label = labels[rows.index(headline)]
-    name = " ".join(filter(None, (option, label))) if label else row.point
+    name = name_point(headline, rows) or row.point
     which = f", {cut(name, _LONGEST_NAME)}" if name else ""
     text = f"A/A (parent against parent{which}): {show_change(row.ratio)} {show_interval(row)}"
     return wrap(spell(text, where="A/A"))

@@ -134,6 +134,16 @@ def test_better_and_worse() -> None:
     assert 'If this trade-off is intended, reply "expected".' in words_of(message)
 
 
+def test_one_benchmark_better_and_worse() -> None:
+    better = make_row(
+        workload="hackbench -g 4", ratio=0.94, ci_low=0.92, ci_high=0.96, verdict="improvement"
+    )
+    worse = make_row(workload="hackbench -g 16")
+    assert drafted(make_evidence(better, worse)).metadata.subject == (
+        "0123456789ab: hackbench 21.8% regression, 6.0% better at -g 4"
+    )
+
+
 def test_nothing_regressed() -> None:
     with pytest.raises(InputError, match="no significant regression"):
         drafted(make_evidence(no_change()))
