@@ -4,7 +4,13 @@
 from datetime import datetime
 
 from schedperf.mail.envelope import envelope_of
-from schedperf.mail.limits import QUOTA, answers_unsent, prohibitions, too_old
+from schedperf.mail.limits import (
+    QUOTA,
+    answers_unsent,
+    prohibitions,
+    reported_already,
+    too_old,
+)
 from schedperf.mail.message import Metadata
 from schedperf.mail.outbox import Act, Decision, Mail, Outbox, State, digest, timestamp
 from schedperf.mail.regzbot import add_regzbot
@@ -45,7 +51,8 @@ def _check(
     if reasons := (*too_old(metadata, now), *prohibitions(metadata, site, outbox.decisions())):
         raise InputError(f"{metadata.id}: {reasons[0]}")
     envelope_of(metadata, content, site)
-    for reason in answers_unsent(content, outbox.mails()):
+    mails = outbox.mails()
+    for reason in (*reported_already(metadata, mails), *answers_unsent(content, mails)):
         raise InputError(f"{metadata.id}: {reason}")
 
 

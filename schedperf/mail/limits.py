@@ -7,13 +7,14 @@ from datetime import datetime, timedelta
 from schedperf.mail.address import address_of
 from schedperf.mail.headers import parse
 from schedperf.mail.message import Metadata
-from schedperf.mail.outbox import Decision, Mail
+from schedperf.mail.outbox import Decision, Mail, State
 from schedperf.mail.site import MailSite
 
 # Name of the check that looks at the limits.
 QUOTA = "quota"
 # The checks of a draft are about its day, and its date is in the mail.
 OLDEST_DRAFT = timedelta(days=14)
+_TRIED: Collection[State] = ("sending", "sent")
 _DAY = timedelta(days=1)
 _WEEK = timedelta(days=7)
 
@@ -85,6 +86,21 @@ def too_old(metadata: Metadata, now: datetime) -> tuple[str, ...]:
     return (f"drafted {age.days} days ago {expected}; withdraw it, and draft and check it again",)
 
 
+def reported_already(metadata: Metadata, mails: Iterable[Mail]) -> tuple[str, ...]:
+    """Return which other report about the commit was sent, or may have been.
+
+    A mail that a server refused can be approved again, after another draft was sent in its place.
+    """
+    return tuple(
+        f"{mail.id} about this commit is {mail.state}; withdraw this one"
+        for mail in mails
+        if metadata.kind == mail.metadata.kind == "report"
+        and (metadata.commit, metadata.culprit) == (mail.metadata.commit, mail.metadata.culprit)
+        and metadata.id != mail.id
+        and mail.state in _TRIED
+    )
+
+
 def answers_unsent(content: bytes, mails: Iterable[Mail]) -> tuple[str, ...]:
     """Return which mail of the outbox has to be sent first, because this one answers it.
 
@@ -136,7 +152,7 @@ def _over_week(metadata: Metadata, site: MailSite, earlier: Iterable[Metadata]) 
 
 def attempted(mail: Mail) -> datetime | None:
     """Return when a mail was last sent, or may have been; ``None`` if it was not."""
-    if mail.state not in {"sending", "sent"}:
+    if mail.state not in _TRIED:
         return None
     # A person who sends the file resolves it: such a mail was never in sending/.
     times = [step.when for step in mail.history if step.state == "sending"] or [mail.last.when]

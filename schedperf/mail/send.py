@@ -13,6 +13,7 @@ from schedperf.mail.limits import (
     answers_unsent,
     over_quota,
     prohibitions,
+    reported_already,
     silenced_threads,
     too_old,
 )
@@ -112,6 +113,7 @@ class Sender:
         if forbidden := (
             *too_old(mail.metadata, self._now),
             *prohibitions(mail.metadata, self._site, decisions),
+            *reported_already(mail.metadata, mails),
             *answers_unsent(content, mails),
         ):
             return _waits(mail, "; ".join(forbidden))

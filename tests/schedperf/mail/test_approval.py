@@ -69,6 +69,22 @@ def test_an_old_draft_to_a_public_list_is_checked_again(tmp_path: Path, site: Ma
     assert sent[public.metadata.id].startswith("drafted 14 days ago")
 
 
+def test_a_refused_report_is_not_sent_after_another_in_its_place(
+    tmp_path: Path, site: MailSite
+) -> None:
+    outbox = make_outbox(tmp_path / "outbox", MESSAGE, make_message(2))
+    outbox.move(outbox.find(ID), "refused", "schedperf mail send", "554 spam")
+    assert approve(outbox, site, outbox.find(ID), "person", NOW).state == "approved"
+    second = approve(outbox, site, outbox.find("report.2"), "person", NOW - timedelta(hours=1))
+    sender = Sender(outbox, site, lambda _, __: Accepted(), None, NOW)
+    results = {each.id: (each.result, each.reason) for each in sender.send()}
+    assert results[second.id] == ("sent", "")
+    assert results[ID] == ("waits", f"{second.id} about this commit is sent; withdraw this one")
+    outbox.move(outbox.find(ID), "refused", "schedperf mail send", "554 spam")
+    with pytest.raises(InputError, match=r"report\.2 about this commit is sent; withdraw this"):
+        approve(outbox, site, outbox.find(ID), "person", NOW)
+
+
 def test_a_reply_is_approved_after_its_report_was_sent(tmp_path: Path, site: MailSite) -> None:
     report = make_message()
     parent = f"In-Reply-To: {report.metadata.message_id}\n"
