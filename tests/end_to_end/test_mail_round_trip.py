@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Patch, report and follow-up are one thread for b4, in whatever order they arrive.
 
-They go through a real mail server into a Maildir, which public-inbox-watch reads, and from
-public-inbox-httpd to b4. Each order of arrival has an inbox of its own.
+They go through real mail servers into a Maildir, which public-inbox-watch reads, and from
+public-inbox-httpd to b4. Each order of arrival has an inbox of its own: the outbox sends the report
+before the follow-up, and servers on the way may deliver them in another order.
 """
 
 import itertools
@@ -12,7 +13,7 @@ import subprocess
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import pytest
 from aiosmtpd.handlers import Mailbox
@@ -24,7 +25,7 @@ from schedperf.mail.outbox import Outbox
 from schedperf.mail.site import Archive
 from tests.mails import LIST, NOW, make_message, make_outbox, make_site
 from tests.public_inbox import make_home, running, running_httpd
-from tests.smtp_server import port_of_server
+from tests.smtp_server import Server, port_of_server, smtp_server
 
 pytestmark = [pytest.mark.slow, pytest.mark.system]
 
@@ -59,13 +60,15 @@ def make_thread(number: int) -> Thread:
 
 
 class Inbox(NamedTuple):
-    """An inbox, the Maildir that it is filled from and the outbox that writes to it."""
+    """An inbox, the port of the server that fills it, and the mails that shall arrive.
+
+    :param sent: the patch, and what a server got from the outbox: report and follow-up
+    """
 
     name: str
-    maildir: Path
     port: int
-    outbox: Outbox
     thread: Thread
+    sent: tuple[bytes, ...]
 
 
 @pytest.fixture
@@ -74,29 +77,35 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def make_inbox(home: Path, number: int, port: int, maildir: Path) -> Inbox:
+    """Make an inbox that is filled from a Maildir; send a thread from an outbox."""
     name = f"order{number}"
     folder = home / name
     address = (name, str(folder / "inbox"), f"http://127.0.0.1/{name}", f"{name}@lab.example")
     subprocess.run(["public-inbox-init", "-V2", *address], check=True, capture_output=True)
     with (home / "config").open("a") as config:
         config.write(f'[publicinbox "{name}"]\nwatch = maildir:{maildir}\n')
-    transport = f'[transport]\nkind="smtp"\nhost="127.0.0.1"\nport={port}\nsecurity="none"\n'
-    make_site(folder / "outbox", transport)
     thread = make_thread(number)
     outbox = make_outbox(folder / "outbox", thread.report, thread.fixed)
-    return Inbox(name, maildir, port, outbox, thread)
+    with smtp_server() as server:
+        send_all(outbox, server)
+    sent = (cast("bytes", envelope.content) for envelope in server.delivered)
+    return Inbox(name, port, thread, (thread.patch.content, *sent))
 
 
-def deliver(inbox: Inbox, mail: Message) -> None:
-    """Send a mail as its author does."""
-    if mail is inbox.thread.patch:
-        with smtplib.SMTP("127.0.0.1", inbox.port, "localhost") as server:
-            server.sendmail("author@example.org", [LIST], mail.content)
-        return
-    outbox = str(inbox.outbox.path)
-    assert main(["mail", "approve", mail.metadata.id, "--outbox", outbox]) == 0
-    assert main(["mail", "send", "--outbox", outbox]) == 0
-    assert inbox.outbox.find(mail.metadata.id).state == "sent"
+def send_all(outbox: Outbox, server: Server) -> None:
+    """Approve and send the held mails, the report first, to a mail server."""
+    address = f'host="127.0.0.1"\nport={server.port}\nsecurity="none"\n'
+    make_site(outbox.path, f'[transport]\nkind="smtp"\n{address}')
+    for kind in ("report", "fixed"):
+        assert main(["mail", "approve", f"{kind}.1", "--outbox", str(outbox.path)]) == 0
+        assert main(["mail", "send", "--outbox", str(outbox.path)]) == 0
+        assert outbox.find(f"{kind}.1").state == "sent"
+
+
+def deliver(inbox: Inbox, position: int) -> None:
+    """Pass a mail of the thread on to the list."""
+    with smtplib.SMTP("127.0.0.1", inbox.port, "localhost") as server:
+        server.sendmail("author@example.org", [LIST], inbox.sent[position])
 
 
 def wait_for(url: str, message_id: str) -> None:
@@ -120,13 +129,12 @@ def test_one_thread_in_whatever_order(home: Path, tmp_path: Path) -> None:
         stack.enter_context(running("public-inbox-watch"))
         for position in range(3):
             arriving = [
-                (inbox, inbox.thread[order[position]])
-                for inbox, order in zip(inboxes, ORDERS, strict=True)
+                (inbox, order[position]) for inbox, order in zip(inboxes, ORDERS, strict=True)
             ]
-            for inbox, mail in arriving:
-                deliver(inbox, mail)
-            for inbox, mail in arriving:
-                wait_for(f"{url}/{inbox.name}", mail.metadata.message_id)
+            for inbox, index in arriving:
+                deliver(inbox, index)
+            for inbox, index in arriving:
+                wait_for(f"{url}/{inbox.name}", inbox.thread[index].metadata.message_id)
         for inbox in inboxes:
             check_thread(inbox, f"{url}/{inbox.name}", tmp_path / f"b4-{inbox.name}")
 
