@@ -140,6 +140,7 @@ def _draft(
 
     evidence = _load(files)
     bad = evidence.culprit.bad
+    tree = evidence.culprit.tree.name if evidence.culprit.tree else None
     mails = outbox.mails()
     maintainers = ask_get_maintainer(repo, bad.commit) if repo else Maintainers()
     recipients = choose_recipients(bad, site, maintainers)
@@ -165,7 +166,7 @@ def _draft(
         decisions=outbox.decisions(),
         has_newer_version=asks_archive(site.patches) if site.patches else None,
         is_reachable=is_reachable if check_links else None,
-        undone_by=find_undoing(repo, bad.commit) if repo else None,
+        undone_by=find_undoing(repo, bad.commit, tree) if repo else None,
         directions=directions_of(states),
     )
     return with_checks(message, run_checks(context))

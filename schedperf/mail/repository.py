@@ -36,18 +36,32 @@ def ask_get_maintainer(repository: Path, commit: str) -> Maintainers:
     return parse_maintainers(printed.splitlines())
 
 
-def find_undoing(repository: Path, commit: str) -> list[str]:
-    """Return the commits since then, up to HEAD, that revert a commit or fix it.
+def find_undoing(repository: Path, commit: str, tree: str | None = None) -> list[str] | None:
+    """Return the commits since then, up to the newest one, that revert a commit or fix it.
 
+    :param tree: branch that is looked at [default: HEAD]; HEAD if it lacks the commit
+    :return: None if neither has the commit
     :raises InputError: the repository lacks the commit
     """
-    printed = _git(
-        repository, f"--repo {repository}", "log", "--format=%H", "--fixed-strings",
-        f"--grep=This reverts commit {commit}",
-        f"--grep=Fixes: {commit[:COMMIT_DIGITS]}",
-        f"{commit}..HEAD", "--",
-    )  # fmt: skip
-    return printed.split()
+    where = f"--repo {repository}"
+    _git(repository, where, "cat-file", "-e", f"{commit}^{{commit}}")
+    for ref in (tree, "HEAD"):
+        # An old checkout has nothing newer, which proves nothing.
+        if ref is None or not _has(repository, ref, commit):
+            continue
+        printed = _git(
+            repository, where, "log", "--format=%H", "--fixed-strings",
+            f"--grep=This reverts commit {commit}",
+            f"--grep=Fixes: {commit[:COMMIT_DIGITS]}",
+            "--end-of-options", f"{commit}..{ref}", "--",
+        )  # fmt: skip
+        return printed.split()
+    return None
+
+
+def _has(repository: Path, ref: str, commit: str) -> bool:
+    words = ("merge-base", "--is-ancestor", "--end-of-options", commit, ref)
+    return not run_git(repository, words).returncode
 
 
 def _git(repository: Path, where: str, *words: str) -> str:

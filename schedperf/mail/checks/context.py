@@ -25,7 +25,7 @@ class Context(Struct, frozen=True, kw_only=True):
         mail.toml names no archive of patches
     :param is_reachable: whether an address answers; None if nothing may be asked
     :param undone_by: commits of the watched tree that revert or fix a commit; None if no repository
-        was given
+        with the commit in its tree was given
     :param directions: of the changes that nights found, the last one last, True for a regression
     """
 

@@ -54,7 +54,10 @@ def _undone(context: Context) -> str | None:
     if culprit.fixed_by is not None:
         return f"fixed by {culprit.fixed_by.commit[:12]}: send --kind fixed if it was reported"
     if context.undone_by is None:
-        return "not checked whether the tree reverts or fixes the commit: draft with --repo"
+        return (
+            "not checked whether the tree reverts or fixes the commit: draft with --repo, whose "
+            "HEAD has the commit"
+        )
     if context.undone_by:
         return f"reverted or fixed by {context.undone_by[0][:12]}: measure the newest kernel"
     tip = context.evidence.row_like(culprit.tip, context.evidence.headline())

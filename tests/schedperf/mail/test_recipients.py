@@ -201,6 +201,22 @@ def test_commits_that_undo_a_commit(repository: Path) -> None:
     assert find_undoing(repository, commit) == [head, git(repository, "rev-parse", "HEAD~2")]
 
 
+def test_a_checkout_without_the_commit_proves_nothing(repository: Path) -> None:
+    old = git(repository, "rev-parse", "HEAD")
+    git(repository, "checkout", "-qb", "sched/core")
+    git(repository, "commit", "-qm", "sched: Change", "--allow-empty")
+    commit = git(repository, "rev-parse", "HEAD")
+    git(repository, "commit", "-qm", f"sched: Fix\n\nFixes: {commit[:12]}", "--allow-empty")
+    fix = git(repository, "rev-parse", "HEAD")
+    git(repository, "checkout", "-q", old)
+    assert find_undoing(repository, commit) is None
+    assert find_undoing(repository, commit, "sched/core") == [fix]
+    assert find_undoing(repository, commit, "no/such/branch") is None
+    assert find_undoing(repository, commit, "--all") is None
+    git(repository, "checkout", "-q", "sched/core")
+    assert find_undoing(repository, commit, "no/such/branch") == [fix]
+
+
 def test_a_commit_that_is_not_there(repository: Path) -> None:
     with pytest.raises(InputError, match="--repo"):
         find_undoing(repository, "9" * 40)
