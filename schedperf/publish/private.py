@@ -21,30 +21,37 @@ SHORTEST_NAME = 3
 # A value of a private field that is shorter may be any setting: "quiet".
 SHORTEST_VALUE = 8
 
-_ADDRESS = (
-    # URL
-    r"[a-zA-Z][a-zA-Z0-9+.-]*://[^\s'\"<>]+"
+_URL = r"[a-zA-Z][a-zA-Z0-9+.-]*://[^\s'\"<>]+"
+_ADDRESS = re.compile(
+    _URL
     # Target of --on
-    r"|\bssh:[^\s'\"<>]+"
+    + r"|\bssh:[^\s'\"<>]+"
     # E-mail or login; not a versioned symbol: memcpy@@GLIBC_2.14, read@plt
     r"|[\w.+-]+@(?!plt\b|@|[A-Z]+_\d)[\w.-]*\w"
     # UUID
     r"|\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b"
+    # Names of disks, which contain serial numbers
+    r"|/dev/(?:disk/by-[a-z]+|mapper)/[^\s'\"<>]+"
+    # MAC with hyphens, and in the name of an interface: enx0242ac112233
+    r"|\b[0-9a-fA-F]{2}(?:-[0-9a-fA-F]{2}){5}\b|\b(?:en|wl|ww)x[0-9a-f]{12}\b"
     # IPv6 and MAC
     r"|(?<![\w:])(?:[0-9a-fA-F]{1,4}:){5,7}[0-9a-fA-F]{1,4}(?![\w:])"
     r"|(?<![\w:])(?:[0-9a-fA-F]{1,4}:)+:(?:[0-9a-fA-F]{1,4}:?)+(?![\w:])"
     # IPv4
     r"|(?<![\w.-])\d{1,3}(?:\.\d{1,3}){3}(?![\w-]|\.\d)"
 )
-_PART = r"[^\s'\"`;,|&<>(){}\[\]=:/]+"
+_BETWEEN = r"\s'\"`;,|&<>(){}\[\]="
+_PART = rf"(?:{re.escape(REPLACEMENT)}|[^{_BETWEEN}:/])+"
+_HOME_FOLDER = rf"~(?:{re.escape(REPLACEMENT)}|[\w.-]*)"
 # An absolute path, or one from a home or the current directory; not the fraction of "1/s".
-_PATH = (
-    rf"(?:(?<![\w/.)\]}}])(?:~[\w.-]*|\.{{1,2}})?(?=/)|(?=/(?:home|root|Users|mnt|srv|tmp|var|opt)/))"
-    rf"(?:/+{_PART})+/?|(?<![\w/.)\]}}])(?:~[\w.-]*|\.{{1,2}})/(?=\s|$)"
+_PATH = re.compile(
+    rf"(?P<url>{_URL})"
+    rf"|(?:(?<![\w/.)\]}}])(?:{_HOME_FOLDER}|\.{{1,2}})?(?=/)"
+    r"|(?=/(?:home|root|Users|mnt|srv|tmp|var|opt)/))"
+    rf"(?:/+{_PART})+/?|(?<![\w/.)\]}}])(?:{_HOME_FOLDER}|\.{{1,2}})/(?=\s|$)"
 )
-_PLACE = re.compile(f"(?P<address>{_ADDRESS})|{_PATH}")
 # The folders of a path in a command line.
-_FOLDERS = re.compile(rf"(?<![\w/:])(?:~|\.{{1,2}}/)?(?:{_PART}/+)+(?={_PART})")
+_FOLDERS = re.compile(rf"(?<![^{_BETWEEN}])(?:~|\.{{1,2}}/)?(?:{_PART}/+)+(?={_PART})")
 _HOME = re.compile(r"/(?:home|Users)/+([\w.-]+)|~([a-z_][\w.-]*)/")
 
 
@@ -85,7 +92,8 @@ class PrivateStrings:
     def remove(self, text: str) -> str:
         """Return a text without private names, addresses and folders."""
         # Addresses first: without the name of its account, one is not recognised.
-        return self.remove_names(_PLACE.sub(_replace_place, text))
+        named = self.remove_names(_ADDRESS.sub(_replace_address, text))
+        return _PATH.sub(_replace_path, named)
 
     def remove_names(self, text: str) -> str:
         """Return a text without private names and the paths of input files."""
@@ -107,7 +115,12 @@ class PrivateStrings:
 
 def find_places(text: str) -> list[str]:
     """Return the addresses and paths of a text that are not published as they are."""
-    return [match[0] for match in _PLACE.finditer(text) if _replace_place(match) != match[0]]
+    return [
+        match[0]
+        for pattern, replace in ((_ADDRESS, _replace_address), (_PATH, _replace_path))
+        for match in pattern.finditer(text)
+        if replace(match) != match[0]
+    ]
 
 
 def name_users(text: str) -> set[str]:
@@ -123,11 +136,8 @@ def _alternatives(names: Iterable[str], *, flags: int) -> re.Pattern[str] | None
     return re.compile(rf"(?<![^\W_])(?:{either})(?![^\W_])", flags)
 
 
-def _replace_place(match: re.Match[str]) -> str:
-    return _replace_path(match[0]) if match["address"] is None else _replace_address(match[0])
-
-
-def _replace_address(text: str) -> str:
+def _replace_address(match: re.Match[str]) -> str:
+    text = match[0]
     if "://" not in text:
         return REPLACEMENT
     try:
@@ -138,8 +148,9 @@ def _replace_address(text: str) -> str:
     return text if is_public and "@" not in address.netloc else REPLACEMENT
 
 
-def _replace_path(path: str) -> str:
-    if any(path == folder or path.startswith(f"{folder}/") for folder in _public_folders()):
+def _replace_path(match: re.Match[str]) -> str:
+    path = match[0]
+    if match["url"] or any(f"{path}/".startswith(f"{folder}/") for folder in _public_folders()):
         return path
     name = path.rpartition("/")[2]
     # The last part of a directory may be the name of an account.

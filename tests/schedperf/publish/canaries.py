@@ -27,6 +27,8 @@ PARAMETER = "console=canary-tty9,115200"
 ADDRESSES = (
     "10.99.88.77",
     "02:42:ac:99:88:77",
+    "02-42-ac-99-88-77",
+    "enx0242ac998877",
     "fd00::99:88:77",
     "c0ffee00-99aa-4bbb-8ccc-998877665544",
 )
@@ -53,6 +55,7 @@ FORMS = (
     PARAMETER,
     "/home/canary{n}/",
     *ADDRESSES,
+    *(f"/srv/{address}" for address in ADDRESSES),
 )
 # Texts of real comparisons that can be longer: rows are not found by them.
 SEEDED = {

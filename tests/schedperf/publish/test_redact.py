@@ -80,6 +80,11 @@ def test_each_text_of_the_records_is_listed_or_known_to_be_private() -> None:
         ("gcc -I/home/bob/include", "gcc -Iinclude"),
         ("a 10.0.0.1 b", "a [private] b"),
         ("cd /home/bob/", "cd [private]"),
+        ("ls /srv/10.0.0.1", "ls [private]"),
+        ("fio --filename=/dev/disk/by-id/ata-X_S1", "fio --filename=[private]"),
+        ("fio --filename=/dev/nvme0n1", "fio --filename=/dev/nvme0n1"),
+        ("cat /sys/class/net/enx0242ac112233/mtu", "cat /sys/class/net/[private]/mtu"),
+        ("MAC 02-42-ac-11-22-33", "MAC [private]"),
         ("", ""),
     ],
 )
@@ -95,6 +100,12 @@ def test_names_are_whole_words_in_any_case() -> None:
     )
     assert private.find("on lab-17.") == "lab-17"
     assert private.find("perf") is None
+
+
+def test_folders_below_a_private_name_are_removed() -> None:
+    private = PrivateStrings(["bob"])
+    for path in ("/home/bob/project/run", "~bob/project/run", "/srv/fd00::1/project/run"):
+        assert private.remove(f"cd {path} on bob") == "cd run on [private]"
 
 
 def test_of_the_command_line_only_listed_parameters_are_published() -> None:
@@ -163,3 +174,16 @@ def test_an_account_of_a_person_of_a_public_commit_is_not_private() -> None:
     hidden = replace_fields(public, merged=False)
     assert people_of_public_commits([hidden]) == []
     assert redact_culprit(hidden, redacted.private).record.bad.author == "[private] Doe <[private]>"
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("./bench/run", "run"),
+        ("-Ibench/include/run.h", "run.h"),
+        ("cat bench/6.1-lab/x", "cat x"),
+        ("cat /lib/modules/6.1-lab/build", "cat /lib/modules/6.1-lab/build"),
+    ],
+)
+def test_of_paths_in_commands_only_the_last_part_is_published(word: str, expected: str) -> None:
+    assert PrivateStrings(()).remove_folders(word) == expected
