@@ -199,6 +199,11 @@ class Culprit(Struct, frozen=True, kw_only=True):
         return tuple(each for each in results if each is not None)
 
     @property
+    def is_open_patch(self) -> bool:
+        """Return whether the commit is a posted patch that, as far as known, is not merged."""
+        return self.merged is False or (self.merged is None and self.links.posted is not None)
+
+    @property
     def id(self) -> str:
         """Return what names the commit: its first 12 digits, those of the bad end of a range."""
         return self.bad.commit[:COMMIT_DIGITS]

@@ -188,9 +188,8 @@ def _parents(request: Request) -> list[str]:
     """Return the Message-IDs of the thread, the one that is answered last."""
     culprit = request.evidence.culprit
     if request.kind == "report":
-        posted = culprit.links.posted
-        is_open = posted is not None and culprit.merged is not True
-        return [check_id(posted, "links.posted")] if is_open and posted else []
+        posted = culprit.links.posted if culprit.is_open_patch else None
+        return [check_id(posted, "links.posted")] if posted else []
     known = find_report(culprit, request.earlier)
     report = known.metadata.message_id if known else culprit.links.report
     if report is None:

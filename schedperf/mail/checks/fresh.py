@@ -14,7 +14,7 @@ def check(context: Context) -> Check:
     culprit = context.evidence.culprit
     if context.message.metadata.kind == "fixed":
         return Check.of("fresh")
-    if culprit.merged is not True and culprit.links.posted:
+    if culprit.is_open_patch and culprit.links.posted:
         return Check.of("fresh", _newer_version(context, culprit.links.posted))
     return Check.of("fresh", _age(context), _undone(context))
 

@@ -446,7 +446,7 @@ def _command(command: str) -> list[str]:
 
 
 def _tags(evidence: Evidence, site: MailSite) -> list[str]:
-    if evidence.culprit.merged is False or evidence.culprit.is_range:
+    if evidence.culprit.is_open_patch or evidence.culprit.is_range:
         # A series that is not merged is sent again without the mistake.
         return []
     return [

@@ -184,9 +184,22 @@ def test_what_was_not_measured(fields: dict[str, Any], said: str) -> None:
     assert said in text
 
 
-def test_no_tags_for_an_unmerged_patch() -> None:
-    culprit = make_culprit(merged=False)
-    assert "Reported-by" not in words_of(drafted(make_evidence(culprit=culprit)))
+@pytest.mark.parametrize(
+    ("merged", "posted", "has_tags"),
+    [
+        (False, None, False),
+        (None, None, True),
+        (None, "<1@kernel.example>", False),
+        (True, "<1@kernel.example>", True),
+    ],
+)
+def test_no_tags_for_an_unmerged_patch(
+    *, merged: bool | None, posted: str | None, has_tags: bool
+) -> None:
+    culprit = make_culprit(merged=merged, links=Links(posted=posted))
+    message = drafted(make_evidence(culprit=culprit))
+    assert ("Reported-by" in words_of(message)) == has_tags
+    assert has_tags or ("In-Reply-To" in parse(message.content)) == (posted is not None)
 
 
 @pytest.mark.parametrize(
