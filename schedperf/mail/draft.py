@@ -76,6 +76,7 @@ def draft(request: Request) -> Message:
             rendered=request.now.isoformat(timespec="seconds"),
             checks=(),
             benchmark_class=evidence.headline().class_,
+            reported=None if kind == "report" else _reported(request),
         ),
     )
 
@@ -182,6 +183,12 @@ def _body(evidence: Evidence, site: MailSite, kind: Kind) -> str:
             return bisected_body(evidence, site)
         case _:
             return report_body(evidence, site)
+
+
+def _reported(request: Request) -> str | None:
+    """Return the commit of the report that a mail answers; None if the outbox does not have it."""
+    report = find_report(request.evidence.culprit, request.earlier)
+    return report.metadata.thread if report else None
 
 
 def _parents(request: Request) -> list[str]:

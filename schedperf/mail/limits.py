@@ -51,7 +51,7 @@ def _not_allowed(recipients: Collection[str], site: MailSite) -> Iterable[str]:
 def _asked_to_stop(
     metadata: Metadata, recipients: Collection[str], decisions: Sequence[Decision]
 ) -> Iterable[str]:
-    thread = metadata.commit or metadata.kind
+    thread = metadata.thread
     silenced = silenced_threads(decisions)
     if thread in silenced:
         yield f"mails about {thread} were silenced by a reply ({silenced[thread]}); withdraw it"

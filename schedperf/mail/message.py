@@ -30,6 +30,15 @@ class Metadata(Struct, frozen=True, kw_only=True):
         str | None, "micro, semi or application; null if unknown, or for a digest"
     ] = None
 
+    reported: Annotated[
+        str | None, "commit of the report that is answered: another one if that is about a range"
+    ] = None
+
+    @property
+    def thread(self) -> str:
+        """Return what a reply silences: the commit of the report, or the kind of the mail."""
+        return self.reported or self.commit or self.kind
+
     @property
     def id(self) -> str:
         """Return the local part of the Message-ID, which names the files in the outbox."""

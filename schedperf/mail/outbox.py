@@ -74,7 +74,7 @@ class Decision(Struct, frozen=True, kw_only=True):
     when: Annotated[str, "ISO 8601"]
     who: str
     id: Annotated[str | None, "the mail"] = None
-    thread: Annotated[str | None, "first bad commit, or the kind of a mail without one"] = None
+    thread: Annotated[str | None, "commit of the report, or the kind of a mail without one"] = None
     address: Annotated[str | None, "suspended address"] = None
     reply: Annotated[str | None, "Message-ID of the reply or bounce"] = None
     reason: str = ""
@@ -100,8 +100,7 @@ class Mail(NamedTuple):
 
     @property
     def thread(self) -> str:
-        """Return what a reply silences: the first bad commit, or the kind of the mail."""
-        return self.metadata.commit or self.metadata.kind
+        return self.metadata.thread
 
     @property
     def last(self) -> Transition:

@@ -322,8 +322,11 @@ def test_bisected_answers_a_report_about_a_range_only() -> None:
     culprit = make_culprit(links=Links(report=id_))
     assert find_report(culprit, [about_range]) == about_range
     assert find_report(make_culprit(), [about_range]) is None
-    text = drafted(make_evidence(culprit=culprit), "bisected", earlier=[about_range]).content
-    assert f"In-Reply-To: {id_}".encode() in text
+    bisected = drafted(make_evidence(culprit=culprit), "bisected", earlier=[about_range])
+    assert f"In-Reply-To: {id_}".encode() in bisected.content
+    # A reply to the report about the range silences the mail about the commit, too.
+    assert about_range.thread == bisected.metadata.thread == "f" * 12
+    assert bisected.metadata.commit == "0123456789ab"
 
 
 def test_a_posted_series_is_answered() -> None:
