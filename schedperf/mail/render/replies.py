@@ -62,9 +62,10 @@ def again_body(evidence: Evidence, site: MailSite) -> str:
             f"{culprit.id}: --kind again: no further machine or tree in the record; add one "
             "(schedperf culprit add)"
         )
+    quoted = quote_subject(culprit.bad.subject, names_of(evidence))
     return join_paragraphs(
         [
-            wrap(f"{culprit.id} was also measured elsewhere."),
+            wrap(f"Commit {culprit.id} {quoted} was also measured elsewhere."),
             _places("It regresses on:", evidence, culprit.regressed_on),
             _places("No change on:", evidence, culprit.no_change_on),
             link(evidence, site),

@@ -296,6 +296,8 @@ def test_again() -> None:
     )
     culprit = make_culprit(links=Links(report="<report@lab.example>"), regressed_on=elsewhere)
     text = words_of(drafted(make_evidence(culprit=culprit), "again"))
+    first = 'Commit 0123456789ab ("sched/fair: Wake the previous CPU first") was also measured'
+    assert text.startswith(first)
     place = "0-CPU machine, linux-next/master"
     assert f"{place}: hackbench time +0.0% [-1.0%, +1.0%], n = 8+8 boots" in text
     assert "8 more" in text
