@@ -101,8 +101,7 @@ def show(mail_id: str, folder: Path) -> None:
     """
     outbox = _open(folder)
     mail = outbox.find(mail_id)
-    text = outbox.held_content(mail) if mail.state == "held" else outbox.content(mail)
-    click.echo(clean(text.decode(errors="replace")), nl=False)
+    click.echo(clean(_content(outbox, mail).decode(errors="replace")), nl=False)
 
 
 @command.command()
@@ -110,21 +109,11 @@ def show(mail_id: str, folder: Path) -> None:
 @OUTBOX
 def why(mail_id: str, folder: Path) -> None:
     """Print what holds a mail, what would satisfy it, and its history."""
-    from schedperf.mail.approval import failed_checks  # noqa: PLC0415 # --help stays fast
-    from schedperf.mail.limits import over_quota, prohibitions, too_old  # noqa: PLC0415 # as above
-
     outbox = _open(folder)
     mail = outbox.find(mail_id)
     click.echo(f"{mail.id}: {mail.state}")
-    site = _site(folder)
-    reasons = [
-        *failed_checks(mail.metadata),
-        *too_old(mail.metadata, _now()),
-        *prohibitions(mail.metadata, site, outbox.decisions()),
-        *over_quota(mail.metadata, site, outbox.mails(), _now()),
-    ]
-    if mail.state in {"sent", "withdrawn"}:
-        reasons = []
+    is_settled = mail.state in {"sent", "withdrawn"}
+    reasons = [] if is_settled else _reasons(outbox, _site(folder), mail)
     for reason in reasons:
         click.echo(f"  {clean_line(reason)}")
     if not reasons and mail.state == "held":
@@ -230,6 +219,22 @@ def _apply_replies(outbox: "Outbox", path: Path) -> None:
 
     for heard in read_replies(outbox, path, _now()):
         click.echo(f"{clean_line(heard.file)}: {clean_line(heard.effect)}")
+
+
+def _content(outbox: "Outbox", mail: "Mail") -> bytes:
+    return outbox.held_content(mail) if mail.state == "held" else outbox.content(mail)
+
+
+def _reasons(outbox: "Outbox", site: "MailSite", mail: "Mail") -> list[str]:
+    """Return why a mail is not sent, and what would satisfy each."""
+    from schedperf.mail.approval import failed_checks  # noqa: PLC0415 # --help stays fast
+    from schedperf.mail.limits import obstacles, over_quota  # noqa: PLC0415 # as above
+
+    return [
+        *failed_checks(mail.metadata),
+        *obstacles(outbox, site, mail.metadata, _content(outbox, mail), _now()),
+        *over_quota(mail.metadata, site, outbox.mails(), _now()),
+    ]
 
 
 def _held_by(mail: "Mail") -> str:

@@ -4,13 +4,7 @@
 from datetime import datetime
 
 from schedperf.mail.envelope import envelope_of
-from schedperf.mail.limits import (
-    QUOTA,
-    answers_unsent,
-    prohibitions,
-    reported_already,
-    too_old,
-)
+from schedperf.mail.limits import QUOTA, obstacles
 from schedperf.mail.message import Metadata
 from schedperf.mail.outbox import Act, Decision, Mail, Outbox, State, digest, timestamp
 from schedperf.mail.regzbot import add_regzbot
@@ -48,12 +42,9 @@ def _check(
             f"{metadata.id}: {len(failed)} check{'s' * (len(failed) != 1)} failed, which a mail "
             f"to a public list must pass ({failed[0]}); schedperf mail why {metadata.id}"
         )
-    if reasons := (*too_old(metadata, now), *prohibitions(metadata, site, outbox.decisions())):
-        raise InputError(f"{metadata.id}: {reasons[0]}")
     envelope_of(metadata, content, site)
-    mails = outbox.mails()
-    for reason in (*reported_already(metadata, mails), *answers_unsent(content, mails)):
-        raise InputError(f"{metadata.id}: {reason}")
+    if found := obstacles(outbox, site, metadata, content, now):
+        raise InputError(f"{metadata.id}: {found[0]}")
 
 
 def withdraw(outbox: Outbox, mail: Mail, who: str, now: datetime, reason: str = "") -> Mail:

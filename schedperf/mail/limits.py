@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from schedperf.mail.address import address_of
 from schedperf.mail.headers import parse
 from schedperf.mail.message import Metadata
-from schedperf.mail.outbox import Decision, Mail, State
+from schedperf.mail.outbox import Decision, Mail, Outbox, State
 from schedperf.mail.site import MailSite
 
 # Name of the check that looks at the limits.
@@ -26,6 +26,23 @@ def recipients_of(metadata: Metadata) -> tuple[str, ...]:
     """
     mailboxes = (*metadata.to, *metadata.cc)
     return tuple(dict.fromkeys(address_of(mailbox, metadata.id) for mailbox in mailboxes))
+
+
+def obstacles(
+    outbox: Outbox, site: MailSite, metadata: Metadata, content: bytes, now: datetime
+) -> tuple[str, ...]:
+    """Return why a mail must not be sent until a person does something, one line each.
+
+    :param content: of the mail, with a valid header
+    :raises InputError: an address is invalid, or something is wrong with the outbox
+    """
+    mails = outbox.mails()
+    return (
+        *_too_old(metadata, now),
+        *prohibitions(metadata, site, outbox.decisions()),
+        *_reported_already(metadata, mails),
+        *_answers_unsent(content, mails),
+    )
 
 
 def prohibitions(
@@ -77,7 +94,7 @@ def suspended_addresses(decisions: Iterable[Decision]) -> set[str]:
     }
 
 
-def too_old(metadata: Metadata, now: datetime) -> tuple[str, ...]:
+def _too_old(metadata: Metadata, now: datetime) -> tuple[str, ...]:
     """Return that a mail to a public list has to be drafted, and so checked, again."""
     age = now - datetime.fromisoformat(metadata.rendered)
     if not metadata.public or age <= OLDEST_DRAFT:
@@ -86,7 +103,7 @@ def too_old(metadata: Metadata, now: datetime) -> tuple[str, ...]:
     return (f"drafted {age.days} days ago {expected}; withdraw it, and draft and check it again",)
 
 
-def reported_already(metadata: Metadata, mails: Iterable[Mail]) -> tuple[str, ...]:
+def _reported_already(metadata: Metadata, mails: Iterable[Mail]) -> tuple[str, ...]:
     """Return which other report about the commit was sent, or may have been.
 
     A mail that a server refused can be approved again, after another draft was sent in its place.
@@ -101,7 +118,7 @@ def reported_already(metadata: Metadata, mails: Iterable[Mail]) -> tuple[str, ..
     )
 
 
-def answers_unsent(content: bytes, mails: Iterable[Mail]) -> tuple[str, ...]:
+def _answers_unsent(content: bytes, mails: Iterable[Mail]) -> tuple[str, ...]:
     """Return which mail of the outbox has to be sent first, because this one answers it.
 
     :param content: of the mail

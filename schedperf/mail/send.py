@@ -9,14 +9,7 @@ from msgspec import Struct
 
 from schedperf.mail.archive import Asked
 from schedperf.mail.envelope import envelope_of
-from schedperf.mail.limits import (
-    answers_unsent,
-    over_quota,
-    prohibitions,
-    reported_already,
-    silenced_threads,
-    too_old,
-)
+from schedperf.mail.limits import obstacles, over_quota, silenced_threads
 from schedperf.mail.outbox import Mail, Outbox
 from schedperf.mail.site import MailSite
 from schedperf.mail.transports import Accepted, Deliver, Outcome, Postponed, Refused
@@ -104,20 +97,13 @@ class Sender:
     # --- sending
 
     def _send(self, mail: Mail) -> Sent:
-        decisions = self._outbox.decisions()
-        if mail.thread in silenced_threads(decisions):
+        if mail.thread in silenced_threads(self._outbox.decisions()):
             return self._move(mail, "withdrawn", "a reply silenced the thread")
         content = self._outbox.content(mail)
         envelope = envelope_of(mail.metadata, content, self._site)
-        mails = self._outbox.mails()
-        if forbidden := (
-            *too_old(mail.metadata, self._now),
-            *prohibitions(mail.metadata, self._site, decisions),
-            *reported_already(mail.metadata, mails),
-            *answers_unsent(content, mails),
-        ):
-            return _waits(mail, "; ".join(forbidden))
-        if over := over_quota(mail.metadata, self._site, mails, self._now):
+        if found := obstacles(self._outbox, self._site, mail.metadata, content, self._now):
+            return _waits(mail, "; ".join(found))
+        if over := over_quota(mail.metadata, self._site, self._outbox.mails(), self._now):
             return Sent(id=mail.id, result="approved", reason="; ".join(over))
         if self._deliver is None:
             return _waits(mail, _NO_TRANSPORT)

@@ -51,6 +51,8 @@ def test_from_held_to_sent(mail: Mail, folder: Path) -> None:
     assert [line.split()[1] for line in printed.splitlines()[2:]] == [
         "held", "approved", "sending", "sent"
     ]  # fmt: skip
+    status, printed = mail("why", "report.2")
+    assert f"  {MESSAGE.metadata.id} about this commit is sent; withdraw this one\n" in printed
 
 
 def test_list(mail: Mail, folder: Path) -> None:
