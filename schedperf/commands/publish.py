@@ -48,10 +48,11 @@ def command(
 ) -> None:
     """Write static pages of results, without private strings.
 
-    CULPRIT and COMPARISON are JSON files, of `culprit new` and `compare --json`. OUT is the
-    directory of the site: index.html, atom.xml, c/ID/ per comparison and r/KEY/ per culprit. What
-    is published never changes: publishing the same again has no effect. Names of machines and
-    accounts, addresses, folders, private kernel parameters and printed lines are left out.
+    CULPRIT and COMPARISON are JSON files, of `culprit new` and `compare --json`. The comparisons
+    of a culprit are found beside it. OUT is the directory of the site: index.html, atom.xml, c/ID/
+    per comparison and r/KEY/ per culprit. What is published never changes: publishing the same
+    again has no effect. Names of machines and accounts, addresses, folders, private kernel
+    parameters and printed lines are left out.
     """
     # Imported here so that --help of all commands stays fast.
     from datetime import UTC, datetime  # noqa: PLC0415

@@ -15,7 +15,8 @@ from msgspec.structs import replace
 from schedperf.bundle.files import read_regular
 from schedperf.bundle.json import parse_json
 from schedperf.compare.json import MOST_BYTES, read_comparison
-from schedperf.culprit.figures import Evidence
+from schedperf.culprit.figures import ID_DIGITS, Evidence
+from schedperf.culprit.files import find_comparisons
 from schedperf.culprit.json import read_culprit
 from schedperf.culprit.record import SCHEMA as CULPRIT_SCHEMA
 from schedperf.culprit.record import Culprit
@@ -25,7 +26,6 @@ from schedperf.publish.bundle import find_bundle, redact_bundle
 from schedperf.publish.culprit_page import address_of
 from schedperf.publish.feed import write_feed
 from schedperf.publish.pages import (
-    COMPARISON,
     PAGE,
     draw_comparison,
     draw_culprit_folder,
@@ -51,6 +51,17 @@ class Published(Struct, frozen=True, kw_only=True):
     left_out: Mapping[str, int]
 
 
+class _Original(Struct, frozen=True, kw_only=True):
+    """A comparison with its private strings.
+
+    :param path: its JSON file, or the culprit beside which it was found
+    """
+
+    comparison: Comparison
+    path: Path
+    is_given: bool
+
+
 def publish(
     paths: Sequence[Path],
     out: Path,
@@ -62,7 +73,7 @@ def publish(
 ) -> Published:
     """Publish records without private strings below a directory.
 
-    :param paths: JSON files of culprits and comparisons
+    :param paths: JSON files of culprits and comparisons; those of a culprit are found beside it
     :param now: date of publication, UTC
     :param public: names that are not private
     :param update: publish a changed culprit as a further version
@@ -70,44 +81,57 @@ def publish(
     :raises InputError: a record or the directory cannot be used, or a private string remains
     """
     comparisons, culprits = _read(paths)
-    left_out: Counter[str] = Counter()
-    names: set[str] = set()
-    redacted: dict[str, Comparison] = {}
-    archives: dict[str, dict[str, bytes]] = {}
-    people = people_of_public_commits(culprits.values())
-    for path, comparison in comparisons.items():
-        result = redact_comparison(comparison, public, people)
-        names.update(result.private.names)
-        left_out.update(result.left_out)
-        redacted[comparison.id] = result.record
-        if bundles:
-            archives[comparison.id] = _redact_bundles(comparison, path, result.private)
+    people = people_of_public_commits(culprits)
+    redacted = {
+        name: redact_comparison(each.comparison, public, people)
+        for name, each in comparisons.items()
+    }
+    names = {name for result in redacted.values() for name in result.private.names}
     private = PrivateStrings(names, public=public)
+    records = {name: result.record for name, result in redacted.items()}
+    shown = [redact_culprit(culprit, private) for culprit in culprits]
     published = f"{now:%Y-%m-%dT%H:%M:%SZ}"
     with open_site(out) as site:
-        folders = [
-            draw_comparison(comparison, published, archives.get(comparison.id, {}))
-            for comparison in redacted.values()
-        ]
+        # Of those that were not given, what is published already stays.
+        listed = {
+            name: redacted[name]
+            for name, each in comparisons.items()
+            if each.is_given or not site.has(address_of(name))
+        }
+        folders = []
+        for name, result in listed.items():
+            archives = _redact_bundles(comparisons[name], result.private) if bundles else {}
+            folders.append(draw_comparison(result.record, published, archives))
         # What is published at an address already stays.
         entries = (*(folder.entry for folder in folders), *site.entries)
         shown_bundles = {entry.address: entry.bundles for entry in entries}
-        for path, culprit in culprits.items():
-            evidence = _find_evidence(culprit, redacted, site, path)
-            result_of_culprit = redact_culprit(culprit, private)
-            left_out.update(result_of_culprit.left_out)
-            shown = replace(evidence, culprit=result_of_culprit.record)
-            folders.append(_draw_culprit(shown, site, published, shown_bundles, update=update))
+        folders += [
+            _draw_culprit(
+                Evidence(culprit=result.record, comparisons=records),
+                site,
+                published,
+                shown_bundles,
+                update=update,
+            )
+            for result in shown
+        ]
         for folder in folders:
             _refuse_private(folder, private)
         new = {folder.entry.address: site.add(folder) for folder in folders}
         files = {PAGE: draw_index(site.entries), FEED: write_feed(site.entries)}
         site.write(files)
+    left_out: Counter[str] = Counter()
+    for counts in (
+        *(result.left_out for result in listed.values()),
+        *(result.left_out for result in shown),
+    ):
+        left_out.update(counts)
     return Published(new=new, left_out=dict(sorted(left_out.items())))
 
 
-def _read(paths: Sequence[Path]) -> tuple[dict[Path, Comparison], dict[Path, Culprit]]:
-    comparisons: dict[Path, Comparison] = {}
+def _read(paths: Sequence[Path]) -> tuple[dict[str, _Original], list[Culprit]]:
+    """Return the comparisons by their ids, those beside a culprit, too; and the culprits."""
+    comparisons: dict[str, _Original] = {}
     culprits: dict[Path, Culprit] = {}
     for path in paths:
         content = read_regular(path, MOST_BYTES, "JSON of a comparison or a culprit")
@@ -116,38 +140,27 @@ def _read(paths: Sequence[Path]) -> tuple[dict[Path, Comparison], dict[Path, Cul
         if schema == CULPRIT_SCHEMA:
             culprits[path] = read_culprit(content, str(path))
         else:
-            comparisons[path] = read_comparison(content, str(path))
-    return comparisons, culprits
+            comparison = read_comparison(content, str(path))
+            comparisons[comparison.id] = _Original(comparison=comparison, path=path, is_given=True)
+    for path, culprit in culprits.items():
+        left = [name for name in culprit.comparisons if name not in comparisons]
+        found = find_comparisons(path.parent, left) if left else {}
+        for name in left:
+            if name not in found:
+                raise InputError(
+                    f"{path}: comparison {name[:ID_DIGITS]} is neither given nor beside it "
+                    "(expected its JSON file, which has the names to leave out); pass it, too"
+                )
+            comparisons[name] = _Original(comparison=found[name], path=path, is_given=False)
+    return comparisons, [*culprits.values()]
 
 
-def _redact_bundles(
-    comparison: Comparison, path: Path, private: PrivateStrings
-) -> dict[str, bytes]:
+def _redact_bundles(original: _Original, private: PrivateStrings) -> dict[str, bytes]:
     """Return the redacted bundles of a comparison by file name."""
     return {
-        f"{side.name}.tar": redact_bundle(find_bundle(side, path), private)
-        for side in comparison.sides
+        f"{side.name}.tar": redact_bundle(find_bundle(side, original.path), private)
+        for side in original.comparison.sides
     }
-
-
-def _find_evidence(
-    culprit: Culprit, given: Mapping[str, Comparison], site: Site, path: Path
-) -> Evidence:
-    """Return a culprit with its comparisons: those given now, or published before."""
-    found: dict[str, Comparison] = {}
-    for comparison_id in culprit.comparisons:
-        address = address_of(comparison_id)
-        content = site.read(address, COMPARISON, MOST_BYTES)
-        if comparison_id in given:
-            found[comparison_id] = given[comparison_id]
-        elif content is not None:
-            found[comparison_id] = read_comparison(content, f"{site.path / address / COMPARISON}")
-        else:
-            raise InputError(
-                f"{path}: comparison {comparison_id[:16]} is neither given nor published (expected "
-                "all comparisons of the culprit); pass its JSON file, too"
-            )
-    return Evidence(culprit=culprit, comparisons=found)
 
 
 def _draw_culprit(

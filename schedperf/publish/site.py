@@ -89,12 +89,6 @@ class Site:
         """Return all published records and those that will be, by address."""
         return [self._entries[address] for address in sorted(self._entries)]
 
-    def read(self, address: str, name: str, limit: int) -> bytes | None:
-        """Return a published file; None if the address is not published."""
-        if address not in self._entries:
-            return None
-        return read_regular(self.path / address / name, limit, "a published file")
-
     def add(self, folder: Folder) -> bool:
         """Plan to publish a record; return False if it is published already.
 
@@ -107,8 +101,8 @@ class Site:
             return True
         if (changed := self.find_change(folder)) is not None:
             raise InputError(
-                f"{changed}: published with other content (addresses are permanent); publish to "
-                "another directory, or a changed culprit with --update"
+                f"{changed}: published with other content (addresses are permanent); leave a "
+                "comparison out, or publish a changed culprit with --update"
             )
         return False
 

@@ -14,7 +14,7 @@ from schedperf.compare.json import read_comparison
 from schedperf.culprit.checks import with_checks
 from schedperf.culprit.figures import Evidence
 from schedperf.culprit.json import read_culprit
-from schedperf.culprit.record import Culprit
+from schedperf.culprit.record import Culprit, Revert
 from schedperf.model.comparison import Comparison
 from schedperf.model.errors import SchedperfError
 from schedperf.model.json_text import to_json
@@ -28,10 +28,10 @@ FIRST, LATER = datetime(2026, 11, 27, 12, tzinfo=UTC), datetime(2026, 12, 1, tzi
 
 
 def write(folder: Path, *records: Comparison | Culprit) -> list[Path]:
-    """Write records as the files that a user gives."""
+    """Write records as the files that a user gives, all in one directory."""
     paths = []
-    for index, record in enumerate(records):
-        path = folder / f"record-{index}.json"
+    for record in records:
+        path = folder / f"{type(record).__name__}-{record.id[:16]}.json"
         path.write_text(to_json(record))
         paths.append(path)
     return paths
@@ -186,16 +186,40 @@ def test_a_changed_culprit_is_published_as_a_further_version(
     assert texts["updated"] == "2026-12-01T00:00:00Z"
 
 
-def test_comparisons_of_a_culprit_may_be_published_before_it(
+def test_comparisons_of_a_culprit_are_found_beside_it(
     culprit: Culprit, found: Comparison, retested: Comparison, tmp_path: Path, site: Path
 ) -> None:
-    (path,) = write(tmp_path, culprit)
-    with pytest.raises(SchedperfError, match=r"neither given nor published .*pass its JSON file"):
-        publish([path], site, now=FIRST)
-    assert not site.exists()
-    publish(write(tmp_path, found, retested), site, now=FIRST)
-    publish(write(tmp_path, culprit), site, now=LATER)
-    assert (site / f"r/{culprit.key}/index.html").exists()
+    beside, alone = tmp_path / "beside", tmp_path / "alone"
+    for folder in (beside, alone):
+        folder.mkdir()
+    *_, path = write(beside, found, retested, culprit)
+    done = publish([path], site, now=FIRST)
+    record = f"r/{culprit.key}/"
+    assert done.new == {f"c/{each.id[:16]}/": True for each in (found, retested)} | {record: True}
+    # Published ones stay, also if another version of schedperf would write other pages.
+    page = site / f"c/{found.id[:16]}/index.html"
+    page.write_text("of an older version")
+    assert publish([path], site, now=LATER).new == {record: False}
+    assert page.read_text() == "of an older version"
+    # Redacted comparisons lack the names that the culprit must not contain.
+    with pytest.raises(SchedperfError, match=r"neither given nor beside it .*pass it, too"):
+        publish(write(alone, culprit), site, now=FIRST)
+
+
+def test_texts_of_a_culprit_have_no_names_of_published_comparisons(
+    culprit: Culprit, found: Comparison, retested: Comparison, tmp_path: Path, site: Path
+) -> None:
+    *comparisons, path = write(
+        tmp_path,
+        found,
+        retested,
+        replace(culprit, revert=Revert(impossible=f"{HOST_NAME} is down")),
+    )
+    publish(comparisons, site, now=FIRST)
+    publish([path], site, now=LATER)
+    written = contents(site)
+    assert "[private] is down" in written[f"r/{culprit.key}/index.html"].decode()
+    assert not any(has_canary(content.decode()) for content in written.values())
 
 
 def test_the_feed_has_confirmed_regressions_only(
