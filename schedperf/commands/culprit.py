@@ -120,7 +120,7 @@ def new(path: Path, found: str, good: str, bad: str, *, parent: bool, **options:
         repository = _repository(options)
         ends = _read_ends(repository, good, bad, first, is_parent=parent)
         roles = _read_roles(options, loaded, repository, ends.bad)
-        _save(path, new_culprit(ends, first, roles), loaded.comparisons)
+        _save(path, new_culprit(ends, first, roles), loaded)
 
 
 @command.command()
@@ -146,7 +146,7 @@ def add(path: Path, **options: Any) -> None:
         roles = _read_roles(options, loaded, _repository(options), known.bad, known.tree)
         evidence = Evidence(culprit=known, comparisons=loaded.comparisons)
         main = Part(name=f"{path}: main", comparison=evidence.main, measured=known.main)
-        _save(path, add_roles(known, main, roles), loaded.comparisons)
+        _save(path, add_roles(known, main, roles), loaded)
 
 
 @command.command()
@@ -169,15 +169,18 @@ def show(path: Path, *, json: str | None) -> None:
         _print(culprit, find_comparisons(path.parent, culprit.comparisons))
 
 
-def _save(path: Path, culprit: "Culprit", comparisons: "Mapping[str, Comparison]") -> None:
+def _save(path: Path, culprit: "Culprit", loaded: "_Files") -> None:
     """Write and print a record, with the checks that its comparisons pass or fail."""
     from schedperf.culprit.checks import with_checks  # noqa: PLC0415 # as above
     from schedperf.culprit.figures import Evidence  # noqa: PLC0415
     from schedperf.culprit.files import save_culprit  # noqa: PLC0415
 
-    checked = with_checks(Evidence(culprit=culprit, comparisons=comparisons))
+    checked = with_checks(Evidence(culprit=culprit, comparisons=loaded.comparisons))
     save_culprit(path, checked)
-    _print(checked, comparisons)
+    _print(checked, loaded.comparisons)
+    for each in loaded.paths:
+        if not path.parent.samefile(each.parent):
+            click.echo(f"copy {each} to {path.parent}: comparisons are found there only", err=True)
 
 
 def _print(culprit: "Culprit", comparisons: "Mapping[str, Comparison]") -> None:
@@ -192,6 +195,7 @@ class _Files:
 
     def __init__(self, comparisons: "Mapping[str, Comparison]") -> None:
         self.comparisons = dict(comparisons)
+        self.paths: list[Path] = []
 
     def part(
         self, name: str, file: str, make: "Callable[[str, Comparison, str | None], Part]"
@@ -203,7 +207,9 @@ class _Files:
         from schedperf.culprit.files import load_comparison  # noqa: PLC0415 # as above
 
         match = None if Path(file).exists() else _SIDE.match(file)
-        comparison = load_comparison(Path(match[1] if match else file))
+        path = Path(match[1] if match else file)
+        comparison = load_comparison(path)
+        self.paths.append(path)
         self.comparisons[comparison.id] = comparison
         return make(clean_line(name), comparison, match[2] if match else None)
 
@@ -227,6 +233,8 @@ def _read_roles(
     elsewhere = (part("also", file, step_of) for file in options["also"])
     tree, merged = _read_tree(options, repository, bad)
     why = options["revert_impossible"]
+    if why is not None and options["revert"] is not None:
+        raise click.UsageError("--revert-impossible: given with --revert; leave one of them out")
     return Roles(
         **parts,
         retest=part("retest", options["retest"], step_of),

@@ -261,22 +261,49 @@ def _check_roles(culprit: Culprit, main: Part, roles: Roles) -> None:
     for same, commit in one_kernel:
         if same is not None:
             _check_one_kernel(same, commit)
-    for part in filter(None, (roles.retest, roles.forced_alignment)):
-        _check_ends(part, culprit)
     for part in filter(
         None, (*repeated, roles.forced_alignment, *(each for each, _ in one_kernel))
     ):
         _check_same_setup(part, main, headline)
+    for part in filter(None, (roles.fix, roles.revert, *roles.elsewhere)):
+        _check_not_of_bad(part, culprit, main, *filter(None, (roles.retest,)))
     if roles.retest is not None:
-        _check_machine(roles.retest, main)
-        _check_other_boots(roles.retest, main)
-        _check_reproduced(roles.retest, main)
+        _check_retest(roles.retest, main, culprit)
     if roles.fix is not None and roles.fixed_by is not None:
         _check_commit(roles.fix, roles.fix.new, roles.fixed_by)
     if roles.forced_alignment is not None:
+        _check_ends(roles.forced_alignment, culprit)
         _check_rebuilt(roles.forced_alignment, main)
     if roles.bisection is not None:
         _check_bisection(roles.bisection, culprit)
+
+
+def _check_retest(part: Part, main: Part, culprit: Culprit) -> None:
+    _check_ends(part, culprit)
+    _check_not_first(part, culprit)
+    _check_machine(part, main)
+    _check_other_boots(part, main)
+    _check_reproduced(part, main)
+
+
+def _check_not_of_bad(part: Part, culprit: Culprit, *shown: Part) -> None:
+    """Refuse the recordings that show the regression in a role of another kernel or machine."""
+    _check_not_first(part, culprit)
+    if part.new.digest in {each.new.digest for each in shown}:
+        raise InputError(
+            f"{part.name}: {part.measured.side} has the recordings of {culprit.id}, which the "
+            "record reports already (expected other ones); record that kernel or machine"
+        )
+
+
+def _check_not_first(part: Part, culprit: Culprit) -> None:
+    """Refuse the comparison of two kernels that showed the regression before the retest."""
+    has_others = len(part.comparison.sides) > 2  # noqa: PLR2004 # another kernel of a series
+    if culprit.retest and part.comparison.id == culprit.retest.found and not has_others:
+        raise InputError(
+            f"{part.name}: the record has this comparison already, as the one that the retest "
+            "repeats (expected another one); record again"
+        )
 
 
 def _check_same_setup(part: Part, main: Part, headline: Row) -> None:

@@ -62,8 +62,8 @@ class Evidence(Struct, frozen=True, kw_only=True):
         comparison = self.comparisons.get(measured.comparison)
         if comparison is None:
             raise InputError(
-                f"{name}: not given (the record of the first bad commit refers to it); name its "
-                "JSON file"
+                f"{name}: not found (the record of the first bad commit refers to it); copy its "
+                "JSON file to the record's directory"
             )
         check_sides(comparison, measured, name)
         return comparison

@@ -15,7 +15,7 @@ from pathlib import Path
 from schedperf.bundle.durable import write_durably
 from schedperf.bundle.files import read_head, read_regular
 from schedperf.compare.json import MOST_BYTES, read_comparison
-from schedperf.culprit.json import read_culprit, write_culprit
+from schedperf.culprit.json import problems_of, read_culprit, write_culprit
 from schedperf.culprit.record import Culprit
 from schedperf.model.comparison import Comparison
 from schedperf.model.errors import InputError
@@ -79,8 +79,10 @@ def find_comparisons(folder: Path, ids: Collection[str]) -> dict[str, Comparison
 def save_culprit(path: Path, culprit: Culprit) -> None:
     """Write a record completely or not at all; an existing one is replaced.
 
-    :raises InputError: it cannot be written
+    :raises InputError: it cannot be written, or not read again
     """
+    for problem in problems_of(culprit):
+        raise InputError(f"{path}: not written: {problem}; correct what was given")
     try:
         write_durably(path, write_culprit(culprit))
     except OSError as error:

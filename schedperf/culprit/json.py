@@ -47,13 +47,16 @@ def read_culprit(content: bytes, name: str) -> Culprit:
     value = parse_json(content, name)
     convert(value, _Header, name)
     culprit = from_plain(value, Culprit, name)
-    for problem in (
-        *_invalid_texts(to_plain(culprit), "$"),
-        *_invalid_links(culprit),
-        *_contradictions(culprit),
-    ):
+    for problem in problems_of(culprit):
         raise BundleError(f"{name}: {problem}", DAMAGED)
     return culprit
+
+
+def problems_of(culprit: Culprit) -> Iterator[str]:
+    """Yield why :func:`read_culprit` refuses a record, by its fields."""
+    yield from _invalid_texts(to_plain(culprit), "$")
+    yield from _invalid_links(culprit)
+    yield from _contradictions(culprit)
 
 
 def _invalid_texts(value: object, path: str) -> Iterator[str]:

@@ -21,7 +21,7 @@ from schedperf.culprit.files import (
     load_culprit,
     save_culprit,
 )
-from schedperf.culprit.record import Links
+from schedperf.culprit.record import Bisection, BisectionStep, Links
 from schedperf.model.comparison import Comparison
 from schedperf.model.json_text import to_json
 from tests.culprits import BAD, GOOD, no_change, regression, series
@@ -195,7 +195,7 @@ def test_a_record_is_shown_without_its_comparisons(run: Run, tmp_path: Path) -> 
     assert f"result            unknown (comparison {regression().id[:16]} not found)" in shown
     assert f"comparison        {regression().id[:16]} (file not found)" in shown
     error = run("add", "c.json", "--posted", "1@example.org", status=2)
-    assert f"comparison {regression().id[:16]}: not given" in error
+    assert f"comparison {regression().id[:16]}: not found" in error
 
 
 def test_a_side_and_a_step_of_a_series_are_chosen(
@@ -205,6 +205,19 @@ def test_a_side_and_a_step_of_a_series_are_chosen(
     ends = ("--repo", "linux", "--good", commits[2], "--bad", commits[3])
     assert "increases hackbench time by 20." in run("new", "c.json", *ends, "series.json")
     assert "increases hackbench time by 25." in run("new", "d.json", *ends, "series.json:new2")
+
+
+def test_a_comparison_elsewhere_is_to_be_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "record").mkdir()
+    write(tmp_path / "compare.json", regression())
+    words = ("culprit", "new", "record/c.json", *ENDS, "compare.json")
+    assert main(words) == 0
+    assert capsys.readouterr().err == (
+        "copy compare.json to record: comparisons are found there only\n"
+    )
 
 
 def test_comparisons_are_found_by_their_ids(tmp_path: Path) -> None:
@@ -250,6 +263,10 @@ ENDS = ("--good", GOOD, "--bad", BAD)
         (("new", "c.json", *ENDS, "compare.json", "--fixed-by", BAD), "--fixed-by: given without"),
         (("new", "c.json", *ENDS, "compare.json", "--bisection", "compare.json"),
          "--bisection compare.json: $.good is missing"),
+        (("new", "c.json", *ENDS, "compare.json", "--bisection", "hostile"),
+         'c.json: not written: $.bisection.steps[0].untestable is "not\\nbuilt" (exp'),
+        (("new", "c.json", *ENDS, "compare.json", "--revert", "compare.json",
+          "--revert-impossible", "conflicts"), "--revert-impossible: given with --revert; leave"),
         (("add", "compare.json"), 'compare.json: $.schema is "schedperf/compare/2" (expected "sc'),
         (("show", "fifo"), "fifo: not a regular file"),
         (("new", "c.json", *ENDS, "fifo"), "fifo: not a regular file"),
@@ -266,6 +283,12 @@ def test_bad_input_is_one_line_and_writes_nothing(
     other: Any = json.loads(to_json(regression()))
     (tmp_path / "other.json").write_text(json.dumps({**other, "schema": "schedperf/compare/9"}))
     os.mkfifo(tmp_path / "fifo")
+    step = BisectionStep(commit=GOOD, boots=1, probability=None, untestable="not\nbuilt")
+    bisection = Bisection(
+        good=GOOD, bad=BAD, steps=(step,), builds=1, boots=1, probability=None,
+        neighbours_tested=False,
+    )  # fmt: skip
+    (tmp_path / "hostile").write_text(to_json(bisection))
     before = sorted(path.name for path in tmp_path.iterdir())
     assert run(*words, status=2).startswith(f"schedperf: error: {problem}")
     assert sorted(path.name for path in tmp_path.iterdir()) == before

@@ -198,6 +198,17 @@ def test_a_retest_that_is_added_later_is_reported() -> None:
     assert culprit.retest.found == regression().id
 
 
+@pytest.mark.parametrize(
+    "roles", [Roles(retest=part(regression())), Roles(elsewhere=(part(regression()),))]
+)
+def test_what_showed_the_regression_first_has_no_second_role(roles: Roles) -> None:
+    retest = part(regression("retest"))
+    with pytest.raises(
+        InputError, match=r"a\.json: the record has this comparison already, as the"
+    ):
+        add_roles(new(retest=retest), retest, roles)
+
+
 def test_emulated_timings_without_a_verdict_are_recorded() -> None:
     # For a night in guests; its mail is held, because it is emulated.
     culprit = new_culprit(ENDS, part(emulated("found")), Roles(retest=part(emulated("again"))))
@@ -234,6 +245,10 @@ def test_emulated_timings_without_a_verdict_are_recorded() -> None:
          "a.json: base has the kernel of found.json (expected a rebuild with CONFIG_DEBUG_FORCE"),
         ({"elsewhere": lambda: (part(improvement("e", TIP, BAD, hosts=OTHER_MACHINE)),)},
          "a.json: base is commit 333333333333 (expected 111111111111)"),
+        ({"revert": lambda: part(regression())},
+         "a.json: new has the recordings of 222222222222, which the record reports already (exp"),
+        ({"fix": lambda: part(regression())}, "a.json: new has the recordings of 222222222222"),
+        ({"elsewhere": lambda: (part(regression()),)}, "a.json: new has the recordings of 222222"),
         ({"elsewhere": lambda: (part(uncertain()),)},
          "a.json: neither a regression nor no change (hackbench time: inconclusive); record more"),
         ({"bisection": Bisection(good=GOOD, bad=TIP, steps=(), builds=0, boots=0,

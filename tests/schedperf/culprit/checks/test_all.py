@@ -31,4 +31,4 @@ def test_a_check_without_its_comparison_fails() -> None:
         each for each in check_evidence(replace(evidence, comparisons=rest)) if not each.passed
     ]
     assert [each.name for each in failed] == ["culprit"]
-    assert "name its JSON file" in failure(failed[0])
+    assert "copy its JSON file to" in failure(failed[0])
