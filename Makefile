@@ -11,7 +11,7 @@ CHECK = not vm and not browser and not slow and not system and not property
 TEST = not vm and not browser and not slow$(if $(EACH_ONCE), and not property)
 # Where these tests are, since all files take long to import; PYTEST_OPTIONS may name others.
 PLACES = $(if $(filter tests/%,$(PYTEST_OPTIONS)),,$(1))
-BROWSER_TESTS = $(call PLACES,tests/reports tests/schedperf/evidence/profile)
+BROWSER_TESTS = $(call PLACES,tests/reports tests/schedperf/evidence/profile tests/schedperf/publish)
 VM_TESTS = $(call PLACES,tests/collectors/boots tests/end_to_end)
 
 .PHONY: help demo man check test test-browser test-vm test-slow lint \

