@@ -30,6 +30,8 @@ ENTRY = "entry.json"
 GROUPS = ("r", "c")
 # What is being written; removed by the next run if this one is killed.
 TEMPORARY = ".publish-"
+# Files that are drawn from a record: another version of schedperf may draw them in another way.
+DRAWN = (".html", ".txt")
 LARGEST_ENTRY = 1 << 20
 # The largest report of the examples has 3 MB.
 MOST_BYTES = 256 << 20
@@ -107,9 +109,11 @@ class Site:
         return False
 
     def find_change(self, folder: Folder) -> Path | None:
-        """Return a published file that has other content than a record; None if there is none."""
+        """Return a published file that has other data than a record; None if there is none."""
         for name, content in folder.files.items():
             path = self.path / folder.entry.address / name
+            if path.exists() and name.endswith(DRAWN):
+                continue
             if not path.exists() or read_regular(path, MOST_BYTES, "a published file") != content:
                 return path
         return None

@@ -146,6 +146,21 @@ def test_publishing_again_changes_no_byte(
     assert contents(tmp_path / "copy") == before
 
 
+def test_pages_of_another_version_of_schedperf_stay(
+    culprit: Culprit, found: Comparison, retested: Comparison, tmp_path: Path, site: Path
+) -> None:
+    paths = write(tmp_path, found, retested, culprit)
+    publish(paths, site, now=FIRST)
+    pages = (site / f"c/{found.id[:16]}/report.txt", site / f"r/{culprit.key}/index.html")
+    for page in pages:
+        page.write_text("another version drew this")
+    assert not any(publish(paths, site, now=LATER).new.values())
+    assert {page.read_text() for page in pages} == {"another version drew this"}
+    pages[0].unlink()
+    with pytest.raises(SchedperfError, match="published with other content"):
+        publish(paths, site, now=LATER)
+
+
 def test_other_content_at_a_published_address_is_refused(
     culprit: Culprit, found: Comparison, retested: Comparison, tmp_path: Path, site: Path
 ) -> None:
