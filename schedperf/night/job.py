@@ -33,11 +33,15 @@ from msgspec.structs import replace
 
 from schedperf.bundle.toml import read_toml, to_record
 from schedperf.model.errors import InputError
+from schedperf_collectors.machine.errors import RecordError
+from schedperf_collectors.recorder.captures import choose
+from schedperf_collectors.recorder.options import make_parser
+from schedperf_collectors.recorder.plan import check_placeholders
 
 _COMMAND = "command:"
 _EXAMPLES = {
     "name": "hackbench",
-    "reach": "ssh:root@lab1",
+    "reach": "ssh:root@lab1, not the controller itself",
     "hours": "22:00-06:00",
     "reference": "6.18.* or 6.18.0",
     "new": "6.19.* or 6.19.0-rc2",
@@ -181,7 +185,39 @@ def read_job(path: Path) -> JobFile:
     """
     tree = read_toml(path, "a job file")
     _refuse_several(path, tree)
-    return _resolve(path.absolute(), to_record(tree, _Keys, path, _EXAMPLES))
+    keys = to_record(tree, _Keys, path, _EXAMPLES)
+    _check_recording(path, keys.job[0])
+    return _resolve(path.absolute(), keys)
+
+
+def recording_options(job: Job) -> list[str]:
+    """Return the options with which ``ab`` records a benchmark."""
+    words = ["-n", str(job.runs), "--instrumented", str(job.instrumented)]
+    words += ["--warmup", str(job.warmup), "--with", ",".join(job.collectors)]
+    words += [f"--metric={rule}" for rule in job.metric]
+    return [
+        *words,
+        *(f"--point={name}={','.join(map(str, job.points[name]))}" for name in job.points),
+    ]
+
+
+def _check_recording(path: Path, job: Job) -> None:
+    """Refuse options that the recorder would refuse after the kernel was built.
+
+    :raises InputError: in its words
+    """
+    for name, values in job.points.items():
+        if joined := next((value for value in values if "," in str(value)), None):
+            raise InputError(
+                f"{path}: job.points.{name}: invalid value {joined!r} (expected no comma); edit "
+                "the file"
+            )
+    try:
+        options = make_parser("ab", "schedperf").parse_args(["-o", "x/", *recording_options(job)])
+        choose(options.collectors)
+        check_placeholders(job.run, [*job.points])
+    except RecordError as error:
+        raise InputError(f"{path}: job: {error}") from error
 
 
 def _refuse_several(path: Path, tree: Mapping[str, object]) -> None:

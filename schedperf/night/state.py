@@ -202,7 +202,7 @@ def locked(out: Path) -> Iterator[int]:
             if _is_alive(owner) or time.monotonic() > until:
                 raise InputError(
                     f"{path}: another night runs (process {owner or 'unknown'}); see: schedperf "
-                    "night status"
+                    "night status JOB.toml"
                 )
             time.sleep(_LOOK_AGAIN_S)
         file.truncate(0)

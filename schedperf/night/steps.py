@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from schedperf.bundle.files import read_regular
 from schedperf.bundle.json import decode
 from schedperf.model.errors import InputError
-from schedperf.night.job import JobFile
+from schedperf.night.job import JobFile, recording_options
 from schedperf.night.kernels import BASE, NEW, choose_kernels, is_fixed
 from schedperf.night.machine import Target
 from schedperf.night.process import Commands
@@ -380,13 +380,7 @@ def _ab(context: Context, prefix: Path, kernels: tuple[NightKernel, ...], boots:
     }
     for option, value in optional.items():
         words += [] if value is None else [option, str(value)]
-    words += ["-n", str(job.runs), "--instrumented", str(job.instrumented)]
-    words += ["--warmup", str(job.warmup), "--with", ",".join(job.collectors)]
-    for rule in job.metric:
-        words += ["--metric", rule]
-    for name, values in job.points.items():
-        words += ["--point", f"{name}={','.join(map(str, values))}"]
-    return [*words, "--", *job.run]
+    return [*words, *recording_options(job), "--", *job.run]
 
 
 def _compare(context: Context, recording: str, name: str) -> Judged:

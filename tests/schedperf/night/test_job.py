@@ -10,7 +10,9 @@ from schedperf.model.errors import InputError
 from schedperf.night.job import JobFile, read_job
 
 MACHINE = '[[machine]]\nname = "lab"\nreach = "ssh:root@lab1"\n'
-JOB = '[[job]]\nname = "hackbench"\nrun = ["hackbench", "-g", "{groups}"]\n'
+JOB = (
+    '[[job]]\nname = "hackbench"\nrun = ["hackbench", "-g", "{groups}"]\npoints = {groups = [1]}\n'
+)
 
 
 def _read(tmp_path: Path, text: str) -> JobFile:
@@ -55,7 +57,7 @@ def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
         (MACHINE + JOB + '[plan]\nboots = "4"\n', 'plan.boots is "4" (expected int'),
         (MACHINE + JOB + "[plan]\nboots = 2026-01-01\n", "plan.boots"),
         (MACHINE + 'hours = "22-6"\n' + JOB, '"22-6" (expected e.g. 22:00-06:00); edit'),
-        (MACHINE.replace("ssh:root@lab1", "local") + JOB, "(expected e.g. ssh:root@lab1); edit"),
+        (MACHINE.replace("ssh:root@lab1", "local") + JOB, "lab1, not the controller itself); edit"),
         (MACHINE.replace("ssh:root@lab1", "-oProxyCommand=x") + JOB, "machine.reach is"),
         (MACHINE.replace('"lab"', '"../lab"') + JOB, 'machine.name is "../lab"'),
         (MACHINE + '[[job]]\nname = "x"\nrun = []\n', "job.run is [] (expected array of length"),
@@ -75,6 +77,37 @@ def test_one_line_says_what_is_wrong(tmp_path: Path, text: str, said: str) -> No
     assert line.isprintable()
     assert line.startswith(str(tmp_path / "night.toml"))
     assert "edit the file" in line or "write one job file" in line
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        (
+            'run = ["x", "{group}"]\npoints = {groups = [1]}',
+            "job: command: {group} has no values; add",
+        ),
+        (
+            'run = ["x"]\npoints = {groups = [1]}',
+            "job: --point groups: the command has no {groups}",
+        ),
+        ('run = ["x", "{a}"]\npoints = {a = []}', "empty or unprintable value"),
+        ('run = ["x", "{a}"]\npoints = {a = [1, 1]}', "value given twice"),
+        (
+            'run = ["x", "{a}"]\npoints = {a = ["0,1"]}',
+            "job.points.a: invalid value '0,1' (expected",
+        ),
+        ('run = ["x"]\nmetric = ["time"]', "job: argument --metric: invalid metric rule 'time'"),
+        ('run = ["x"]\nwith = ["pref"]', "job: --with: unknown collector 'pref' (expected one or"),
+    ],
+)
+def test_what_the_recorder_would_refuse_is_refused_before_the_night(
+    tmp_path: Path, keys: str, said: str
+) -> None:
+    with pytest.raises(InputError) as error:
+        _read(tmp_path, f'{MACHINE}[[job]]\nname = "x"\n{keys}\n')
+    assert str(error.value).startswith(f"{tmp_path}/night.toml: job")
+    assert said in str(error.value)
+    assert str(error.value).isprintable()
 
 
 def test_other_files(tmp_path: Path) -> None:
