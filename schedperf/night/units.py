@@ -17,7 +17,6 @@ _SYSTEM = Path("/etc/systemd/system")
 _SERVICE = """\
 [Unit]
 Description={description}
-Documentation=man:schedperf-night(1)
 After=network-online.target
 Wants=network-online.target
 

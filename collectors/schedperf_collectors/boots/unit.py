@@ -20,7 +20,6 @@ _LIMIT_S = 60.0
 _TEXT = f"""\
 [Unit]
 Description=Record scheduler benchmarks over several boots (schedperf ab --resume)
-Documentation=man:schedperf-ab(1)
 After=multi-user.target network-online.target
 Wants=network-online.target
 ConditionPathExists=!{HOLD}

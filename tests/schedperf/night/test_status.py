@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The status screen is at most 80 columns wide, whatever the state holds."""
 
+import shutil
+import subprocess
 from pathlib import Path
+
+import pytest
 
 from schedperf.night.job import read_job
 from schedperf.night.state import Night, NightKernel, Store
@@ -69,3 +73,16 @@ def test_units_quote_paths(tmp_path: Path) -> None:
     assert "WantedBy=multi-user.target\n" in at_boot
     assert "[Install]" not in nightly
     assert units.enable == "systemctl enable --now schedperf-night-lab-hackbench.timer"
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+def test_systemd_accepts_the_units(tmp_path: Path) -> None:
+    (tmp_path / "night 1.toml").write_text(JOB)
+    units = make_units(read_job(tmp_path / "night 1.toml"), "22:00", user=False)
+    paths = [tmp_path / path.name for path in units.texts]
+    for path, text in zip(paths, units.texts.values(), strict=True):
+        path.write_text(text)
+    done = subprocess.run(
+        ["systemd-analyze", "verify", *paths], check=False, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
