@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from schedperf.bundle.files import read_regular
 from schedperf.bundle.json import decode
+from schedperf.mail.site import CONFIGURATION, read_site
 from schedperf.model.errors import InputError
 from schedperf.night.job import JobFile, recording_options
 from schedperf.night.kernels import BASE, NEW, choose_kernels, is_fixed
@@ -111,6 +112,16 @@ class Context:
         """Return the path of a bundle."""
         return self.file(f"{recording}-{kernel}.tar")
 
+    @property
+    def outbox(self) -> Path:
+        """The outbox, which may not exist yet."""
+        return Path(self.job.site.outbox or self.job.out / "outbox")
+
+    @property
+    def writes_mails(self) -> bool:
+        """Return whether the outbox has the settings of a site."""
+        return (self.outbox / CONFIGURATION).exists()
+
     def source(self, kernel: NightKernel) -> Path | None:
         """Return the file about a kernel's commit; None if there is none."""
         if self.job.kernel.sources is None:
@@ -176,8 +187,10 @@ def recording_of(context: Context, step: StepName) -> Path | None:
 
 
 def prepare(context: Context) -> Result:
-    """Check the machine, install today's kernel, and choose the kernels."""
+    """Check settings and machine, install today's kernel, and choose the kernels."""
     job, night = context.job, context.night
+    if context.writes_mails:
+        read_site(context.outbox)
     context.target.check_proof(job.machine.boot)
     if job.kernel.build is not None:
         variables = {
@@ -289,14 +302,17 @@ def publish(context: Context) -> Result:
 
 def draft(context: Context) -> Result:
     """Render the mail, and hold it."""
-    outbox = context.job.site.outbox or str(context.job.out / "outbox")
-    Path(outbox).mkdir(parents=True, exist_ok=True)
+    outbox, culprit = str(context.outbox), str(context.file("culprit.json"))
+    if not context.writes_mails:
+        text = f"no mail, because {outbox}/{CONFIGURATION} is missing; see docs/mail.md"
+        after = f"when it is there: schedperf mail draft --outbox {outbox} {culprit}"
+        return Result(text=text, outcome=f"regression, retested; {text}; {after}")
     names = ("compare.json", "confirm.json")
     _run(
         context,
         "draft",
         [
-            *("mail", "draft", str(context.file("culprit.json"))),
+            *("mail", "draft", culprit),
             *(str(context.file(name)) for name in names),
             *("--outbox", outbox, "--night", str(context.job.out)),
             *_repo(context),
