@@ -179,11 +179,13 @@ def _point_table(points: Sequence[PointSummary]) -> Table:
     """Draw one row per point; columns that are the same in all rows are left out."""
     several = len({point.workload for point in points}) > 1
     warmed = any(point.warmup for point in points)
+    discarded = any(point.discarded for point in points)
     counts = (
         "clean",
         "instrumented",
         *(["warm-up"] if warmed else []),
         "failed",
+        *(["discarded"] if discarded else []),
         "clean wall time",
     )
     names = ("workload", "point") if several else ("point",)
@@ -197,6 +199,7 @@ def _point_table(points: Sequence[PointSummary]) -> Table:
             point.instrumented,
             *([point.warmup] if warmed else []),
             point.failed,
+            *([point.discarded] if discarded else []),
             _range(point.wall_min_s, point.wall_max_s),
         )
     return table

@@ -19,6 +19,7 @@ class PointSummary(Struct, frozen=True, kw_only=True):
 
     :param clean: clean runs that succeeded, warm-up excluded
     :param failed: clean and instrumented runs whose workload failed, warm-up excluded
+    :param discarded: those that measured something else than they should, warm-up excluded
     :param wall_min_s: shortest clean run; None without a clean run
     """
 
@@ -28,6 +29,7 @@ class PointSummary(Struct, frozen=True, kw_only=True):
     instrumented: int
     warmup: int
     failed: int
+    discarded: int
     wall_min_s: float | None
     wall_max_s: float | None
 
@@ -239,6 +241,7 @@ def _point(workload: str, point: str, runs: Sequence[Run]) -> PointSummary:
         instrumented=len(good) - len(clean),
         warmup=len(runs) - len(counted),
         failed=sum(run.failed for run in counted),
+        discarded=sum(run.discarded is not None for run in counted),
         wall_min_s=min(walls, default=None),
         wall_max_s=max(walls, default=None),
     )

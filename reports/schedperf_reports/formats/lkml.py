@@ -79,6 +79,8 @@ MOST_PRIORITY = 2
 DIGEST_DIGITS = 16
 # base and one new side
 PAIR = 2
+# Caveats that no number of the text shows: what could not be checked, and runs without a result.
+STATED = ("imported", "discarded-runs", "failed-runs")
 
 _CUT = re.compile(r"\S{0,2}…")
 
@@ -349,13 +351,13 @@ def _items(comparison: Comparison, bearing: Bearing) -> Iterator[Item]:
 def _recordings(comparison: Comparison) -> Iterator[Block]:
     machines = describe_machines(comparison.sides)
     yield Text(text=f"machine: {machines}" if machines else "machine not recorded")
-    yield Items(items=(*map(_recording, comparison.sides), *_unchecked(comparison)))
+    yield Items(items=(*map(_recording, comparison.sides), *_caveats(comparison)))
     command = to_ascii(shlex.join(comparison.command))
     yield Items(items=(Item(text="reproduce with:", commands=(command,)),))
 
 
-def _unchecked(comparison: Comparison) -> Iterator[Item]:
-    caveats = (caveat for caveat in comparison.caveats if caveat.code == "imported")
+def _caveats(comparison: Comparison) -> Iterator[Item]:
+    caveats = (caveat for caveat in comparison.caveats if caveat.code in STATED)
     for each in merge_caveats(caveats):
         yield Item(text=each.text)
 

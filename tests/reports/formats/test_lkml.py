@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
+from schedperf.model.caveats import caveat
 from schedperf.model.comparison import Comparison, Row, SideSummary
 from schedperf_reports.formats import Options
 from schedperf_reports.formats.lkml import WIDTH, lkml
@@ -149,6 +150,18 @@ def test_recordings_are_named_by_digest(make_comparison: Make) -> None:
     text = " ".join(draw(comparison).split())
     for side in comparison.sides:
         assert f"data {side.digest[:16]}" in text
+
+
+def test_runs_without_a_result_are_counted(make_comparison: Make) -> None:
+    caveats = (
+        caveat("discarded-runs", discarded=2, total=8, side="new", reason="scx_a was ejected"),
+        caveat("failed-runs", failed=1, total=8, side="new"),
+        caveat("one-boot", side="new"),
+    )
+    text = " ".join(draw(make_comparison(caveats=caveats)).split())
+    assert "- 2 of 8 runs of new discarded: scx_a was ejected" in text
+    assert "- 1 of 8 runs of new failed; failed runs are excluded" in text
+    assert "boot-to-boot" not in text
 
 
 def test_effects_that_cannot_explain_the_result_stand_apart_from_reasons(

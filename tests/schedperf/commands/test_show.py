@@ -107,6 +107,24 @@ def test_the_levels_of_a_side_are_named(tmp_path: Path, make_bundle: MakeBundle)
     )
 
 
+def test_discarded_runs_are_counted_where_there_are_some(
+    tmp_path: Path, make_bundle: MakeBundle
+) -> None:
+    runs = [{"time_s": 0.5}, {"time_s": 0.5, "discarded": "scx_a was ejected"}]
+    for path, made, end in (
+        ("a.tar", runs, "failed  discarded  clean wall time"),
+        ("b.tar", runs[:1], "failed  clean wall time"),
+    ):
+        summary = summarise(open_bundle(make_bundle(tmp_path / path, runs=made)), verify=False)
+        (point,) = summary.points
+        assert (point.clean, point.failed, point.discarded) == (1, 0, len(made) - 1)
+        (heads,) = (
+            line for line in format_summary(summary, list_runs=False).splitlines()
+            if line.startswith("  point ")
+        )  # fmt: skip
+        assert " ".join(heads.split()).endswith(" ".join(end.split()))
+
+
 def test_captured_text_cannot_drive_the_terminal(
     tmp_path: Path, make_bundle: MakeBundle, show: RunCli
 ) -> None:
