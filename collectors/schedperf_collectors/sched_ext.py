@@ -22,6 +22,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import PurePath
 
+from schedperf_collectors.machine.errors import RecordError
 from schedperf_collectors.machine.system import System, or_none
 from schedperf_collectors.plugin import BEGUN, PREPARED, Capture, collector
 
@@ -92,6 +93,7 @@ class SchedulerWatch:
 
     :param command: of the service; a program called scx_… is a scheduler
     :param options: ``service``: "yes" or "no", if its name does not say so
+    :raises RecordError: an option is invalid
     """
 
     def __init__(
@@ -99,8 +101,14 @@ class SchedulerWatch:
     ) -> None:
         self._system = system or System()
         self._program = PurePath(command[0]).name if command else ""
+        declared = options.get("service")
+        if declared not in (None, "yes", "no"):
+            # A scheduler that was taken for another program could be ejected unnoticed.
+            raise RecordError(
+                f"--set sched_ext.service: invalid value {declared!r} (expected yes or no)"
+            )
         by_name = "yes" if self._program.startswith(PREFIX) else "no"
-        is_scheduler = bool(command) and options.get("service", by_name) == "yes"
+        is_scheduler = bool(command) and (declared or by_name) == "yes"
         self.awaits = "sched_ext to be enabled" if is_scheduler else None
         self._start = self._ready = self._before = self._after = read_state(self._system)
 

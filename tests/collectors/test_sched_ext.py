@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from schedperf_collectors import sched_ext as sched_ext_module
+from schedperf_collectors.machine.errors import RecordError
 from schedperf_collectors.machine.signals import signals
 from schedperf_collectors.machine.system import System
 from schedperf_collectors.plugin import Capture
@@ -221,6 +222,12 @@ def test_a_scheduler_is_known_by_its_name_or_the_option(
     options = {} if service is None else {"service": service}
     made = SchedulerWatch(command, options, make_system({}))
     assert (made.awaits is not None) == is_scheduler
+
+
+def test_an_unclear_declaration_is_refused(make_system: MakeSystem) -> None:
+    message = r"--set sched_ext.service: invalid value 'true' \(expected yes or no\)"
+    with pytest.raises(RecordError, match=message):
+        SchedulerWatch(("./my_sched",), {"service": "true"}, make_system({}))
 
 
 @pytest.fixture

@@ -95,7 +95,10 @@ def read_service(side: str, command: str) -> Service | None:
     if not words:
         return None
     if shutil.which(words[0]) is None:
-        raise RecordError(f"{option}: {words[0]}: no such program; install it or give its path")
+        is_file = "/" in words[0] and Path(words[0]).is_file()
+        no_program = "no such program; install it or give its path"
+        reason = "not executable; make it executable with chmod +x" if is_file else no_program
+        raise RecordError(f"{option}: {words[0]}: {reason}")
     return Service(command)
 
 
@@ -119,6 +122,7 @@ class Watched:
         self._watches: list[Watch] = []
         self._process: subprocess.Popen[bytes] | None = None
         self._ended_early = False
+        self._was_killed = False
         self._status: int | None = None
         self._moment = Moment(frozenset(), 0)
 
@@ -174,6 +178,15 @@ class Watched:
             reason = f"{self._service.name} ended during the run ({self._say_end()})"
         return None if reason is None else _printable(reason)[:LONGEST_REASON]
 
+    def say_killed(self) -> str | None:
+        """Return that the service had to be killed, which takes time in each run; None if not."""
+        if self._service is None or not self._was_killed:
+            return None
+        return (
+            f"the service{self._of_side} did not end within {STOP_LIMIT_S:.0f} s of SIGINT and was "
+            "killed; let the program end on SIGINT"
+        )
+
     def describe(self) -> Mapping[str, object] | None:
         """Return the service for run.json; None without one."""
         if self._service is None:
@@ -226,7 +239,7 @@ class Watched:
             return
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGINT)
-        _poll(lambda: has_ended(process.pid), STOP_LIMIT_S)
+        self._was_killed = not _poll(lambda: has_ended(process.pid), STOP_LIMIT_S)
         # What is left of its group; the number is not reused before the leader is reaped.
         kill_group(process.pid)
         _, self._status = os.waitpid(process.pid, 0)

@@ -320,6 +320,9 @@ class Session:
             watched.end()
             captured = captures.stop()
         discarded = watched.why_discard() or _why_invalid(captured)
+        killed = watched.say_killed()
+        if killed is not None:
+            self._warn_once(killed)
         if outcome.left_behind:
             self._warn_once(say_left_behind(outcome.left_behind))
         hung = {each.collector.name for each in captured if each.result.timed_out}

@@ -64,8 +64,7 @@ def _scheduler(row: SchedulerRow) -> tuple[Cell, ...]:
 
 def _discarded(runs: Sequence[DiscardedRun]) -> Table:
     return Table(
-        caption=f"{count_of(len(runs), 'run')} discarded: not evaluated, and no failure of the "
-        "workload",
+        caption=f"{count_of(len(runs), 'run')} discarded: not evaluated, and not counted as failed",
         columns=(
             Column(title="side"),
             Column(title="run", code=True, priority=2),

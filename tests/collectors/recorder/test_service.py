@@ -204,6 +204,7 @@ def test_an_unknown_service_that_ends_early_discards_the_run(tmp_path: Path) -> 
             os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
             watched.end()
         assert watched.why_discard() == "true ended during the run (exit status 0)"
+        assert watched.say_killed() is None
         assert watched.describe() == {
             **describe_program("true", asks_version=False),
             "command": "true",
@@ -235,6 +236,9 @@ def test_a_service_that_ignores_sigint_is_killed(
     described = watched.describe()
     assert described is not None
     assert described["end"] == "killed by SIGKILL"
+    assert watched.say_killed() == (
+        "the service did not end within 0 s of SIGINT and was killed; let the program end on SIGINT"
+    )
 
 
 @pytest.mark.parametrize(
@@ -276,6 +280,13 @@ def test_services_that_make_no_sense_are_refused(arguments: list[str], complaint
     options = make_parser("ab", "schedperf").parse_args(["-o", "s", *arguments])
     with pytest.raises(RecordError, match=re.escape(complaint)):
         read_settings(options)
+
+
+def test_a_service_must_be_executable(tmp_path: Path) -> None:
+    program = tmp_path / "scx_a"
+    program.write_text("#!/bin/sh\n")
+    with pytest.raises(RecordError, match="--service: .*: not executable; make it executable with"):
+        read_service("", str(program))
 
 
 def test_an_empty_service_is_none() -> None:
