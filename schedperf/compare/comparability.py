@@ -19,7 +19,7 @@ from typing import cast
 from msgspec import Struct
 
 from schedperf.bundle.open import Bundle
-from schedperf.compare.core_types import POLICIES, TYPES, fields_by_type, without_sums
+from schedperf.compare.core_types import POLICIES, TYPES, fields_by_type, without_repeats
 from schedperf.compare.kernel_config import default_settings
 from schedperf.compare.origin import CMDLINE, Decision, KernelDecides, Settings, decide
 from schedperf.model.comparison import Comparability, Difference, Severity
@@ -39,6 +39,8 @@ TUNABLES = tuple(
 )
 IDLE_STATES = "cpuidle.states"
 OWNERS_LISTS = ("settings.sysctl", "settings.tmpfiles", "settings.written")
+# Read as a whole, or not at all.
+WHOLE_LISTS = ("sched.energy_model", "cpufreq.rankings")
 # Levels of the topology, by which topology.cpus groups CPUs.
 LEVELS = ("core", "cluster", "llc", "socket", "node")
 
@@ -170,7 +172,7 @@ def compare_hosts(sides: Sequence[Side], *, allowed: Sequence[str] = ()) -> Comp
         hosts = base.bundle.host_fields, side.bundle.host_fields
         if all(hosts):
             compared |= {path for host in hosts for path in flatten_host(host)}
-            differences += without_sums(_Gate.of(base, side, allowed).differences(*hosts))
+            differences += without_repeats(_Gate.of(base, side, allowed).differences(*hosts))
         else:
             differences.append(_no_host(side.name, *hosts))
     for side in sides:
@@ -323,9 +325,14 @@ class _Gate(Struct, frozen=True, kw_only=True):
         return None
 
     def _is_listed(self, path: str, host: Mapping[str, object]) -> bool:
-        # A kernel parameter that is missing has its default, and another kernel may lack a feature
-        # or a tunable.
-        lists = [CMDLINE, *OWNERS_LISTS, *([FEATURES] if self.has_other_kernel else ())]
+        # A kernel parameter that is missing has its default, a domain that is missing has no energy
+        # model, and another kernel may lack a feature or a tunable.
+        lists = [
+            CMDLINE,
+            *OWNERS_LISTS,
+            *WHOLE_LISTS,
+            *([FEATURES] if self.has_other_kernel else ()),
+        ]
         above = next((each for each in lists if path.startswith(f"{each}.")), None)
         if self.has_other_kernel and path in TUNABLES:
             above = FEATURES

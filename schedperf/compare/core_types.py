@@ -22,6 +22,9 @@ SETTINGS: Mapping[str, bool] = {
     "hw_min_khz": False,
     "hw_max_khz": False,
 }
+# The same, as paths: of the whole machine, and of the types.
+WHOLE = {f"cpufreq.{setting}" for setting, is_summed in SETTINGS.items() if is_summed}
+PER_TYPE = tuple(f"cpufreq.{setting}." for setting in SETTINGS)
 
 
 def fields_by_type(host: Mapping[str, object]) -> Iterator[tuple[str, object]]:
@@ -40,18 +43,37 @@ def fields_by_type(host: Mapping[str, object]) -> Iterator[tuple[str, object]]:
                 yield f"cpufreq.{setting}.{name}", value
 
 
-def without_sums(differences: Iterable[Difference]) -> Iterator[Difference]:
-    """Yield differences without those of the whole machine that are named by type of core."""
+def without_repeats(differences: Iterable[Difference]) -> Iterator[Difference]:
+    """Yield differences without those that others imply.
+
+    A setting that differs on one type of core is named by its type, so the value of the whole
+    machine is left out. Of a type that one side lacks, only the CPUs are named; the values of the
+    whole machine are compared.
+    """
     listed = list(differences)
     named = {
         (each.side, each.path.rsplit(".", 1)[0])
         for each in listed
         if None not in (each.base, each.new)
     }
-    whole = {f"cpufreq.{setting}" for setting, is_summed in SETTINGS.items() if is_summed}
+    one_sided = {
+        (each.side, each.path.removeprefix(f"{TYPES}.").removesuffix(".cpus"))
+        for each in listed
+        if each.path.startswith(f"{TYPES}.")
+        and each.path.endswith(".cpus")
+        and None in (each.base, each.new)
+    }
     for each in listed:
-        if each.path not in whole or (each.side, each.path) not in named:
+        is_sum = each.path in WHOLE and (each.side, each.path) in named
+        of_type = (each.side, _type_of(each.path)) in one_sided
+        if not is_sum and (not of_type or each.path.endswith(".cpus")):
             yield each
+
+
+def _type_of(path: str) -> str:
+    if path.startswith(f"{TYPES}."):
+        return path.removeprefix(f"{TYPES}.").rpartition(".")[0]
+    return next((path.removeprefix(prefix) for prefix in PER_TYPE if path.startswith(prefix)), "")
 
 
 def _value(policies: Iterable[Policy], setting: str, cpus: frozenset[int]) -> object:

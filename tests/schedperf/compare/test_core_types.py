@@ -109,6 +109,22 @@ def test_another_energy_model_blocks_a_comparison(compare: Sides) -> None:
     assert not found.comparable
 
 
+def test_a_missing_energy_model_blocks_a_comparison(compare: Sides) -> None:
+    found = compare(dynamiq(), dynamiq().having(0, states=()))
+    assert differing(found)["sched.energy_model.cpu0.cpus"] == ("0-3", None, "blocking")
+
+
+def test_other_names_of_the_types_are_one_difference_each(compare: Sides) -> None:
+    unnamed = intel_hybrid().having(0, pmu=None).having(1, pmu=None, governor="performance")
+    assert differing(compare(intel_hybrid(), unnamed)) == {
+        "topology.types.cpu_core.cpus": ("0-7", None, "noted"),
+        "topology.types.cpu_atom.cpus": ("8-11", None, "noted"),
+        "topology.types.performance.cpus": (None, "0-7", "noted"),
+        "topology.types.efficiency.cpus": (None, "8-11", "noted"),
+        "cpufreq.governor": ("powersave", "powersave + performance", "blocking"),
+    }
+
+
 def test_rankings_are_noted(compare: Sides) -> None:
     found = compare(amd_preferred(), amd_preferred().having(0, ranking=232))
     assert {path: severity for path, (_, _, severity) in differing(found).items()} == {
@@ -131,7 +147,8 @@ def test_a_bundle_of_an_older_recorder_is_compared_as_a_whole(
     ]
     found = differing(compare_hosts(name_sides([open_bundle(path) for path in paths])))
     assert found["cpufreq.governor"] == ("powersave", "powersave + performance", "blocking")
-    assert found["cpufreq.governor.cpu_atom"] == (None, "performance", "noted")
+    assert found["topology.types.cpu_atom.cpus"] == (None, "8-11", "noted")
+    assert not [path for path in found if path.startswith("cpufreq.governor.")]
 
 
 def test_a_newer_recorder_does_not_change_the_class_of_a_machine(
