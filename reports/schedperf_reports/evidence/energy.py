@@ -21,6 +21,8 @@ from schedperf_reports.words.states import State
 
 # Energy per operation, energy per run and power of two packages.
 MOST_ROWS = 6
+# Energy per operation of the packages.
+MAIL_ROWS = 4
 # Energy per operation first: energy per run also depends on the amount of work, power on its speed.
 ORDER: Sequence[Basis] = ("operation", "share", "time")
 # The column of denominators has the operation.
@@ -49,8 +51,7 @@ def _state(comparison: Comparison) -> State | None:
     chapter="scheduler",
     order=45,
     is_analysis=True,
-    # Without the column of denominators, which a mail has no room for, more rows are unclear.
-    mail_rows=1,
+    mail_rows=MAIL_ROWS,
     state=_state,
 )
 def energy(comparison: Comparison) -> Iterator[Block]:

@@ -96,7 +96,8 @@ def _name(row: CounterRow) -> str:
 
 
 def _total_cells(row: CounterRow) -> tuple[Cell, ...]:
-    counted = row.unit.partition("/")[0]
+    # Only events of PMUs have shares, and their counts have no unit.
+    counted = "1" if row.basis == "share" else row.unit.partition("/")[0]
     totals = row.total_base, row.total_new
     return tuple(
         Cell(

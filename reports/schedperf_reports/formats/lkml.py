@@ -39,6 +39,7 @@ from schedperf_reports.blocks import (
     Text,
 )
 from schedperf_reports.formats import Options, output_format
+from schedperf_reports.rates.cells import PER_COLUMN
 from schedperf_reports.results.benchmarks import FAMILIES
 from schedperf_reports.results.side_by_side import draw_movers, draw_side_by_side
 from schedperf_reports.results.two_by_two import draw_two_by_two
@@ -304,7 +305,7 @@ def _evidence(section: ReportSection, comparison: Comparison) -> Table | None:
     table = next((block for block in blocks if isinstance(block, Table) and block.rows), None)
     if table is None:
         return None
-    rows = table.rows[: section.mail_rows]
+    rows = _of_one_denominator(table)[: section.mail_rows]
     shown = [
         index
         for index, column in enumerate(table.columns)
@@ -316,6 +317,12 @@ def _evidence(section: ReportSection, comparison: Comparison) -> Table | None:
         rows=tuple(tuple(row[index] for index in shown) for row in rows),
         limit=None,
     )
+
+
+def _of_one_denominator(table: Table) -> Sequence[Sequence[Cell]]:
+    """Return the rows with the denominator of the first: there is no room for a column of them."""
+    per = next((i for i, column in enumerate(table.columns) if column is PER_COLUMN), None)
+    return [row for row in table.rows if per is None or row[per].text == table.rows[0][per].text]
 
 
 def _is_common(index: int, column: Column, rows: Sequence[Sequence[Cell]]) -> bool:

@@ -86,6 +86,16 @@ def test_a_row_shows_the_rates_the_change_and_its_interval_and_the_totals(
     ]  # fmt: skip
 
 
+def test_a_share_has_the_count_of_its_event_beside_it(describe: Describe) -> None:
+    share = row(
+        event="cpu_core/cycles/", perf_event=parse_event("cpu_core/cycles/"), basis="share",
+        unit="", base=0.8, new=0.4, ratio=0.5, total_base=8e8, total_new=4e8,
+    )  # fmt: skip
+    (cells,) = texts(describe(share))
+    assert cells[0] == "cpu_core/cycles/, share of all core types"
+    assert (cells[2], cells[3], *cells[-2:]) == ("80.0%", "40.0%", "8e+08", "4e+08")
+
+
 def test_times_have_their_unit(describe: Describe) -> None:
     clock = row(
         event="cpu-clock", unit="s/message", basis="operation", base=0.00061, new=0.00084,

@@ -7,10 +7,12 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
+from schedperf.evidence.energy.record import Energy, EnergySide
 from schedperf.model.caveats import caveat
-from schedperf.model.comparison import Comparison, Row, SideSummary
+from schedperf.model.comparison import Comparison, Row, Section, SideSummary
 from schedperf_reports.formats import Options
 from schedperf_reports.formats.lkml import WIDTH, lkml
+from tests.energy_records import energy_row
 
 Make = Callable[..., Comparison]
 
@@ -150,6 +152,20 @@ def test_recordings_are_named_by_digest(make_comparison: Make) -> None:
     text = " ".join(draw(comparison).split())
     for side in comparison.sides:
         assert f"data {side.digest[:16]}" in text
+
+
+def test_rates_of_a_mail_have_one_denominator(make_comparison: Make) -> None:
+    rows = tuple(
+        energy_row(row=f"new-{domain}-{basis}", domain=domain, basis=basis, unit=unit)
+        for domain in ("package-0", "package-1")
+        for basis, unit in (("time", "W"), ("share", "J/run"), ("operation", "J/message"))
+    )
+    sides = tuple(EnergySide(side=side, runs=5, kind="clean") for side in ("base", "new"))
+    data = Energy(sides=sides, rows=rows, zeros=(), missing=(), notes=())
+    text = draw(make_comparison(sections={"energy": Section.of(data)}))
+    assert re.findall(r"^  (package-\d) +(\w+) .* mJ ", text, re.MULTILINE) == [
+        ("package-0", "message"), ("package-1", "message"),
+    ]  # fmt: skip
 
 
 def test_runs_without_a_result_are_counted(make_comparison: Make) -> None:
