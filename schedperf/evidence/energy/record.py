@@ -13,6 +13,8 @@ Kind = Literal["package", "psys", "core", "uncore", "dram", "other"]
 
 # Which counters stand for the machine, best first; the others are parts of these.
 LEADING: tuple[Kind, ...] = ("package", "psys", "other", "core", "uncore", "dram")
+# The driver whose name is not part of the names of its counters: "package-0".
+RAPL = ""
 
 
 class EnergySide(Struct, frozen=True, kw_only=True):
@@ -70,16 +72,18 @@ class Energy(SectionData, frozen=True, kw_only=True):
 def leading_rows(rows: Iterable[EnergyRow]) -> list[EnergyRow]:
     """Return the rows of the counters that stand for the machine: packages, else psys, and so on.
 
-    If several drivers count the packages, the first of them is chosen.
+    If several drivers count the packages, RAPL is chosen, or else the first of them.
     """
     listed = list(rows)
     kinds = {row.kind for row in listed}
     leading = next((kind for kind in LEADING if kind in kinds), None)
     of_kind = [row for row in listed if row.kind == leading]
     drivers = [_driver_of(row) for row in of_kind]
-    return [row for row, driver in zip(of_kind, drivers, strict=True) if driver == drivers[0]]
+    # intel-rapl-mmio counts one of the packages of intel-rapl, too.
+    chosen = RAPL if RAPL in drivers else next(iter(drivers), RAPL)
+    return [row for row, driver in zip(of_kind, drivers, strict=True) if driver == chosen]
 
 
 def _driver_of(row: EnergyRow) -> str:
-    # "package-0" is of RAPL or perf; the names of others begin with their driver.
+    # The names of all but RAPL, and of perf, which reads the same counters, begin with the driver.
     return row.domain.rpartition(" ")[0] if row.kind in ("package", "psys") else ""

@@ -194,6 +194,12 @@ def test_packages_stand_for_the_machine(analyse: Analyse) -> None:
     again = Domain(path="/hwmon3/energy1_input", name="Esocket0", chip="amd_energy", joules=9.0)
     sensor = Domain(path="/hwmon4/energy1_input", name=None, chip="ina226", joules=9.0)
     assert leading(psys, dram, *packages, again, sensor) == {"package-0", "package-1"}
+    # Of two drivers that count a package, the one that counts all of them.
+    mmio = Domain(
+        path="/sys/class/powercap/intel-rapl-mmio:0/energy_uj", name="package-0", joules=9.0
+    )
+    assert leading(mmio, *packages) == {"package-0", "package-1"}
+    assert leading(mmio, dram) == {"intel-rapl-mmio package-0"}
     assert leading(dram, again) == {"amd_energy Esocket0"}
     assert leading(psys, dram, sensor) == {"psys"}
     assert leading(sensor, dram) == {"ina226 energy1"}
