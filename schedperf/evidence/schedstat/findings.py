@@ -7,7 +7,7 @@ from schedperf.evidence import finding
 from schedperf.evidence.schedstat.record import CoreTypeRow, ReadingRow, Schedstat, SchedstatRow
 from schedperf.model.comparison import Finding
 from schedperf.model.units import format_measure
-from schedperf.stats.counted.findings import Paces, describe_interval, rate_finding
+from schedperf.stats.counted.findings import Paces, describe_interval, rate_finding, write_change
 
 # Per side; the section has every reading.
 MOST_FINDINGS = 4
@@ -53,12 +53,13 @@ def _growth(row: CoreTypeRow) -> float:
 def _describe_type(row: CoreTypeRow) -> Finding:
     where = f"{row.point}: " if row.point else ""
     base, new = (format_measure(value, "") for value in (row.base, row.new))
+    change = "" if row.ratio is None else f", {write_change(row.ratio)}"
     return rate_finding(
         row,
         rule="core_types",
         section="schedstat",
         clause=f"{where}tasks spend {new} of their run time on {row.core_type} instead of {base}",
-        change=describe_interval(row),
+        change=f"{change}{describe_interval(row)}",
         details="",
         metric=f"share of run time on {row.core_type}",
     )

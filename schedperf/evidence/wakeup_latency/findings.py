@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Report significant changes of how long the tasks of a command wait until they run."""
+"""Report significant changes of how long tasks wait, per command and type of CPU core."""
 
 from collections.abc import Iterator, Sequence
 
@@ -9,8 +9,11 @@ from schedperf.evidence.wakeup_latency.record import (
     Statistic,
     WakeupLatency,
     WakeupRow,
+    WakeupTypeRow,
 )
 from schedperf.model.comparison import Finding
+from schedperf.model.counted import RateRow
+from schedperf.model.text import join_names
 from schedperf.model.units import scale_for
 from schedperf.model.verdict import count_units
 from schedperf.stats.counted.findings import rate_finding, write_change
@@ -39,6 +42,39 @@ def wakeup_latency(record: WakeupLatency) -> Iterator[Finding]:
         ordered = sorted(named or changed, key=lambda item: -distance_of(item[0].ratio))
         for row, rows in ordered[:MOST_FINDINGS]:
             yield _describe(row, rows)
+
+
+@finding("wakeup_core_types", WakeupLatency)
+def core_types(record: WakeupLatency) -> Iterator[Finding]:
+    """Yield the type of CPU core whose waits changed most, where those of another did not."""
+    points: dict[tuple[str, str, str], dict[str, list[WakeupTypeRow]]] = {}
+    for row in record.core_types:
+        if row.quantile != "max":
+            types = points.setdefault((row.side, row.workload, row.point), {})
+            types.setdefault(row.core_type, []).append(row)
+    for types in points.values():
+        changed = [row for rows in types.values() for row in rows if row.changed]
+        others = types.keys() - {row.core_type for row in changed}
+        if changed and others:
+            row = max(changed, key=lambda row: (row.quantile == PREFERRED, distance_of(row.ratio)))
+            yield _describe_type(row, [name for name in types if name in others])
+
+
+def _describe_type(row: WakeupTypeRow, others: Sequence[str]) -> Finding:
+    scale = scale_for("s", row.base, row.new)
+    base, new = scale.format(row.base), scale.format(row.new)
+    at = f" at {row.point}" if row.point else ""
+    name = f"{WAITS[row.event][0]} {row.quantile} on CPUs of type {row.core_type}"
+    return rate_finding(
+        row,
+        rule="wakeup_core_types",
+        section="wakeup_latency",
+        clause=f"{name}: {base} -> {new} {scale.unit}{at}",
+        change=f" ({_interval(row)})",
+        details=f": no significant change on {join_names(others)}",
+        metric=name,
+        better="lower",
+    )
 
 
 def _counts(row: WakeupRow) -> bool:
@@ -71,7 +107,7 @@ def name_of(row: WakeupRow) -> str:
     return f"{WAITS[row.event][0]} {row.quantile} of {row.command or 'all commands'}"
 
 
-def _interval(row: WakeupRow) -> str:
+def _interval(row: RateRow) -> str:
     runs = count_units(row.n_base, row.n_new, row.replication)
     if row.ratio is None or row.ci_low is None or row.ci_high is None:
         return f"q = {row.q:.2g}, {runs}" if row.q is not None else runs

@@ -2,6 +2,7 @@
 """Waits of hybrid machines are compared per type of CPU core."""
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from schedperf.evidence.wakeup_latency.capture import WakeupCapture
+from schedperf.evidence.wakeup_latency.findings import core_types
 from schedperf.evidence.wakeup_latency.record import WakeupLatency
 from schedperf.evidence.wakeup_latency.section import analyse_sides, wakeup_latency
 from schedperf.model.run import SideOf
@@ -57,6 +59,25 @@ def test_waits_for_each_type_are_compared() -> None:
     assert rows["cpu_core"].base == pytest.approx(20e-6, rel=1 / 8)
     # All commands, also those of few CPUs.
     assert {row.event for row in data.core_types} == {"wakeup"}
+
+
+def test_a_finding_names_the_type_whose_waits_changed() -> None:
+    def found(core_us: int, atom_us: int) -> list[str]:
+        new = [
+            {**run, "rows": [waits_row("hackbench", 0, {core_us * US: 1000}), *run["rows"][2:]]}
+            for run in runs_of(atom_us)
+        ]
+        data = analyse_sides([typed("base", runs_of(40)), typed("new", new)])
+        return [each.clause + each.details for each in core_types(data)]
+
+    (text,) = found(20, 400)
+    assert re.fullmatch(
+        r"wakeup latency p99 on CPUs of type cpu_atom: [\d.]+ -> [\d.]+ us: no significant change "
+        "on cpu_core",
+        text,
+    )
+    # It says nothing of the types if the waits for all of them changed, or none.
+    assert found(200, 400) == found(20, 40) == []
 
 
 def test_one_side_has_its_percentiles() -> None:
