@@ -4,7 +4,8 @@
 ::
 
     energy.json     {"counters": [{"path": "/sys/class/powercap/intel-rapl:0/energy_uj",
-                                   "name": "package-0", "max_energy_range_uj": "262143328850"}, …],
+                                   "name": "package-0", "chip": null, "device": null,
+                                   "max_energy_range_uj": "262143328850"}, …],
                      "readings": [{"ns": 5140900, "energy_uj": ["1284423345", …]}, …],
                      "every_s": 10.0, "refused": {"/sys/…/energy_uj": "permission denied"}}
     perf.csv        of `perf stat -a --per-socket`, if no counter of powercap can be read
@@ -56,7 +57,7 @@ SHORTEST_PAUSE_S = 0.1
 # Reading a zone interrupts a CPU of its package.
 LARGEST_SHARE = 0.001
 # A machine of 8 sockets has some 40 zones; amd_energy has a sensor for each core.
-MOST_COUNTERS = 256
+MOST_COUNTERS = 1024
 
 _SENSOR = re.compile(r"energy[0-9]{1,4}_input")
 _EVENT = re.compile(r"energy-[a-z]{1,20}")
@@ -69,12 +70,14 @@ class Counter:
     :param path: of the file that has its value
     :param name: of the zone, or the label of the sensor; None if it has none
     :param chip: name of the hwmon device; None for a zone of powercap
+    :param device: that the hwmon device measures, as "1-0040": several may have one name
     :param max_energy_range_uj: the largest value, as the kernel printed it; None if it has none
     """
 
     path: str
     name: str | None
     chip: str | None
+    device: str | None
     max_energy_range_uj: str | None
 
     @property
@@ -146,6 +149,7 @@ def _zones(files: ValueFiles) -> Iterator[Counter]:
                 path=f"{folder}/energy_uj",
                 name=files.value(f"{folder}/name"),
                 chip=None,
+                device=None,
                 max_energy_range_uj=files.value(f"{folder}/max_energy_range_uj"),
             )
 
@@ -159,6 +163,7 @@ def _sensors(files: ValueFiles) -> Iterator[Counter]:
                 path=f"{folder}/{sensor}",
                 name=files.value(f"{folder}/{stem}_label"),
                 chip=files.value(f"{folder}/name") or device,
+                device=files.target(f"{folder}/device"),
                 max_energy_range_uj=None,
             )
 

@@ -48,12 +48,14 @@ class Sensor(Struct, frozen=True, kw_only=True):
     :param folder: ``hwmon2``
     :param chip: name of the device
     :param label: None: no such file
+    :param device: that has the sensor; None: of the chip's name
     """
 
     folder: str
     chip: str
     number: int
     label: str | None = None
+    device: str | None = None
     energy_uj: str = "77000000"
 
 
@@ -143,8 +145,11 @@ class EnergyTree:
         self._write_counter(zone.folder, zone.energy_uj)
 
     def _write_sensor(self, sensor: Sensor) -> None:
-        device = self.root / "sys/devices/platform" / sensor.chip / "hwmon" / sensor.folder
+        parent = self.root / "sys/devices/platform" / (sensor.device or sensor.chip)
+        device = parent / "hwmon" / sensor.folder
         _write_files(device, {"name": sensor.chip})
+        if not (device / "device").is_symlink():
+            (device / "device").symlink_to(f"../../../{parent.name}")
         name = f"energy{sensor.number}"
         if sensor.label is not None:
             _write_files(device, {f"{name}_label": sensor.label})
@@ -182,6 +187,7 @@ class Domain(Struct, frozen=True, kw_only=True):
     name: str | None
     joules: float
     chip: str | None = None
+    device: str | None = None
     range_uj: int | None = RAPL_RANGE_UJ
     start_uj: int = 1_284_423_345
 
@@ -211,6 +217,7 @@ def write_capture(
                 "path": domain.path,
                 "name": domain.name,
                 "chip": domain.chip,
+                "device": domain.device,
                 "max_energy_range_uj": None if domain.range_uj is None else str(domain.range_uj),
             }
             for domain in domains

@@ -88,6 +88,17 @@ def test_zones_of_scmi_and_sensors_of_hwmon_are_read(make_tree: MakeTree, captur
     ]  # fmt: skip
 
 
+def test_sensors_of_one_name_have_their_device(make_tree: MakeTree, capture: Capture) -> None:
+    sensors = [
+        Sensor(folder=f"hwmon{number}", chip="ina238", number=1, device=f"1-004{number}")
+        for number in range(2)
+    ]
+    facts = record(make_tree(sensors=sensors), capture)
+    assert [(counter["chip"], counter["device"]) for counter in facts["counters"]] == [
+        ("ina238", "1-0040"), ("ina238", "1-0041"),
+    ]  # fmt: skip
+
+
 def test_power_is_never_read(make_tree: MakeTree, capture: Capture) -> None:
     tree = make_tree(sensors=[Sensor(folder="hwmon0", chip="ina226", number=1)])
     device = tree.root / "sys/class/hwmon/hwmon0"

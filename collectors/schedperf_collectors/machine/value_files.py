@@ -63,6 +63,13 @@ class ValueFiles:
         except OSError:
             return []
 
+    def target(self, name: str) -> str | None:
+        """Return the last part of what a link refers to; None where it cannot be read."""
+        try:
+            return os.path.basename(os.readlink(self._prefix + name))  # noqa: PTH115, PTH119 # fast
+        except OSError:
+            return None
+
 
 def format_table(columns: Sequence[str], rows: Iterable[Row]) -> bytes:
     """Return lines with tabs between the values, the names of the columns first.

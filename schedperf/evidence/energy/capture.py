@@ -10,6 +10,7 @@ the packages, and two drivers may count the same package.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Annotated, NamedTuple
@@ -28,7 +29,7 @@ FACTS = "energy.json"
 PERF = "perf.csv"
 LARGEST_JSON_BYTES = 16 << 20
 LARGEST_PERF_BYTES = 1 << 20
-MOST_COUNTERS = 256
+MOST_COUNTERS = 1024
 MOST_READINGS = 1 << 17
 LONGEST_NAME = 60
 SHOWN = 40
@@ -103,9 +104,11 @@ class EnergyCounts(Struct, frozen=True, kw_only=True):
 
 
 class _Counter(Struct, frozen=True, kw_only=True):
+    # Older versions did not record the device.
     path: Sentence
     name: Sentence | None
     chip: Sentence | None
+    device: Sentence | None = None
     max_energy_range_uj: Sentence | None
 
 
@@ -188,21 +191,39 @@ def _name_domains(counters: Sequence[_Counter]) -> Iterator[Domain]:
         for counter in counters
         if (match := _ZONE.fullmatch(counter.path))
     }
-    for counter in counters:
-        zone = _ZONE.fullmatch(counter.path)
-        words: list[str | None]
-        if zone is not None:
-            control, number = zone.groups()
-            parent = number.rpartition(":")[0]
-            # The name of a part alone does not say of which package it is.
-            above = [zones.get((control, parent)) or f"{control}{parent}"] if parent else []
-            driver = [] if control == RAPL else [control]
-            words = [*driver, *above, counter.name or f"{control}{number}"]
-        else:
-            stem = counter.path.rpartition("/")[2].partition("_")[0]
-            words = [counter.chip, counter.name or stem]
-        name = clean_line(" ".join(filter(None, words)))[:LONGEST_NAME]
-        yield Domain(name, _kind_of(counter.name or ""))
+    names = [_name(counter, zones) for counter in counters]
+    counts = Counter(names)
+    for counter, name in zip(counters, names, strict=True):
+        is_unique = counts[name] == 1
+        yield Domain(name if is_unique else _long_name(counter), _kind_of(counter.name or ""))
+
+
+def _name(counter: _Counter, zones: Mapping[tuple[str, str], str | None]) -> str:
+    zone = _ZONE.fullmatch(counter.path)
+    if zone is None:
+        return _join(counter.chip, _name_of_sensor(counter))
+    control, number = zone.groups()
+    parent = number.rpartition(":")[0]
+    # The name of a part alone does not say of which package it is.
+    above = (zones.get((control, parent)) or f"{control}{parent}") if parent else None
+    driver = None if control == RAPL else control
+    return _join(driver, above, counter.name or f"{control}{number}")
+
+
+def _long_name(counter: _Counter) -> str:
+    """Return the name of one of several counters that are called alike."""
+    folder = counter.path.rpartition("/")[0].rpartition("/")[2]
+    if _ZONE.fullmatch(counter.path):
+        return _join(folder, counter.name)
+    return _join(counter.chip, counter.device or folder, _name_of_sensor(counter))
+
+
+def _name_of_sensor(counter: _Counter) -> str:
+    return counter.name or counter.path.rpartition("/")[2].partition("_")[0]
+
+
+def _join(*words: str | None) -> str:
+    return clean_line(" ".join(filter(None, words)))[:LONGEST_NAME]
 
 
 def _kind_of(name: str) -> Kind:

@@ -230,9 +230,30 @@ def test_every_truncation_of_a_capture_is_refused() -> None:
             parse(text[:end])
 
 
+def test_counters_that_are_called_alike_have_longer_names() -> None:
+    def sensor(number: int, device: str | None) -> Generated:
+        return Generated(
+            path=f"/sys/class/hwmon/hwmon{number}/energy1_input", name=None, chip="ina238",
+            joules=1.0, device=device,
+        )  # fmt: skip
+
+    parts = [
+        Generated(path=f"/sys/class/powercap/arm-scmi:0:{zone}/energy_uj", name=name, joules=1.0)
+        for zone, name in (("0", "cluster"), ("0:0", "core"), ("1", "cluster"), ("1:0", "core"))
+    ]
+    used = parse(
+        write_capture([sensor(0, "1-0040"), sensor(1, "1-0041"), sensor(2, None)], seconds=2.0)
+    ).used
+    assert [domain.name for domain in used] == [
+        "ina238 1-0040 energy1", "ina238 1-0041 energy1", "ina238 hwmon2 energy1",
+    ]  # fmt: skip
+    names = [domain.name for domain in parse(write_capture(parts, seconds=2.0)).used]
+    assert names[1::2] == ["arm-scmi:0:0:0 core", "arm-scmi:0:1:0 core"]
+
+
 def test_two_counters_of_one_name_are_refused() -> None:
     domain = rapl_domain("0", "package-0", 90.0)
-    with pytest.raises(InputError, match="two counters are called package-0; record again"):
+    with pytest.raises(InputError, match="two counters are called intel-rapl:0 package-0; re"):
         parse(write_capture([domain, domain], seconds=2.0))
 
 
