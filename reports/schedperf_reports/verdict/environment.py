@@ -3,7 +3,13 @@
 
 from collections.abc import Iterator, Sequence
 
-from schedperf.model.comparison import Comparison, Difference, OptionDifference, SideSummary
+from schedperf.model.comparison import (
+    Comparison,
+    Difference,
+    OptionDifference,
+    Severity,
+    SideSummary,
+)
 from schedperf.model.host import fields_of, read_host
 from schedperf.model.text import join_names
 from schedperf_reports.blocks import Block, Cell, Column, Table, Text
@@ -15,6 +21,8 @@ from schedperf_reports.words.rows import SEVERITY_TONES, count_of, name_side, si
 
 # Options that a caption names; the table has all.
 MOST_OPTIONS_NAMED = 10
+# The most severe first.
+SEVERITIES: Sequence[Severity] = ("blocking", "treatment", "noted", "ignored")
 
 
 @report_section("environment", title="Environment", chapter="environment", order=10)
@@ -25,11 +33,10 @@ def environment(comparison: Comparison) -> Iterator[Block]:
     if not paths:
         yield Text(text="no bundle describes its machine", tone="warning")
         return
-    by_path = {each.path: each for each in comparison.comparability.differences}
-    differing = sum(path in by_path for path in paths)
+    by_path = _worst_by_field(comparison.comparability.differences, paths)
     yield Table(
         caption=f"{count_of(len(paths), 'field')} of host.json (machine, kernel and settings); "
-        f"{count_of(differing, 'difference')}",
+        f"{count_of(len(by_path), 'difference')}",
         columns=(
             Column(title="field", code=True),
             *(Column(title=side.name, code=True) for side in comparison.sides),
@@ -50,6 +57,24 @@ def environment(comparison: Comparison) -> Iterator[Block]:
     )
     yield from _taints(comparison)
     yield from _options(comparison)
+
+
+def _worst_by_field(
+    differences: Sequence[Difference], paths: Sequence[str]
+) -> dict[str, Difference]:
+    """Return the difference of each field; of several in one field, the most severe one.
+
+    A difference may be in a part of a field, as ``kernel.cmdline.quiet`` is.
+    """
+    fields = set(paths)
+    worst: dict[str, Difference] = {}
+    for each in sorted(differences, key=lambda each: SEVERITIES.index(each.severity)):
+        path = each.path
+        while path and path not in fields:
+            path = path.rpartition(".")[0]
+        if path:
+            worst.setdefault(path, each)
+    return worst
 
 
 def _taints(comparison: Comparison) -> Iterator[Text]:

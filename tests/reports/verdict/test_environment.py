@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from schedperf.model.caveats import caveat
-from schedperf.model.comparison import Comparison, Row, SideSummary
+from schedperf.model.comparison import Comparison, Difference, Row, Severity, SideSummary
 from schedperf_reports.blocks import Items, Table, Text
 from schedperf_reports.verdict.caveats import caveats
 from schedperf_reports.verdict.environment import environment
@@ -53,6 +55,33 @@ def test_policies_are_listed_by_their_cpus(make_comparison: Make, make_side: Mak
         "0-7: governor powersave, max_khz 5200000; 8-11: governor schedutil, max_khz 3900000"
     )
     assert rows["cpufreq.states"][0] == '[["C1", 2]]'
+
+
+def test_a_difference_in_a_part_of_a_field_marks_the_field(
+    make_comparison: Make, make_side: Make
+) -> None:
+    def difference(path: str, severity: Severity) -> Difference:
+        return Difference(
+            path=path, side="new", base="a", new="b", severity=severity, reason="", origin=None
+        )
+
+    host = {
+        "cpufreq": {"governor": "a + b"}, "kernel": {"cmdline": "quiet"}, "sched": {"hz": 250},
+    }  # fmt: skip
+    comparison = make_comparison(sides=(make_side(host=host), make_side("new", host=host)))
+    differences = (
+        difference("kernel.cmdline.quiet", "noted"),
+        difference("kernel.cmdline.rcutree.kthread_prio", "blocking"),
+        difference("cpufreq.governor.cpu_atom", "treatment"),
+        difference("setup", "treatment"),
+    )
+    found = replace(comparison.comparability, differences=differences)
+    (table,) = environment(replace(comparison, comparability=found))
+    assert isinstance(table, Table)
+    assert {row[0].text: row[-1].text for row in table.rows} == {
+        "cpufreq.governor": "treatment", "kernel.cmdline": "blocking", "sched.hz": "",
+    }  # fmt: skip
+    assert table.caption.endswith("2 differences")
 
 
 def test_caveats_of_single_rows_stand_beside_the_rows(
