@@ -52,6 +52,9 @@ __all__ = [
     "parser",
 ]
 
+# End of the names of maxima: "cyclictest latency max".
+MAXIMUM = " max"
+
 # Factors from printed times to seconds.
 MILLISECOND_S = 1e-3
 MICROSECOND_S = 1e-6
@@ -66,8 +69,6 @@ class Metric:
         counts or times, and whether it is a sum, mean or percentile; None if the output does not
         state it. Not part of the metric's identity
     :param class_: that of its parser, which sets it; None if unknown
-    :param is_maximum: of several values in one run the largest counts, not their mean, and runs are
-        compared by ranks
     """
 
     name: str
@@ -76,7 +77,15 @@ class Metric:
     family: Family
     definition: str | None = field(default=None, compare=False)
     class_: BenchmarkClass | None = field(default=None, compare=False)
-    is_maximum: bool = field(default=False, compare=False)
+
+    @property
+    def is_maximum(self) -> bool:
+        """Whether it is the maximum of a run, as its name says.
+
+        Of several values in one run the largest counts, not their mean, and runs are compared by
+        ranks.
+        """
+        return self.name.endswith(MAXIMUM)
 
 
 class Measurement(Struct, frozen=True, kw_only=True):

@@ -11,9 +11,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from msgspec.structs import replace
 
-from schedperf.benchmarks import BadLine, Item, Latencies, Measurement, Metric, Where, measure
-
-MAXIMUM = " max"
+from schedperf.benchmarks import (
+    MAXIMUM,
+    BadLine,
+    Item,
+    Latencies,
+    Measurement,
+    Metric,
+    Where,
+    measure,
+)
 
 # In hundredths of a percent.
 _WHOLE = 10_000

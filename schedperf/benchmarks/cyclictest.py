@@ -279,7 +279,6 @@ def _metric(statistic: str) -> Metric:
         better="lower",
         family=family,
         definition=MAXIMUM if statistic == "max" else PERCENTILE.format(percent=percent),
-        is_maximum=statistic == "max",
     )
 
 

@@ -102,7 +102,7 @@ DEFINITIONS: Mapping[str, str] = {
         "averaged over the clients."
         for percent in (50, 90, 99)
     },
-    "latency max": "Maximum request latency of a client, averaged over the clients.",
+    "latency max": "Maximum request latency, over all clients.",
 }
 
 Item = Measurement | BadLine

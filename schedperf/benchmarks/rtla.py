@@ -245,7 +245,6 @@ def _metric(name: str, definition: str) -> Metric:
         better="lower",
         family="primary" if name in PRIMARY else "secondary",
         definition=definition,
-        is_maximum=name.endswith(" max"),
     )
 
 

@@ -272,7 +272,7 @@ def _read_intervals(instance: _Instance) -> Iterator[Item]:
         for item in block.items if block.samples != 0 and section not in RATES else ():
             if isinstance(item, BadLine):
                 yield item
-            elif not item.metric.name.endswith(" max"):
+            elif not item.metric.is_maximum:
                 yield replace(item, metric=_of_interval(item.metric))
 
 

@@ -180,19 +180,20 @@ def _complete(metric: Metric, parser: BenchmarkParser, program: str | None) -> M
 
 
 def _values_of(numbers: Iterable[tuple[str, Measurement]]) -> dict[Metric, Value]:
-    by_metric: dict[Metric, list[Measurement]] = {}
-    sources: dict[Metric, Source] = {}
+    by_metric: dict[Metric, list[tuple[str, Measurement]]] = {}
     for member, item in numbers:
-        by_metric.setdefault(item.metric, []).append(item)
-        text = cut_line(item.line)
-        sources[item.metric] = Source(member=member, line=item.line_number, text=text)
-    return {
-        metric: Value(
-            value=(max if metric.is_maximum else fmean)([item.value for item in items]),
-            resolution=max(
-                (item.resolution for item in items if item.resolution is not None), default=None
-            ),
-            source=sources[metric],
-        )
-        for metric, items in by_metric.items()
-    }
+        by_metric.setdefault(item.metric, []).append((member, item))
+    return {metric: _value_of(metric, items) for metric, items in by_metric.items()}
+
+
+def _value_of(metric: Metric, items: Sequence[tuple[str, Measurement]]) -> Value:
+    """Return the mean with the source of the last value, or the largest value of a maximum."""
+    values = [item.value for _, item in items]
+    largest = max(items, key=lambda pair: pair[1].value)
+    member, item = largest if metric.is_maximum else items[-1]
+    steps = (each.resolution for _, each in items if each.resolution is not None)
+    return Value(
+        value=item.value if metric.is_maximum else fmean(values),
+        resolution=max(steps, default=None),
+        source=Source(member=member, line=item.line_number, text=cut_line(item.line)),
+    )

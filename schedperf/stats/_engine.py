@@ -83,7 +83,7 @@ def analyse(rows: Rows, *, looks: Mapping[str, int], history: Sequence[Frame]) -
     sweep = sweeps_of(rows)
     drift = find_drift(blocks, sweep)
     correlation = widen(whole, blocks, sweep, drift.is_blocked)
-    ranks = _rank_all(len(rows), blocks)
+    ranks = _rank_all(rows, blocks)
     modes = {
         int(row): (block_modes, at)
         for block_modes in _modes_of(blocks)
@@ -117,10 +117,10 @@ def analyse(rows: Rows, *, looks: Mapping[str, int], history: Sequence[Frame]) -
     )
 
 
-def _rank_all(count: int, blocks: Sequence[Block]) -> dict[str, Floats]:
-    columns = {name: np.full(count, np.nan) for name in RANKS}
+def _rank_all(rows: Rows, blocks: Sequence[Block]) -> dict[str, Floats]:
+    columns = {name: np.full(len(rows), np.nan) for name in RANKS}
     for block in blocks:
-        ranks = rank(block)
+        ranks = rank(block, is_maximum=rows.is_maximum[block.rows])
         if ranks is not None:
             for name in RANKS:
                 columns[name][block.rows] = getattr(ranks, name)

@@ -318,7 +318,7 @@ def _method_of_maxima(case: _Case, index: int) -> str:
     if math.isnan(case.analysis.ranks["p"][index]):
         return "none"
     if case.analysis.ranks["is_tied"][index] == 1.0:
-        return "permutation of maxima"
+        return "permutation of the ranks of maxima"
     return f"exact {'Wilcoxon' if case.rows.is_paired[index] else 'Mann-Whitney'} of maxima"
 
 

@@ -4,7 +4,8 @@
 Exact Mann-Whitney with Hodges and Lehmann's shift for two sides, exact Wilcoxon
 signed ranks with the median of Walsh averages for pairs (Hollander, Wolfe & Chicken,
 "Nonparametric Statistical Methods", 3rd ed., chapters 3 and 4), and permutation of the
-values where some are equal, since ranks are then not what the tables are for.
+values where some are equal, since ranks are then not what the tables are for. Maxima have no useful
+mean, so of equal maxima the mean ranks are permuted.
 """
 
 from functools import lru_cache
@@ -52,38 +53,46 @@ class Ranks(Struct, frozen=True, kw_only=True):
     is_outlying: Flags
 
 
-def rank(block: Block) -> Ranks | None:
-    """Test a block; None where it has too few values, or too many to arrange."""
+def rank(block: Block, *, is_maximum: Flags | bool = False) -> Ranks | None:
+    """Test a block; None where it has too few values, or too many to arrange.
+
+    :param is_maximum: are the values maxima, of which no mean may count? Shape (rows,)
+    """
+    is_maximum = np.broadcast_to(is_maximum, len(block.rows))
     n_base, n_new = block.base.shape[1], block.new.shape[1]
     if block.is_paired:
         if n_base < FEWEST_PAIRS or n_base * n_base > MOST_DIFFERENCES:
             return None
-        return _rank_pairs(block.new - block.base)
+        return _rank_pairs(block.new - block.base, is_maximum)
     if min(n_base, n_new) < FEWEST_VALUES or n_base * n_new > MOST_DIFFERENCES:
         return None
-    return _rank_sides(block.base, block.new)
+    return _rank_sides(block.base, block.new, is_maximum)
 
 
-def _rank_sides(base: Floats, new: Floats) -> Ranks:
+def _rank_sides(base: Floats, new: Floats, is_maximum: Flags) -> Ranks:
     differences = (new[:, :, None] - base[:, None, :]).reshape(len(base), -1)
     wins = (differences > 0.0).sum(axis=1) + 0.5 * (differences == 0.0).sum(axis=1)
     null = _mann_whitney(base.shape[1], new.shape[1])
-    is_tied = _has_ties(np.hstack((base, new)))
+    pooled = np.hstack((base, new))
+    is_tied = _has_ties(pooled)
     p = _two_sided(null, wins)
     if is_tied.any():
-        p[is_tied] = _permute_sides(base[is_tied], new[is_tied])
+        scores = np.where(is_maximum[is_tied, None], _mean_ranks(pooled[is_tied]), pooled[is_tied])
+        p[is_tied] = _permute_sides(*np.split(scores, [base.shape[1]], axis=1))
     residuals = np.hstack([side - np.median(side, axis=1)[:, None] for side in (base, new)])
     return _ranks(p, differences, null, is_tied, residuals)
 
 
-def _rank_pairs(differences: Floats) -> Ranks:
+def _rank_pairs(differences: Floats, is_maximum: Flags) -> Ranks:
     i, j = np.triu_indices(differences.shape[1])
     walsh = (differences[:, i] + differences[:, j]) / 2.0
     null = _signed_rank(differences.shape[1])
     is_tied = _has_ties(np.abs(differences)) | (differences == 0.0).any(axis=1)
     p = _two_sided(null, (walsh > 0.0).sum(axis=1).astype(np.float64))
     if is_tied.any():
-        p[is_tied] = _flip_pairs(differences[is_tied])
+        tied = differences[is_tied]
+        signed_ranks = np.sign(tied) * _mean_ranks(np.abs(tied))
+        p[is_tied] = _flip_pairs(np.where(is_maximum[is_tied, None], signed_ranks, tied))
     residuals = differences - np.median(differences, axis=1)[:, None]
     return _ranks(p, walsh, null, is_tied, residuals)
 
@@ -111,6 +120,15 @@ def _has_ties(values: Floats) -> Flags:
     steps: Floats = np.diff(np.sort(values, axis=1), axis=1)
     is_tied: Flags = (steps == 0.0).any(axis=1)
     return is_tied
+
+
+def _mean_ranks(values: Floats) -> Floats:
+    # Of each row; equal values have the mean of their ranks.
+    ranks = np.empty_like(values)
+    for row, ranked in zip(values, ranks, strict=True):
+        smaller, equal = row[:, None] > row, row[:, None] == row
+        ranked[:] = smaller.sum(axis=1) + (equal.sum(axis=1) + 1.0) / 2.0
+    return ranks
 
 
 def _two_sided(null: Floats, statistic: Floats) -> Floats:

@@ -7,9 +7,9 @@ of one boot are not independent, so where both sides have several boots, the cou
 added.
 
 The maximum of a run is not a mean and has no standard error. Maxima are compared by their ranks:
-the exact Mann-Whitney test, and the shift of Hodges and Lehmann with its exact interval, of
-logarithms, so that it is a ratio. A maximum grows with the number of samples, so this compares runs
-of equally many samples.
+the exact Mann-Whitney test (a permutation of the ranks if some maxima are equal), and the shift of
+Hodges and Lehmann with its exact interval, of logarithms, so that it is a ratio. A maximum grows
+with the number of samples, so this compares runs of equally many samples.
 """
 
 from collections.abc import Sequence
@@ -105,7 +105,8 @@ def compare_maxima(
             order_new=unknown[1],
             floors=np.zeros(1),
             is_paired=False,
-        )
+        ),
+        is_maximum=True,
     )
     if ranks is None:
         return result

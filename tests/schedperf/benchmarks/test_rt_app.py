@@ -53,6 +53,13 @@ def test_threads_without_a_timer_have_no_wakeup_latency(
     assert found["rt-app-timer-0 wakeup latency max"] == pytest.approx(2138e-6)
 
 
+def test_only_the_largest_latency_is_a_maximum(parse_text: ParseText, recorded_text: Text) -> None:
+    found = parse_text("rt-app", recorded_text("rt-app.txt"))
+    metrics = [item.metric for item in found if isinstance(item, Measurement)]
+    names = {metric.name for metric in metrics if metric.is_maximum}
+    assert names == {"rt-app rt-app-timer-0 wakeup latency max"}
+
+
 def test_a_thread_without_the_name_of_its_file_has_a_number(measured: Values) -> None:
     text = HEADER + ROW.format(slack=-100, wakeup=7) + ROW.format(slack=300, wakeup=9)
     assert measured(text) == {

@@ -85,6 +85,17 @@ def test_the_source_of_a_mean_is_the_last_of_its_lines(read: Read) -> None:
     assert source == Source(member="boots/0/runs/000/stdout", line=4, text="Time: 0.700")
 
 
+def test_of_maxima_of_one_run_the_largest_counts(read: Read) -> None:
+    header = "dbench version 4.00 - Copyright Andrew Tridgell 1999-2004\n"
+    result = "Throughput 100 MB/sec  4 clients  4 procs  max_latency={ms} ms\n"
+    printed = "".join(header + result.format(ms=ms) for ms in (7, 3))
+    table = read(runs=[{"stdout": printed}]).table
+    index = table["metric"].tolist().index("dbench latency max")
+    assert table["is_maximum"][index]
+    assert table["value"][index] == pytest.approx(0.007)
+    assert table["source"][index].line == 2
+
+
 def test_a_source_names_its_stream_and_cuts_a_long_line(read: Read) -> None:
     rule = {"name": "rate", "unit": "1/s", "better": "higher", "regex": r"began\nrate (\d+)"}
     printed = f"began\nrate 9 {'x' * 1000}\nended"

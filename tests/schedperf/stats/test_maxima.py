@@ -82,3 +82,21 @@ def test_equal_maxima_are_no_change() -> None:
     assert row.verdict == "no-change"
     assert row.ratio == pytest.approx(1.0)
     assert math.isclose(row.p or 0.0, 1.0)
+
+
+def test_among_equal_maxima_the_size_of_an_outlier_does_not_count() -> None:
+    tied = [170.0, 170.0, 165.0, 180.0]
+    rows = [judge(BASE, [*tied, largest]) for largest in (190.0, 900_000.0)]
+    assert [row.method for row in rows] == ["permutation of the ranks of maxima"] * 2
+    assert [row.p for row in rows] == [pytest.approx(2 / 252)] * 2
+
+
+def test_equal_pairs_of_maxima_are_compared_by_signed_ranks() -> None:
+    # Two pairs doubled; one became smaller, by the largest factor.
+    base = [*BASE, 100_000.0]
+    rows = [
+        judge(base, [140.0, 150.0, 213.0, 360.0, 365.0, smallest], is_interleaved=True)
+        for smallest in (10_000.0, 10.0)
+    ]
+    assert [row.method for row in rows] == ["permutation of the ranks of maxima"] * 2
+    assert rows[0].p == rows[1].p
