@@ -124,9 +124,10 @@ class Window:
     cost="0.5 s to load (under emulation 1 to 6 s, with bcc 18 to 180 s); 1.5 us per timed call "
     "under emulation (0.6 us for an empty probe); execution breakpoints (cross_check=1, or "
     "without BPF) slow down hackbench under emulation from 3 s to 34 s, on hardware only slightly",
+    options=("sampling", "cross_check", "perf", "loader"),
 )
 def bpf_pelt(capture: Capture) -> Generator[str, None, str]:
-    """Count and time PELT updates; options: sampling, cross_check, perf, loader."""
+    """Count and time PELT updates."""
     request = read_wanted(capture.options)
     system = System()
     kernel = _find_functions(system)

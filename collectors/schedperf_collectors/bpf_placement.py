@@ -74,6 +74,7 @@ class Crossing(NamedTuple):
     default=False,
     cost="0.1 us per wakeup and per context switch (1% of hackbench's CPU time); 0.3 to 3 s to "
     "load; 4 MiB of kernel memory (0.3 GiB with 8192 CPUs); higher overhead if perf replaces BPF",
+    options=("perf", "perf_limit"),
 )
 def bpf_placement(capture: Capture) -> Generator[str, None, str]:
     """Count task placements by cause and distance, and the time tasks wait for a CPU."""

@@ -90,6 +90,7 @@ class Counter:
 @collector(
     scope="run",
     cost="one read of each counter before and after the run and every 10 s; at most 0.1% of a CPU",
+    options=("perf",),
 )
 def energy(capture: Capture) -> Iterator[str]:
     """Read the energy counters of powercap (RAPL, SCMI) and hwmon around the run."""

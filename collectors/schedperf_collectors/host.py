@@ -69,9 +69,9 @@ TOOL_TIMEOUT_S = 5.0
 EMULATED_TOOL_TIMEOUT_S = 20.0
 
 
-@collector(scope="boot", place="", cost="20 kB, 0.2 s")
+@collector(scope="boot", place="", cost="20 kB, 0.2 s", options=("kernel_files", "boot"))
 def host(capture: Capture) -> None:
-    """Record the machine, the kernel and their settings; options: kernel_files, boot (method)."""
+    """Record the machine, the kernel and their settings."""
     facts = describe_host(System(), capture)
     (capture.folder / "host.json").write_text(json.dumps(facts, indent=1) + "\n")
 

@@ -43,9 +43,9 @@ from schedperf_collectors.plugin import Capture, collector
 PERCPU_LINE = re.compile(r"^(?:setup_percpu|percpu|pcpu-alloc): .*$", re.MULTILINE)
 
 
-@collector(scope="boot", cost="10 to 30 MB before compression, 0.5 s")
+@collector(scope="boot", cost="10 to 30 MB before compression, 0.5 s", options=("kernel_files",))
 def layout(capture: Capture) -> None:
-    """Record symbols, BTF, configuration and cache line sizes; option: kernel_files."""
+    """Record symbols, BTF, configuration and cache line sizes."""
     capture_layout(System(), capture)
 
 

@@ -53,6 +53,7 @@ KEEP_RUNNING = (
     default=False,
     outermost=True,
     cost="a second workload, and 0.5 s before each run",
+    options=("command",),
 )
 def load(capture: Capture) -> Iterator[str]:
     """Run a second workload beside the first (--with-load)."""

@@ -37,9 +37,10 @@ from schedperf_collectors.plugin import BEGUN, PREPARED, Capture, collector
     package="linux-perf",
     cost="0.1 kB per sample; about 10% of CPU time at 5000 cpu-clock samples per second and CPU "
     "(memory events: not measured); 0.2 s per run to locate the per-CPU areas",
+    options=("period", "store_period", "ldlat", "event", "perf", "kernel_files"),
 )
 def perf_c2c(capture: Capture) -> Iterator[str]:
-    """Sample loads and stores; options: period, store_period, ldlat, event, perf."""
+    """Sample loads and stores."""
     return capture_c2c(System(), capture)
 
 

@@ -27,9 +27,10 @@ from schedperf_collectors.plugin import BEGUN, PREPARED, Capture, collector
     package="linux-perf",
     cost="0.1 kB per sample; about 10% of CPU time at 5000 cpu-clock samples per second and CPU "
     "(memory events: not measured)",
+    options=("period", "ldlat", "event", "perf"),
 )
 def perf_mem(capture: Capture) -> Iterator[str]:
-    """Sample loads with latency and data source; options: period, ldlat, event, perf."""
+    """Sample loads with latency and data source."""
     return capture_mem(System(), capture)
 
 

@@ -53,9 +53,10 @@ ARM_PSEUDO_NMI = re.compile(r"\birqchip\.gicv3_pseudo_nmi=(?:1|[yYtT]|[oO][nN])"
     package="linux-perf",
     cost="999 samples per second and CPU, 0.1 kB each; up to 7% of CPU time with 2 CPUs; 0.4 s "
     "per run",
+    options=("frequency", "event", "perf"),
 )
 def perf_profile(capture: Capture) -> Iterator[str]:
-    """Profile all CPUs with call chains; options: frequency, event, perf (the program)."""
+    """Profile all CPUs with call chains."""
     system = System()
     program = capture.options.get("perf", "perf")
     path = capture.folder / "perf.data"

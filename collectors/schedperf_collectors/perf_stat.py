@@ -57,9 +57,10 @@ TRIAL = ("sleep", "0.01")
     package="linux-perf",
     cost="about 20 counters per CPU, up to 7% of CPU time; 1 s per run, including two short test "
     "runs",
+    options=("perf",),
 )
 def perf_stat(capture: Capture) -> Generator[str, None, str]:
-    """Count scheduler, software and hardware events per NUMA node; option: perf (the program)."""
+    """Count scheduler, software and hardware events per NUMA node."""
     program = capture.options.get("perf", "perf")
     events, not_counted = choose_events(program, System())
     if not events:
@@ -88,13 +89,13 @@ def describe_not_counted(not_counted: Mapping[str, str]) -> str:
     """Return which events are not counted, grouped by reason; "" if all are.
 
     >>> describe_not_counted({"cycles": "not supported", "branches": "not supported"})
-    '2 events not counted: not supported (cycles, branches)'
+    'events not counted: not supported (cycles, branches)'
     """
     events: dict[str, list[str]] = {}
     for event, reason in not_counted.items():
         events.setdefault(reason, []).append(event)
     groups = [f"{reason} ({', '.join(names)})" for reason, names in events.items()]
-    return f"{len(not_counted)} events not counted: {'; '.join(groups)}" if groups else ""
+    return f"events not counted: {'; '.join(groups)}" if groups else ""
 
 
 def choose_events(program: str, system: System) -> tuple[list[str], dict[str, str]]:

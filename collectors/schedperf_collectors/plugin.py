@@ -173,6 +173,7 @@ class Collector:
     :param intrusive: it disturbs the measurement, so it runs only in instrumented runs
     :param outermost: it begins before the other collectors of a run, and ends after them
     :param default: used if ``--with`` is not given
+    :param options: names that ``--set COLLECTOR.NAME=VALUE`` takes
     :param needs: programs that must be on PATH, by name
     :param package: the Debian package that contains them; "" if none is needed
     :param cost: overhead and size, as text
@@ -185,6 +186,7 @@ class Collector:
     intrusive: bool
     outermost: bool
     default: bool
+    options: tuple[str, ...]
     needs: tuple[str, ...]
     package: str
     cost: str
@@ -201,6 +203,7 @@ def collector(
     *,
     scope: str,
     cost: str,
+    options: tuple[str, ...] = (),
     needs: tuple[str, ...] = (),
     package: str = "",
     intrusive: bool = False,
@@ -224,6 +227,7 @@ def collector(
                 intrusive=intrusive,
                 outermost=outermost,
                 default=default,
+                options=options,
                 needs=needs,
                 package=package,
                 cost=cost,

@@ -159,9 +159,14 @@ def exit_reason(output: str) -> str | None:
     return None if match is None else match["reason"].strip() or None
 
 
-@collector(scope="run", cost="two reads of six small files of sysfs, 0.4 kB", watch=SchedulerWatch)
+@collector(
+    scope="run",
+    cost="two reads of six small files of sysfs, 0.4 kB",
+    watch=SchedulerWatch,
+    options=("service",),
+)
 def sched_ext(capture: Capture) -> Generator[str, None, str | None]:
-    """Read state, name and counters of the loaded sched_ext scheduler; option: service."""
+    """Read state, name and counters of the loaded sched_ext scheduler."""
     return capture_sched_ext(System(), capture)
 
 

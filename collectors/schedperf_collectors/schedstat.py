@@ -33,9 +33,10 @@ HINT = (
     scope="run",
     cost="two reads of 0.1 to 0.2 kB per CPU and scheduling domain; with enable=1 also the "
     "kernel's overhead for schedstats",
+    options=("enable",),
 )
 def schedstat(capture: Capture) -> Generator[str, None, str]:
-    """Read /proc/schedstat before and after the run; option: enable=1 (have the kernel count)."""
+    """Read /proc/schedstat before and after the run."""
     return capture_schedstat(System(), capture)
 
 

@@ -50,9 +50,10 @@ _HIT = re.compile(r"^((?:[0-9a-f]{2}){4,20}) (/.*|\[vdso\])$", re.MULTILINE)
     needs=("perf",),
     package="linux-perf",
     cost="0.1 s and 0.1 MB per sampled file, once per boot; perf reads each profile again",
+    options=("perf",),
 )
 def symbols(capture: AfterRun) -> None:
-    """Record function symbols of the programs and libraries that samples hit; option: perf."""
+    """Record function symbols of the programs and libraries that samples hit."""
     program = capture.options.get("perf", "perf")
     hit: dict[str, str] = {}
     for path in capture.files:

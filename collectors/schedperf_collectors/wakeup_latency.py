@@ -76,6 +76,7 @@ HOTPLUG_NOTE = "CPUs went online or offline during the run"
     cost="0.2 us per wakeup and 0.35 us per context switch (1 to 3% of hackbench's CPU time); 0.3 "
     "to 3 s to load; 6 MiB of kernel memory (0.6 GiB with 8192 CPUs); higher overhead if perf "
     "replaces BPF",
+    options=("perf", "perf_limit"),
 )
 def wakeup_latency(capture: Capture) -> Generator[str, None, str]:
     """Measure the time from wakeup to running, per command and CPU."""

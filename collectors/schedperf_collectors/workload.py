@@ -49,9 +49,9 @@ class Outcome:
         return self.exit_status == 0 and self.failure is None
 
 
-@collector(scope="workload", cost="one fork and exec", place="")
+@collector(scope="workload", cost="one fork and exec", place="", options=("timeout_s",))
 def workload(capture: Capture) -> Outcome:
-    """Run the command; record output, exit status, wall time, resource usage and cgroup."""
+    """Run the command and record its output, exit status, wall time, resource usage and cgroup."""
     return run_workload(capture)
 
 

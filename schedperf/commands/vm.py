@@ -418,7 +418,11 @@ def _choice(ctx: click.Context, *, is_kvm: bool) -> Iterator[str]:
 def _check_work(arguments: Sequence[str], command_line: Sequence[str]) -> None:
     """Report here the errors that the recorder would report in the guest."""
     from schedperf_collectors.contract import LOAD  # noqa: PLC0415
-    from schedperf_collectors.recorder.captures import check_options, choose  # noqa: PLC0415
+    from schedperf_collectors.recorder.captures import (  # noqa: PLC0415
+        check_options,
+        check_reachable,
+        choose,
+    )
     from schedperf_collectors.recorder.plan import check_placeholders, cross_points, fill  # noqa: PLC0415
 
     if not command_line:
@@ -427,7 +431,8 @@ def _check_work(arguments: Sequence[str], command_line: Sequence[str]) -> None:
     try:
         given = parser.parse_args(["-o", "guest.tar", *arguments[: arguments.index("--")]])
         load = shlex.split(given.load or "")
-        choose(given.collectors, given.attempted, beside=(LOAD,) if load else ())
+        chosen = choose(given.collectors, given.attempted, beside=(LOAD,) if load else ())
+        check_reachable(chosen, given.instrumented)
         for name, key, value in given.set:
             check_options({name: {key: value}})
         points = cross_points(given.point)

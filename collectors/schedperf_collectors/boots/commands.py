@@ -43,6 +43,7 @@ from schedperf_collectors.recorder.boot_options import (
     without_boots,
 )
 from schedperf_collectors.recorder.bundle import check_output
+from schedperf_collectors.recorder.progress import count_of
 from schedperf_collectors.recorder.source import format_source, named_sources
 
 _STATE = "state.json"
@@ -90,7 +91,7 @@ def start(
         if options.resume:
             _tell(
                 folder,
-                f"{len(state.plan)} boots; this machine reboots now and goes on by "
+                f"{count_of(len(state.plan), 'boot')}; this machine reboots now and goes on by "
                 f"itself; see: schedperf ab status",
                 quiet=False,
             )
@@ -434,7 +435,9 @@ def _conclude(state: State) -> int:
             f"{'; '.join(said)} ({len(state.done)} of {len(state.plan)} boots recorded); {kept}",
             state.status or 1,
         )
-    sys.stderr.write(f"schedperf: {len(state.done)} boots recorded in {', '.join(paths)}\n")
+    sys.stderr.write(
+        f"schedperf: {count_of(len(state.done), 'boot')} recorded in {', '.join(paths)}\n"
+    )
     return state.status
 
 

@@ -24,7 +24,7 @@ from schedperf_collectors.machine.orphans import adopt_orphans
 from schedperf_collectors.machine.task_attributes import set_latency_nice, set_nice, set_slice
 from schedperf_collectors.recorder.ab import ab
 from schedperf_collectors.recorder.boot_options import OF_BOOTS
-from schedperf_collectors.recorder.captures import check_options, choose
+from schedperf_collectors.recorder.captures import Chosen, check_options, check_reachable, choose
 from schedperf_collectors.recorder.doctor import Paper, examine_all, format_text, to_json
 from schedperf_collectors.recorder.journal import journals, say_left_over
 from schedperf_collectors.recorder.journal_folder import journal_folder
@@ -108,7 +108,7 @@ def _run(arguments: Sequence[str]) -> None:
         options.source = only_source(options.source)
     progress = Progress(options.events, quiet=options.quiet)
     _warn_of_left_over(progress)
-    chosen = choose(options.collectors, options.attempted, beside=_beside(options))
+    chosen = _choose(options)
     if name == "record":
         looks = _looks(options, progress)
         request = _request(options, command, _rerun(name, options), looks)
@@ -163,7 +163,7 @@ def _check_boots(options: argparse.Namespace, command: Sequence[str]) -> list[st
                 f"--{option}: cannot be combined with --kernel; use -o PREFIX, and --setup "
                 "NAME=CMD for settings"
             )
-    choose(options.collectors, options.attempted, beside=_beside(options))
+    _choose(options)
     options.runs = options.runs or RUNS
     if command:
         # The commits of the kernels are checked in the boot of each.
@@ -329,8 +329,11 @@ def _collector_options(options: argparse.Namespace) -> Mapping[str, Mapping[str,
     return _group(settings)
 
 
-def _beside(options: argparse.Namespace) -> tuple[str, ...]:
-    return (LOAD,) if options.load else ()
+def _choose(options: argparse.Namespace) -> Chosen:
+    beside = (LOAD,) if options.load else ()
+    chosen = choose(options.collectors, options.attempted, beside=beside)
+    check_reachable(chosen, options.instrumented)
+    return chosen
 
 
 def _group(settings: Sequence[tuple[str, str, str]]) -> Mapping[str, Mapping[str, str]]:

@@ -132,6 +132,27 @@ def choose(
     )
 
 
+def check_reachable(chosen: Chosen, instrumented: int | None) -> None:
+    """Refuse named collectors that no run would reach.
+
+    :param instrumented: number of instrumented runs; None: the default, at least 1
+    :raises CannotCapture: a collector that the user named would never capture
+    """
+    intrusive = {collector.name for collector in chosen.intrusive} & chosen.named
+    if intrusive and instrumented == 0:
+        raise CannotCapture(
+            f"--with {', '.join(sorted(intrusive))}: only used in instrumented runs, but "
+            "--instrumented is 0; set --instrumented to 1 or more"
+        )
+    after = {collector.name for collector in chosen.after} & chosen.named
+    if after and (not chosen.intrusive or instrumented == 0):
+        raise CannotCapture(
+            f"--with {', '.join(sorted(after))}: reads the captures of instrumented runs, but "
+            "none are planned; do not set --instrumented to 0, and use e.g. --with perf_profile,"
+            f"{','.join(sorted(after))}"
+        )
+
+
 def check_named(chosen: Chosen, captured: Captured) -> None:
     """Refuse to record without a collector that the user named.
 
@@ -144,13 +165,17 @@ def check_named(chosen: Chosen, captured: Captured) -> None:
 
 
 def check_options(options: Options) -> None:
-    """Refuse ``--set`` for an unknown collector."""
+    """Refuse ``--set`` for an unknown collector, or of an option that it does not have."""
     available = all_collectors()
-    for name in options:
+    for name, values in options.items():
         if name not in available:
             raise RecordError(
                 f"--set: unknown collector {name!r} (expected one of {', '.join(available)})"
             )
+        known = available[name].options
+        for unknown in sorted(values.keys() - set(known)):
+            expected = f"expected {' or '.join(known)}" if known else "it has no options"
+            raise RecordError(f"--set: unknown option {unknown!r} of {name} ({expected})")
 
 
 class Staging:

@@ -127,6 +127,7 @@ def _row(entry: Examined) -> Mapping[str, Any]:
         "scope": collector.scope,
         "intrusive": collector.intrusive,
         "default": collector.default,
+        "options": collector.options,
         "needs": collector.needs,
         "package": collector.package or None,
         "cost": collector.cost,
@@ -170,9 +171,7 @@ def _line(entry: Examined) -> str:
     collector, result = entry.collector, entry.result
     if result.status != OK:
         return "; fix: ".join(filter(None, (result.reason, result.remedy)))
-    # The rest of a summary lists options.
-    summary = collector.summary.partition(";")[0].rstrip(".")
-    return f"limited: {result.hint}" if result.hint else summary
+    return f"limited: {result.hint}" if result.hint else collector.summary.rstrip(".")
 
 
 def _paragraph(entry: Examined, title: str, columns: int | None) -> list[str]:
@@ -186,6 +185,7 @@ def _paragraph(entry: Examined, title: str, columns: int | None) -> list[str]:
         "why: ": result.reason,
         "fix: ": result.remedy,
         "limited: ": result.hint,
+        "options: ": ", ".join(collector.options),
         "needs: ": f"{needs}; cost: {collector.cost}{when}{by_default}{took}",
     }
     margin = " " * len(title)

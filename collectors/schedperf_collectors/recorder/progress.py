@@ -126,6 +126,15 @@ def say_missing(captured: Captured, progress: Progress) -> None:
         progress.note(f"{captured.collector.name} {result.status}: {result.reason}{remedy}")
 
 
+def count_of(number: int, noun: str) -> str:
+    """Write a number with its noun.
+
+    >>> count_of(1, "run"), count_of(5, "run")
+    ('1 run', '5 runs')
+    """
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def format_duration(seconds: float) -> str:
     """Format a duration for people.
 

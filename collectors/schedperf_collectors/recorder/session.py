@@ -47,6 +47,7 @@ from schedperf_collectors.recorder.captures import (
     capture_after,
     capture_boot,
     check_named,
+    check_reachable,
     try_run_collectors,
 )
 from schedperf_collectors.recorder.isolate import SKIPPED
@@ -63,7 +64,13 @@ from schedperf_collectors.recorder.plan import (
     fill_options,
 )
 from schedperf_collectors.recorder.programs import describe_programs
-from schedperf_collectors.recorder.progress import Progress, format_size, say_missing, say_outcome
+from schedperf_collectors.recorder.progress import (
+    Progress,
+    count_of,
+    format_size,
+    say_missing,
+    say_outcome,
+)
 from schedperf_collectors.recorder.service import Service, ServiceFailed, Watched
 from schedperf_collectors.recorder.source import Source, agree
 from schedperf_collectors.workload import Outcome, run_workload, utc_now
@@ -494,7 +501,7 @@ class Session:
         failed = f", {side.failed} failed" if side.failed else ""
         failed += f", {side.discarded} discarded" if side.discarded else ""
         size = format_size(path.stat().st_size)
-        self.progress.saved(f"{path}: {side.made} runs ({counts}){failed}, {size}")
+        self.progress.saved(f"{path}: {count_of(side.made, 'run')} ({counts}){failed}, {size}")
         return path
 
     def _manifest(
@@ -612,8 +619,8 @@ def read_boot_id() -> str:
 
 def _reason(cause: RecordError, made: int, planned: int) -> str:
     if isinstance(cause, (Interrupted, Stopped, _Refused)):
-        return f"{cause} after {made} of {planned} runs"
-    return f"stopped after {made} of {planned} runs: {cause}"
+        return f"{cause} after {made} of {count_of(planned, 'run')}"
+    return f"stopped after {made} of {count_of(planned, 'run')}: {cause}"
 
 
 def _join(reason: str, cause: RecordError, said: str) -> str:
@@ -645,26 +652,6 @@ def _to_json(record: Mapping[str, object]) -> bytes:
     return (json.dumps(record, indent=1) + "\n").encode()
 
 
-def _check_reachable(chosen: Chosen, request: Request) -> None:
-    """Refuse named collectors that no run of the plan would reach.
-
-    :raises CannotCapture: a collector that the user named would never capture
-    """
-    intrusive = {collector.name for collector in chosen.intrusive} & chosen.named
-    if intrusive and request.instrumented == 0:
-        raise CannotCapture(
-            f"--with {', '.join(sorted(intrusive))}: only used in instrumented runs, but "
-            "--instrumented is 0; set --instrumented to 1 or more"
-        )
-    after = {collector.name for collector in chosen.after} & chosen.named
-    if after and (not chosen.intrusive or request.instrumented == 0):
-        raise CannotCapture(
-            f"--with {', '.join(sorted(after))}: reads the captures of instrumented runs, but "
-            "none are planned; do not set --instrumented to 0, and use e.g. --with perf_profile,"
-            f"{','.join(sorted(after))}"
-        )
-
-
 def settle(
     request: Request, chosen: Chosen, staging: Staging, progress: Progress
 ) -> tuple[Chosen, tuple[Captured, ...], Counts]:
@@ -685,7 +672,7 @@ def settle(
         check_named(chosen, capture)
         say_missing(capture, progress)
     usable = chosen.without({capture.collector.name for capture in dropped})
-    _check_reachable(usable, request)
+    check_reachable(usable, request.instrumented)
     instrumented = request.at_least if request.instrumented is None else request.instrumented
     if not usable.intrusive:
         if chosen.intrusive or request.instrumented:

@@ -24,7 +24,7 @@ def note(capture, text):
     (capture.folder / "level").write_text(capture.options.get("level", "none"))
 
 # Named so that it would be the last one, and begins the first.
-@collector(scope="run", outermost=True, cost="")
+@collector(scope="run", outermost=True, cost="", options=("level",))
 def zone(capture):
     "Make a condition."
     yield PREPARED

@@ -15,8 +15,8 @@ from schedperf_collectors.recorder.isolate import Result
 pytestmark = [pytest.mark.system, pytest.mark.xdist_group("machine")]
 
 KEYS = {
-    "name", "summary", "scope", "intrusive", "default", "needs", "package", "cost", "status",
-    "reason", "remedy", "hint", "seconds", "bytes",
+    "name", "summary", "scope", "intrusive", "default", "options", "needs", "package", "cost",
+    "status", "reason", "remedy", "hint", "seconds", "bytes",
 }  # fmt: skip
 # They need hardware that samples memory accesses, and slow down what they watch.
 MEMORY = {"perf_c2c", "perf_mem"}
@@ -26,7 +26,7 @@ MEMORY = {"perf_c2c", "perf_mem"}
 def doctored(recorder_with: Callable[[str], Any]) -> Any:
     return recorder_with(
         '''
-@collector(scope="run", cost="one file", intrusive=True, default=False)
+@collector(scope="run", cost="one file", intrusive=True, default=False, options=("a", "b"))
 def fine(capture):
     """Write a file."""
     (capture.folder / "file").write_text("12345")
@@ -58,6 +58,7 @@ def test_every_collector_is_tried(doctored: Any) -> None:
     assert all(set(row) == KEYS for row in rows.values())
     assert (rows["fine"]["status"], rows["fine"]["bytes"]) == ("ok", 5)
     assert (rows["fine"]["intrusive"], rows["fine"]["default"]) == (True, False)
+    assert rows["fine"]["options"] == ["a", "b"]
     assert rows["fine"]["remedy"] is None
     assert rows["fine"]["hint"] == ("no words " * 60).strip()
     assert rows["workload"]["status"] == "ok"
@@ -91,7 +92,10 @@ def test_text_has_one_line_per_collector(doctored: Any) -> None:
         "no-such-package`"
     )
     assert words["crashing"].split()[1] == "failed"
-    assert words["workload"] == "workload        ok      Run the command"
+    assert words["workload"] == (
+        "workload        ok      Run the command and record its output, exit status, wall time, "
+        "resource usage and cgroup"
+    )
     # Output that a program reads is complete.
     assert words["fine"].endswith("limited: " + ("no words " * 60).strip())
 
@@ -112,6 +116,7 @@ def test_details_say_the_same_as_json(doctored: Any) -> None:
     joined = " ".join(text.split())
     assert "tooled skipped Use a tool. why: no-such-tool is not on PATH fix: run `apt-get" in joined
     assert "cost: one file; instrumented runs only; only with --with; this test: " in joined
+    assert "options: a, b needs: no programs" in joined
     assert "limited: " + ("no words " * 60).strip() in joined
     assert "doctor -v" not in text
 

@@ -240,6 +240,13 @@ def test_a_named_collector_that_no_run_would_reach_ends_the_recording_before_it_
     recorder = recorder_with(
         PROBE
         + '''
+@collector(scope="run", cost="nothing")
+def tried(capture):
+    """Show that collectors were tried."""
+    open("tried", "w").close()
+    yield
+
+
 @collector(scope="after", cost="nothing")
 def reader(capture):
     """Read what others captured."""
@@ -380,7 +387,7 @@ def test_settings_reach_their_collector(
 ) -> None:
     recorder = recorder_with(
         '''
-@collector(scope="boot", cost="nothing")
+@collector(scope="boot", cost="nothing", options=("a",))
 def told(capture):
     """Keep what one is told."""
     import json
@@ -399,6 +406,11 @@ def test_plain_lines_say_how_far_it_is(recorder: Any) -> None:
     assert re.fullmatch(r"run 2/3 groups=4 clean \d+\.\d\d s, about \d+ s left", lines[2])
     assert re.fullmatch(r"run 3/3 groups=4 clean \d+\.\d\d s", lines[3])
     assert re.fullmatch(r"b\.tar: 2 runs \(2 clean, 0 instrumented\), \d+\.\d kB", lines[4])
+
+
+def test_one_run_is_singular(recorder: Any) -> None:
+    done = recorder("record", "-o", "b.tar", *QUICK, "-n", "1", "--warmup", "0", "--", "true")
+    assert "b.tar: 1 run (1 clean, 0 instrumented), " in done.stderr
 
 
 def test_quiet_says_nothing_when_all_is_well(recorder: Any) -> None:
@@ -457,6 +469,14 @@ def test_a_listener_that_leaves_does_not_end_the_recording(recorder: Any, read_b
             "--with: 'none' cannot be combined with other names",
         ),
         (("-o", "b.tar", "--set", "x.y=1", "--", "true"), "--set: unknown collector 'x'"),
+        (
+            ("-o", "b.tar", "--set", "wakeup_latency.limit=1M", "--", "true"),
+            "--set: unknown option 'limit' of wakeup_latency (expected perf or perf_limit)",
+        ),
+        (
+            ("-o", "b.tar", "--set", "sched_debug.level=1", "--", "true"),
+            "--set: unknown option 'level' of sched_debug (it has no options)",
+        ),
         (
             ("-o", "b.tar", "--set", "x", "--", "true"),
             "expected COLLECTOR.NAME=VALUE, e.g. schedstat.enable=1",

@@ -139,6 +139,11 @@ WORK = ("--", "true")
         ((*TWO, "--", "echo", "{groups}"), "command: {groups} has no values; add --point"),
         ((*TWO, "--point", "groups", *WORK), "expected NAME=VALUE,VALUE, e.g. groups=1,4"),
         ((*TWO, "--with", "no_such_collector", *WORK), "no_such_collector"),
+        ((*TWO, "--set", "schedstat.on=1", *WORK), "unknown option 'on' of schedstat"),
+        (
+            (*TWO, "--with", "wakeup_latency", "--instrumented", "0", *WORK),
+            "--instrumented is 0; set --instrumented to 1 or more",
+        ),
         (
             (*TWO, "--set", "perf_profile", *WORK),
             "expected COLLECTOR.NAME=VALUE, e.g. schedstat.enable=1",

@@ -59,6 +59,7 @@ def isolated(tmp_path: Path) -> Callable[..., Tried]:
             intrusive=False,
             outermost=False,
             default=True,
+            options=(),
             needs=needs,
             package="some-package",
             cost="",
