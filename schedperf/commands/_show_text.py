@@ -148,7 +148,8 @@ def _usual_treatment(summary: BundleSummary) -> Iterator[str]:
 def _machine_line(machine: Machine) -> str:
     kinds = {"none": "not virtual", None: "unknown whether virtual"}
     virtual = kinds.get(machine.virtualisation, f"{machine.virtualisation} guest")
-    count = f"{machine.cpus} CPUs" if machine.cpus else "unknown number of CPUs"
+    cpus = "1 CPU" if machine.cpus == 1 else f"{machine.cpus} CPUs"
+    count = cpus if machine.cpus else "unknown number of CPUs"
     parts = [
         machine.cpu or "unknown CPU",
         f"{count} in {machine.nodes} nodes" if machine.nodes and machine.nodes > 1 else count,

@@ -335,7 +335,7 @@ def _machine(side: SideSummary) -> str:
     model = name_model(host.cpu.model or "CPU unknown")
     parts = [model]
     if cpus:
-        parts.append(f"{cpus} CPUs")
+        parts.append(count_of(cpus, "CPU"))
     elif side.imported is not None:
         parts.append("unknown number of CPUs")
     parts += [count_of(len(nodes), "node")] if nodes else []

@@ -208,7 +208,7 @@ def why_not(base: SideOf[WakeupCapture], new: SideOf[WakeupCapture]) -> str | No
             seen = sum(waits.count for waits in run.content.waits)
             if lost > LARGEST_LOSS * (lost + seen):
                 return (
-                    f"{lost} events were lost and {seen} waits were counted on {side.name}, in "
+                    f"too many events lost on {side.name}: {lost}, with {seen} waits counted, in "
                     f"run {run.key.run} of boot {run.key.boot}"
                 )
     return None

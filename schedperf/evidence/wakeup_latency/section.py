@@ -113,6 +113,6 @@ def _notes(side: SideOf[WakeupCapture]) -> Iterator[str]:
     lost = Counter[str]()
     for run in side.runs:
         lost.update(run.content.lost)
-    notes += [f"{count} events lost ({name})" for name, count in lost.items() if count]
+    notes += [f"events lost: {count} ({name})" for name, count in lost.items() if count]
     for note, runs in Counter(notes).items():
         yield f"{side.name}: {note}{f' ({runs} runs)' if runs > 1 else ''}"

@@ -90,7 +90,7 @@ def test_a_side_alone_has_values_and_one_curve(describe: Describe) -> None:
 def test_how_it_was_measured_and_what_was_lost_are_said(describe: Describe) -> None:
     said = texts(describe(runs_of(200), runs_of(900, lost={"perf records": 1})))
     assert "base and new: 5 runs measured with BPF, 10255 waits" in said
-    assert "new: 5 events lost (perf records)" in said
+    assert "new: events lost: 5 (perf records)" in said
     assert any("from the wakeup until the task runs" in text for text in said)
 
 

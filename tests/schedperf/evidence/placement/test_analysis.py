@@ -283,7 +283,7 @@ def test_losses_and_what_is_invisible_are_said_once(
     notes = analyse_runs(runs).notes
     assert "base: CPU 3 went offline (3 runs)" in notes
     assert "base: find_idlest_cpu not measured: inlined (3 runs)" in notes
-    assert "base: 6 events lost (moves)" in notes
+    assert "base: events lost: 6 (moves)" in notes
 
 
 def test_further_sides_are_each_compared_with_base(analyse_runs: Analyse, forking: Make) -> None:

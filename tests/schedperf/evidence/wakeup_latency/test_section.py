@@ -115,11 +115,11 @@ def test_sides_measured_in_different_ways_are_listed_and_not_compared(compare: C
 def test_lost_events_are_stated_and_many_forbid_a_comparison(compare: Compare) -> None:
     few = compare(runs_of(200), runs_of(900, lost={"perf records": 1}))
     assert rows_of(few, "hackbench")["p99"].changed
-    assert "new: 5 events lost (perf records)" in few.notes
+    assert "new: events lost: 5 (perf records)" in few.notes
     many = compare(runs_of(200), runs_of(900, lost={"perf records": 400}))
     reason = rows_of(many, "hackbench")["p99"].reason
     assert reason is not None
-    assert reason.startswith("400 events were lost and 2051 waits were counted on new, in run 0")
+    assert reason.startswith("too many events lost on new: 400, with 2051 waits counted, in run 0")
 
 
 def test_one_side_alone_has_percentiles() -> None:
