@@ -25,7 +25,8 @@ class Rate(Struct, frozen=True, kw_only=True):
     replication: Annotated[Replication, "unit of replication: what `n_base` and `n_new` count"]
     base: Annotated[
         float | None,
-        "mean over the runs of base, in `unit`; geometric, or arithmetic if a run has the value 0",
+        "mean over the runs of base, in `unit`; geometric, or arithmetic if a run has the value "
+        "0; of maxima the median",
     ]
     new: float | None
     ratio: Annotated[

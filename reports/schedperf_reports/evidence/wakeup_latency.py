@@ -49,7 +49,7 @@ MOST_ROWS, LEAST_SHOWN = 15, 10
 HEIGHTS = (220, 120)
 PERCENT = 100.0
 
-_SIDE_CI = "95% CI of this side over its runs or boots"
+_SIDE_CI = "95% CI of the mean of this side over its runs or boots; of maxima, of their median"
 _BASE, _NEW, _CHANGE, _CI = COMPARED
 _COLUMNS = (
     Column(title="command", code=True),
@@ -101,7 +101,8 @@ def wakeup_latency(comparison: Comparison) -> Iterator[Block]:
         yield Text(text=f"not compared: {reason}", tone="warning")
     for point, subject, rows in by_subject(data.rows):
         main = _main(rows)
-        yield _table(subject, main, MOST_ROWS)
+        # Without a subject these are the rows that the section has just counted.
+        yield _table(subject, main, MOST_ROWS, is_counted=not subject)
         yield from explain_gaps(main)
         yield from _name_rare(main)
         by_node = [row for row in rows if row.node is not None]
@@ -180,16 +181,23 @@ def _describe_side(side: WakeupSide) -> str:
 def _explain(data: WakeupLatency) -> str:
     events = dict.fromkeys(row.event for row in data.rows)
     meanings = "; ".join(f"{WAITS[event][0]}: time {WAITS[event][1]}" for event in events)
-    is_known = any(row.quantile != "max" for row in data.rows)
-    percentiles = "percentiles are within 1/16 of their value; " if is_known else ""
-    return f"{meanings}; means of the runs' values; {percentiles}lower is better"
+    parts = [meanings]
+    if any(row.quantile != "max" for row in data.rows):
+        parts.append("percentiles: geometric means over the runs, each within 1/16 of its value")
+    parts.append("maxima: medians over the runs, compared by ranks")
+    return "; ".join((*parts, "lower is better"))
 
 
-def _table(subject: str, rows: Sequence[WakeupRow], limit: int) -> Table:
+def _table(
+    subject: str, rows: Sequence[WakeupRow], limit: int, *, is_counted: bool = False
+) -> Table:
     shown = [Shown(row) for row in rows]
     is_compared = any(row.n_new for row in rows)
+    caption = subject or "percentiles and maxima"
+    if is_compared and not is_counted:
+        caption = state_changes(subject, shown, _name)
     table = Table(
-        caption=state_changes(subject, shown, _name) if is_compared else subject,
+        caption=caption,
         columns=_COLUMNS if is_compared else _ALONE,
         rows=tuple((_compared if is_compared else _alone)(item) for item in shown),
         limit=limit,

@@ -54,7 +54,8 @@ QUIET_WORD = "not significant"
 # How base and new are averaged.
 MEANS = "means over runs are geometric (arithmetic if a run has the value 0)"
 _MEAN = (
-    "geometric mean over the runs; if a run has the value 0, arithmetic mean and no relative change"
+    "geometric mean over the runs; if a run has the value 0, arithmetic mean and no relative "
+    "change; of maxima the median"
 )
 
 # In front of a change, to keep the numbers aligned; screen readers and copies drop bold type.

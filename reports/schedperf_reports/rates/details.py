@@ -44,6 +44,11 @@ _TESTED: Mapping[Basis, str] = {
 }
 
 
+SINGLE = "base or new has a single run, boot or pair (record at least 2)"
+# The rank test (schedperf.stats._ranks) has no smaller sample with a 95% CI.
+FEW_MAXIMA = "maxima are compared by ranks (record at least 5 runs or boots per side, or 6 pairs)"
+
+
 def opened(
     shown: Shown[RateRow],
     about: str = "",
@@ -95,10 +100,8 @@ def _gaps_of(row: RateRow) -> Iterator[Text]:
     if row.ratio is None:
         yield Text(text=f"change and CI unknown: {ZERO}", tone="muted")
     elif row.ci_low is None:
-        yield Text(
-            text="no CI, because base or new has a single run, boot or pair (record at least 2)",
-            tone="muted",
-        )
+        why = FEW_MAXIMA if row.statistic == "max" else SINGLE
+        yield Text(text=f"no CI, because {why}", tone="muted")
     elif is_wide_row(row):
         yield Text(text=f"CI not shown: {WIDE}", tone="muted")
 

@@ -93,7 +93,7 @@ def _metrics(side: SideOf[_Beside]) -> Iterator[Metric]:
 def _measures(side: SideOf[_Beside]) -> SideOf[Measures[str]]:
     return side.having(
         lambda run: {
-            (metric.name, PER_RUN): Measure(value.value, metric.unit)
+            (metric.name, PER_RUN): Measure(value.value, metric.unit, is_maximum=metric.is_maximum)
             for metric, value in run.content.printed.numbers.items()
         }
     )

@@ -214,8 +214,8 @@ def call_measures(run: Captured[Traced]) -> Found:
         )
     )
     if run.content.wakeups:
-        for key, (value, _) in amounts.items():
-            measures[key, "share"] = Measure(value / run.content.wakeups, "1/wakeup")
+        for key, amount in amounts.items():
+            measures[key, "share"] = Measure(amount.value / run.content.wakeups, "1/wakeup")
     return {
         (key, basis): measure
         for (key, basis), measure in measures.items()

@@ -74,7 +74,11 @@ class _Numbers:
             ops=run.ops,
         )
         shares: Measures[Key] = {
-            (key, "share"): Measure(quotient.value, quotient.unit)
+            (key, "share"): Measure(
+                quotient.value,
+                quotient.unit,
+                is_maximum=key.part == "latency" and key.field == "max",
+            )
             for key, quotient in quotients.items()
         }
         return {**dict(rates), **shares}

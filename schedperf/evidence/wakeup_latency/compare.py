@@ -84,7 +84,7 @@ class PooledSide:
         """Return the statistics of the subjects in each run."""
         return self.pooled.having(
             lambda run: {
-                ((subject, name), "share"): Measure(value, "s")
+                ((subject, name), "share"): Measure(value, "s", is_maximum=name == "max")
                 for subject in subjects.get(run.key.at, ())
                 if subject in run.content
                 for name, value in statistics(run.content[subject])
@@ -109,7 +109,8 @@ def compare_rows(base: PooledSide, new: PooledSide | None) -> tuple[list[WakeupR
     for question in sorted(rates, key=lambda question: _position(question, subjects)):
         subject, statistic = question.key
         rate = rates[question] if reason is None else _uncompared(rates[question])
-        bounds = [interval_of_mean(of_side.get(question, ())) for of_side in values]
+        interval_of = interval_of_median if statistic == "max" else interval_of_mean
+        bounds = [interval_of(of_side.get(question, ())) for of_side in values]
         counts = [
             of_side.get((question.workload, question.point, subject), 0.0) for of_side in waits
         ]
@@ -188,6 +189,28 @@ def interval_of_mean(
         return max(0.0, low), high
     # Of two runs that are far apart the upper bound may be too large for a float.
     return math.exp(low), math.exp(high) if high < LARGEST_LOG else None
+
+
+def interval_of_median(
+    values: Sequence[tuple[int, float]],
+) -> tuple[float | None, float | None]:
+    """Return the exact 95% CI of the median of maxima; (None, None) of fewer than six.
+
+    It lies between two of the values, by the binomial distribution (Hollander, Wolfe & Chicken,
+    "Nonparametric Statistical Methods", 3rd ed., section 3.6). Of several boots, the maximum of
+    each counts.
+
+    :param values: boot and maximum of each run
+    """
+    boots: dict[int, float] = {}
+    for boot, value in values:
+        boots[boot] = max(value, boots.get(boot, value))
+    ordered = sorted(boots.values() if len(boots) > 1 else (value for _, value in values))
+    n = len(ordered)
+    # How many of n coins show heads in at most 2.5% of all cases: so many values lie outside.
+    heads = scipy.special.bdtr(range(n), n, 0.5)
+    outside = int((heads <= (1.0 - CONFIDENCE) / 2.0).sum())
+    return (ordered[outside - 1], ordered[-outside]) if outside else (None, None)
 
 
 def _half_width(values: Sequence[float]) -> float:

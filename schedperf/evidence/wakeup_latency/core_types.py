@@ -57,4 +57,7 @@ def _measures(capture: WakeupCapture) -> Iterator[tuple[tuple[_Key, Basis], Meas
         # Nodes have rows of their own.
         for subject, pooled in pool(replace(capture, waits=waits, nodes={})).items():
             for name, value in statistics(pooled) if not subject.command else ():
-                yield ((subject.event, core_type, name), "share"), Measure(value, "s")
+                yield (
+                    ((subject.event, core_type, name), "share"),
+                    Measure(value, "s", is_maximum=name == "max"),
+                )

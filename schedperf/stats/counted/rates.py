@@ -13,7 +13,7 @@ has no ratio and its values are compared as they are: 0 before and 27 to 64 afte
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from math import inf, log
-from statistics import fmean, geometric_mean
+from statistics import fmean, geometric_mean, median
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -35,10 +35,15 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class Measure(NamedTuple):
-    """A number of one run, with its unit: "1", "s", "J", "1/s", "s/message", "" for a share."""
+    """A number of one run.
+
+    :param unit: "1", "s", "J", "1/s", "s/message", "" for a share
+    :param is_maximum: is it the maximum of the run? Maxima are compared by ranks
+    """
 
     value: float
     unit: str
+    is_maximum: bool = False
 
 
 # What one run counted, by what was counted and what it was divided by.
@@ -95,11 +100,11 @@ def divide(
 
     :param seconds: in which it was counted; of another clock with ``tick`` as its unit
     """
-    for key, (value, unit) in amounts.items():
+    for key, amount in amounts.items():
         if seconds:
-            yield (key, "time"), Measure(value / seconds, f"{unit}/{tick}")
+            yield (key, "time"), Measure(amount.value / seconds, f"{amount.unit}/{tick}")
         if ops is not None and ops.count:
-            yield (key, "operation"), Measure(value / ops.count, f"{unit}/{ops.unit}")
+            yield (key, "operation"), Measure(amount.value / ops.count, f"{amount.unit}/{ops.unit}")
 
 
 def compare_rates(
@@ -169,6 +174,7 @@ def _compare(
         better="lower",
         family="informational",
         value=[measure.value for measure in measures],
+        is_maximum=[measure.is_maximum for measure in measures],
         boot=[run.boot for run in keys],
         run=[run.run for run in keys],
         order=[run.order for run in keys],
@@ -198,6 +204,9 @@ def _correct(
 
 
 def _confirm(row: JudgedRow, values: Sequence[_Values]) -> float | None:
+    if any(measure.is_maximum for _, measure in values[0]):
+        # Ranks need no second test, and maxima have no mean for one.
+        return row.p
     if row.p is None:
         # Runs that never vary leave a t test nothing; that all of new differ is for ranks to show.
         # Where they do not, there is nothing to test, and the other rows shall not pay for it.
@@ -273,7 +282,7 @@ def _alone(values: _Values) -> Rate:
         unit=values[0][1].unit,
         n_base=len(values),
         n_new=0,
-        base=mean_of(_numbers(values)),
+        base=(median if values[0][1].is_maximum else mean_of)(_numbers(values)),
         **dict.fromkeys(("new", "ratio", "ci_low", "ci_high", "p", "q", "changed")),
         replication="runs",
         values_base=_numbers(values),

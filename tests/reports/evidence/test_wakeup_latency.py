@@ -104,3 +104,10 @@ def test_why_sides_are_not_compared_is_said_once(describe: Describe) -> None:
 def test_a_chart_can_be_drawn_when_nothing_changed(describe: Describe) -> None:
     charts = charts_of(describe(runs_of(200), runs_of(200)))
     assert "no significant difference" in charts[0].caption or "unknown" in charts[0].caption
+
+
+def test_the_changes_of_one_point_are_counted_once(describe: Describe) -> None:
+    blocks = describe(runs_of(200), runs_of(900))
+    captions = [block.caption for block in blocks if isinstance(block, Table)]
+    assert captions[0] == "percentiles and maxima; n = 5+5 runs"
+    assert sum("of 13 rows changed" in text for text in [*texts(blocks), *captions]) == 1

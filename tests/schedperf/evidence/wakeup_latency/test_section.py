@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from schedperf.evidence import Absent
-from schedperf.evidence.wakeup_latency.compare import interval_of_mean
+from schedperf.evidence.wakeup_latency.compare import interval_of_mean, interval_of_median
 from schedperf.evidence.wakeup_latency.findings import wakeup_latency as findings_of
 from schedperf.evidence.wakeup_latency.record import WakeupLatency, WakeupRow
 from schedperf.evidence.wakeup_latency.section import analyse_sides, wakeup_latency
@@ -63,6 +63,28 @@ def test_runs_of_several_boots_are_not_independent_of_them() -> None:
     assert interval_of_mean(values[:1]) == (None, None)
     assert interval_of_mean([(0, 0.0), (0, 2.0)])[0] == 0.0
     assert interval_of_mean([(0, 1e-300), (0, 1e300)])[1] is None
+
+
+def test_maxima_of_runs_are_medians_and_compared_by_ranks(compare: Compare) -> None:
+    new = runs_of(900)
+    new[0]["rows"][0]["max_ns"] = 10**9
+    rows = rows_of(compare(runs_of(200), new), "hackbench")
+    assert rows["max"].new == pytest.approx(900e-6, rel=0.02)
+    assert rows["max"].ratio == pytest.approx(4.5, rel=0.05)
+    # Two of the 252 arrangements of 5 and 5 runs are as extreme.
+    assert rows["max"].p == pytest.approx(2 / 252)
+    assert (rows["max"].base_low, rows["p99"].base_low is None) == (None, False)
+
+
+def test_the_interval_of_a_median_lies_between_two_runs_or_boots() -> None:
+    values = [(0, float(value)) for value in range(1, 11)]
+    assert interval_of_median(values) == (2.0, 9.0)
+    assert interval_of_median(values[:6]) == (1.0, 6.0)
+    assert interval_of_median(values[:5]) == (None, None)
+    assert interval_of_median([(index // 2, value) for index, (_, value) in enumerate(values)]) == (
+        None,
+        None,
+    )
 
 
 def test_the_rows_are_of_all_commands_of_each_and_of_each_node(compare: Compare) -> None:

@@ -243,3 +243,19 @@ def test_nothing_is_compared_that_has_no_counterpart_or_another_unit() -> None:
     assert compare_rates(base, side("new", 1.0, 2.0, unit="1/tick")) == {}
     empty: SideOf[Measures[str]] = SideOf(name="new", kind="clean", runs=())
     assert compare_rates(base, empty) == {}
+
+
+def test_maxima_of_runs_are_medians_and_compared_by_ranks() -> None:
+    def maxima(name: str, *values: float) -> SideOf[Measures[str]]:
+        counted = side(name, *values, in_turns=False)
+        return counted.having(
+            lambda run: {key: m._replace(is_maximum=True) for key, m in run.content.items()}
+        )
+
+    base = maxima("base", 70.0, 75.0, 71.0, 90.0, 73.0)
+    rate = compare_rates(base, maxima("new", 170.0, 9000.0, 165.0, 180.0, 172.0))[ASKED]
+    assert rate.base == pytest.approx(73.0)
+    assert rate.new == pytest.approx(172.0)
+    # Two of the 252 arrangements of 5 and 5 are as extreme.
+    assert rate.p == pytest.approx(2 / 252)
+    assert compare_rates(base, None)[ASKED].base == pytest.approx(73.0)
