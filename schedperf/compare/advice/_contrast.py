@@ -8,6 +8,7 @@ from msgspec import Struct
 from schedperf.compare.advice.rerun import Program, Recording, as_argument, join
 from schedperf.model.comparison import BASE, Comparison, Row, SideSummary
 from schedperf.model.host import has_other_kernel, read_host
+from schedperf.model.verdict import CHANGED
 
 KERNEL = "--kernel"
 # Programs that boot the kernels; no side can be recorded without the others.
@@ -105,6 +106,12 @@ class Contrast(Struct, frozen=True, kw_only=True):
 
     def has_verdict(self, *verdicts: str) -> bool:
         return any(row.verdict in verdicts and row.family == "primary" for row in self.rows())
+
+    def has_changed_latency(self) -> bool:
+        return any(
+            row.side == self.name and row.verdict in CHANGED and "latency" in row.metric.split()
+            for row in self.comparison.rows
+        )
 
     def pair(self) -> Pair | None:
         """Return how both sides were recorded; None where no program records both again.

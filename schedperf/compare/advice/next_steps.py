@@ -39,8 +39,11 @@ ONE_AFTER_THE_OTHER = (
     "the sides were recorded one after the other, so drift confounds the comparison"
 )
 NO_VARIANCE = "boot-to-boot variance is unknown"
+# Explains changes of latencies only.
+OF_LATENCIES = "wakeup_latency"
 # Analyses that explain a change, with the collector of each and what it records.
 EXPLAINING: Mapping[str, tuple[str, str]] = {
+    "wakeup_latency": (OF_LATENCIES, "wakeup latencies"),
     "pelt": ("bpf_pelt", "PELT updates"),
     "placement": ("bpf_placement", "task placement and migrations"),
     "c2c": ("perf_c2c", "bouncing cache lines"),
@@ -292,6 +295,7 @@ def _explain(contrast: Contrast) -> NextStep | None:
         if name in contrast.comparison.sections
         and contrast.comparison.sections[name].status == "absent"
         and (collector != "perf_c2c" or on_hardware)
+        and (collector != OF_LATENCIES or contrast.has_changed_latency())
         and collector not in pair.base.unusable | pair.new.unusable
     }
     if not missing:

@@ -374,3 +374,17 @@ def test_a_collector_that_the_machine_cannot_run_is_not_asked_for(
     )
     commands = [command for one in found.next_steps for command in one.commands]
     assert any("bpf_" in command for command in commands) == is_usable
+
+
+@pytest.mark.parametrize("name", ["latency", "rate"])
+def test_wakeup_latencies_are_to_be_recorded_where_a_latency_changed(
+    compared: Compare, name: str
+) -> None:
+    rule = {"name": name, "unit": "s", "better": "lower", "regex": r"took ([\d.]+)"}
+    sides = [
+        {"metric": [rule], "runs": [{"stdout": f"took {factor * time:.6f}\n"} for time in TIMES]}
+        for factor in (1.0, 1.3)
+    ]
+    first = step(compared(*sides), "explain")
+    assert ("wakeup_latency" in first.commands[0]) == (name == "latency")
+    assert first.what.startswith("record wakeup latencies, PELT") == (name == "latency")
