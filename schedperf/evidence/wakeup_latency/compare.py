@@ -238,14 +238,20 @@ def why_not(base: SideOf[WakeupCapture], new: SideOf[WakeupCapture]) -> str | No
 
 
 def compare_distributions(base: PooledSide, new: PooledSide | None) -> Iterator[WaitsBelow]:
-    """Yield the distribution functions of the commands with the most waits."""
+    """Yield the distribution functions of the first commands with rows."""
     reason = None if new is None else why_not(base.captured, new.captured)
+    subjects, _ = choose_subjects([side.pooled for side in (base, new) if side is not None])
     others = {} if new is None else new.pooled.by_point()
     for (workload, point), before in base.pooled.by_point().items():
         after = others.get((workload, point), [])
         if new is not None and not after:
             continue
-        for subject in _most_frequent([*before, *after])[:MOST_DISTRIBUTIONS]:
+        commands = [
+            subject
+            for subject in subjects[workload, point]
+            if subject.command and subject.node is None
+        ]
+        for subject in commands[:MOST_DISTRIBUTIONS]:
             sides = [_histograms(runs, subject) for runs in (before, after)]
             if not sides[0] or (new is not None and not sides[1]):
                 continue
@@ -266,16 +272,6 @@ def compare_distributions(base: PooledSide, new: PooledSide | None) -> Iterator[
                 edges=tuple(edges(number)[0] * NANOSECOND_S for number in numbers),
                 **grid.as_fields(),
             )
-
-
-def _most_frequent(runs: Sequence[Captured[PooledRun]]) -> list[Subject]:
-    sums: dict[Subject, int] = {}
-    for run in runs:
-        for subject, pooled in run.content.items():
-            if pooled.histogram is not None and subject.node is None and subject.command:
-                sums[subject] = sums.get(subject, 0) + pooled.waits
-    frequent = [one for one, count in sums.items() if count >= LEAST_EVENTS_OF_FINDING * len(runs)]
-    return sorted(frequent, key=lambda one: (-sums[one], one))
 
 
 def _histograms(runs: Sequence[Captured[PooledRun]], subject: Subject) -> list[Captured[Histogram]]:

@@ -65,6 +65,14 @@ def test_runs_of_several_boots_are_not_independent_of_them() -> None:
     assert interval_of_mean([(0, 1e-300), (0, 1e300)])[1] is None
 
 
+def test_a_command_without_rows_has_no_distribution(compare: Compare) -> None:
+    sides = [runs_of(200), runs_of(900)]
+    for runs in sides:
+        runs[0]["rows"] = [*runs[0]["rows"], waits_row("background", 0, {100 * US: 500})]
+    data = compare(*sides)
+    assert {row.command for row in data.distributions} <= {row.command for row in data.rows}
+
+
 def test_maxima_of_runs_are_medians_and_compared_by_ranks(compare: Compare) -> None:
     new = runs_of(900)
     new[0]["rows"][0]["max_ns"] = 10**9
