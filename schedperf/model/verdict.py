@@ -171,8 +171,15 @@ def describe_blocking(blocking: Sequence[Difference]) -> Reason:
     first = blocking[0]
     left = len(blocking) - 1
     more = f" (and {left} more {'field' if left == 1 else 'fields'})" if left else ""
-    values = f"{first.base!r} in base, {first.new!r} in {first.side}"
+    base, new = (_write_value(value) for value in (first.base, first.new))
+    values = f"{base} in base, {new} in {first.side}"
     return reason_of(f"{first.path} differs{more}: {values}", first.reason)
+
+
+def _write_value(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "none" if value is None else repr(value)
 
 
 def _overall(verdict: Verdict, reason: Reason) -> Overall:

@@ -19,6 +19,7 @@ from schedperf_reports.blocks import Cell, Column, Item, Items, Table
 from schedperf_reports.graphics.panels import Fold, Panel
 from schedperf_reports.verdict.host_fields import format_pair, format_value
 from schedperf_reports.words.rows import SEVERITY_TONES, count_of, name_side, side_prefixes
+from schedperf_reports.words.units import MISSING
 
 # What a reader acts on comes first.
 SEVERITY_ORDER = ("blocking", "treatment", "noted")
@@ -234,7 +235,8 @@ def _is_wordless(difference: Difference) -> bool:
 
 
 def _blocking_item(comparison: Comparison, difference: Difference) -> Item:
-    base, new = format_pair(difference.base, difference.new)
+    pair = format_pair(difference.base, difference.new)
+    base, new = ("none" if text == MISSING else text for text in pair)
     # Only fields of host.json can be allowed, not a metric or a workload.
     is_field = any(difference.path.partition(".")[0] in side.host for side in comparison.sides)
     allow = f", or use --allow {difference.path}" if is_field else ""

@@ -141,9 +141,11 @@ def test_a_blocking_difference_says_what_to_do(make_comparison: Make, item: Item
     found = differing(
         make_difference("blocking", "cpufreq.governor", "performance", "powersave"),
         make_difference("blocking", "workload", "hackbench", "schbench"),
+        make_difference("blocking", "load", None, "stress-ng"),
         comparable=False,
     )
     comparison = make_comparison(comparability=found)
+    assert item(comparison, "load differs: none in base, stress-ng in new").tone == "bad"
     governor = item(comparison, "cpufreq.governor differs: performance in base, powersave in new")
     assert governor.tone == "bad"
     assert governor.detail.endswith(

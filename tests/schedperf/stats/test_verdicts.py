@@ -5,6 +5,7 @@ import math
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from schedperf.model.comparison import Difference, Family, Row, Verdict
 from schedperf.model.units import interval_of, percent, signed
@@ -186,6 +187,11 @@ class TestOverall:
         assert found.reason == (
             "cpu.microcode differs (and 1 more field): '0x1' in base, '0x2' in new; other CPU"
         )
+
+    def test_a_missing_value_is_none(self) -> None:
+        load = structs.replace(BLOCKING, path="load", base=None, new=True, reason="other load")
+        found = decide_overall([], blocking=(load,), absence=ABSENCE)
+        assert found.reason == "load differs: none in base, yes in new; other load"
 
     @pytest.mark.parametrize(
         ("verdicts", "overall"),
