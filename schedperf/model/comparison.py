@@ -298,7 +298,7 @@ class RowNumbers(Struct, frozen=True, kw_only=True):
     caveats: tuple[Caveat, ...]
 
     @property
-    def question(self) -> tuple[str, str, str, str, str]:
+    def question(self) -> tuple[str, str, str, str, Better]:
         """What is measured, on any side: workload, point, metric, unit and direction."""
         return self.workload, self.point, self.metric, self.unit, self.better
 

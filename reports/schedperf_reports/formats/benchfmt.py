@@ -125,7 +125,7 @@ def name_unit(metric: str, unit: str) -> str:
 
 def _name_units(grouped: Mapping[Question, object]) -> Mapping[tuple[str, str], str]:
     """Return the unit of each metric, its unit and its direction; each name has one direction."""
-    names = {
+    names: dict[tuple[str, str], str] = {
         (f"{metric}\n{unit}", better): name_unit(metric, unit)
         for _workload, _point, metric, unit, better in grouped
     }

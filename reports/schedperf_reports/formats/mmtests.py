@@ -9,12 +9,12 @@ no more. Here a star is a verdict of ``schedperf compare``.
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from statistics import fmean, harmonic_mean, stdev
+from statistics import fmean, harmonic_mean, median, stdev
 
 from msgspec import Struct
 
 from schedperf.model.comparison import BASE, Better, Comparison, Row, SideSummary
-from schedperf.model.verdict import CHANGED, FEWEST_RUNS
+from schedperf.model.verdict import FEWEST_RUNS
 from schedperf_reports.formats import Options, output_format
 from schedperf_reports.formats._values import SideValues, group_sides
 from schedperf_reports.text.report import describe_exit
@@ -112,14 +112,18 @@ def _lines(comparison: Comparison) -> Iterator[str]:
 
 def _benchmarks(comparison: Comparison) -> Iterator[Benchmark]:
     directions: dict[tuple[str, str, str], Better] = {}
-    for row in comparison.rows:
-        directions.setdefault((row.workload, row.metric, row.unit), row.better)
     tables: dict[tuple[str, str, str], dict[str, Mapping[str, SideValues]]] = {}
-    for (workload, point, metric, unit, _), sides in group_sides(comparison).items():
+    for (workload, point, metric, unit, better), sides in group_sides(comparison).items():
+        directions.setdefault((workload, metric, unit), better)
         tables.setdefault((workload, metric, unit), {})[point] = sides
     for (workload, metric, unit), points in tables.items():
-        better = directions[workload, metric, unit]
-        yield Benchmark(workload=workload, metric=metric, unit=unit, better=better, points=points)
+        yield Benchmark(
+            workload=workload,
+            metric=metric,
+            unit=unit,
+            better=directions[workload, metric, unit],
+            points=points,
+        )
 
 
 def _draw(comparison: Comparison, benchmark: Benchmark) -> Iterator[str]:
@@ -164,12 +168,12 @@ def _cells(
     cells = []
     for side in comparison.sides:
         value = values.get(side.name)
-        row = sides[side.name].row if side.name in sides else None
+        is_changed = side.name in sides and sides[side.name].is_changed
         cells.append(
             Cell(
                 value=None if value is None else f"{value / factor:.{digits}f}",
                 change=_change(base, value, is_lower=is_lower),
-                is_marked=statistic.is_judged and row is not None and row.verdict in CHANGED,
+                is_marked=statistic.is_judged and is_changed,
             )
         )
     return cells
@@ -186,6 +190,8 @@ def _change(base: float | None, value: float | None, *, is_lower: bool) -> float
 def _statistics(benchmark: Benchmark) -> Sequence[Statistic]:
     if any(not side.values and side.mean is not None for side in benchmark.results()):
         return (Statistic(name="Mean", compute=_amean, is_judged=True),)
+    if any(caveat.code == "maxima" for row in benchmark.rows() for caveat in row.caveats):
+        return _MAXIMA
     is_harmonic = benchmark.better == "higher" and min(_numbers(benchmark), default=0.0) > 0.0
     return _HARMONIC if is_harmonic else _ARITHMETIC
 
@@ -206,6 +212,10 @@ def _heads(side: SideSummary) -> tuple[str, str]:
 
 def _amean(values: Sequence[float]) -> float | None:
     return fmean(values) if values else None
+
+
+def _median(values: Sequence[float]) -> float | None:
+    return median(values) if values else None
 
 
 def _hmean(values: Sequence[float]) -> float | None:
@@ -255,5 +265,11 @@ def _make_statistics(
     )
 
 
+# Of maxima of runs no mean is shown.
+_MAXIMA = (
+    Statistic(name="Min", compute=lambda values: min(values, default=None)),
+    Statistic(name="Median", compute=_median, is_judged=True),
+    Statistic(name="Max", compute=lambda values: max(values, default=None)),
+)
 _ARITHMETIC = _make_statistics("Amean", _amean, _stdev)
 _HARMONIC = _make_statistics("Hmean", _hmean, _harmonic_stdev)

@@ -2,13 +2,18 @@
 """Tables as mmtests writes them: its means, its signs, and no star but a verdict."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
+from schedperf.bundle.open import open_bundle
+from schedperf.compare.bundles import compare_bundles
 from schedperf.model.comparison import Comparison, Row, RunValue, SideSummary
 from schedperf_reports.formats import Options
+from schedperf_reports.formats.benchfmt import benchfmt
 from schedperf_reports.formats.mmtests import mmtests
+from tests.schedperf.evidence.realtime.conftest import tail_runs
 
 Make = Callable[..., Comparison]
 MakeRow = Callable[..., Row]
@@ -123,3 +128,26 @@ def test_large_and_hostile_texts_stay_lines(
         printed = mmtests(replace_texts(make_comparison(), text), OPTIONS)
         assert len(printed.splitlines()) <= expected
         assert len(printed) < 100_000
+
+
+def test_late_samples_and_maxima_of_real_time_benchmarks(
+    make_bundle: Callable[..., Path], tmp_path: Path
+) -> None:
+    sides = {"base": (3, 5, 4, 2, 6, 4), "new": (30, 36, 28, 33, 35, 31)}
+    paths = [
+        make_bundle(tmp_path / f"{name}.tar", runs=tail_runs(counts))
+        for name, counts in sides.items()
+    ]
+    comparison = compare_bundles([open_bundle(path) for path in paths])
+    tables = mmtests(comparison, OPTIONS).split("\n\n")
+    [maxima] = [table for table in tables if "latency max (us, lower is better)" in table]
+    assert [line.split()[0] for line in maxima.splitlines() if "%" in line] == [
+        "Min",
+        "Median",
+        "Max",
+    ]
+    [late] = [table for table in tables if "latency >= 100 us (samples, lower is bet" in table]
+    [mean] = [line for line in late.splitlines() if line.startswith("Amean")]
+    assert "5.0000 (   0.00%)     33.1667 *-563.33%*" in mean
+    lines = benchfmt(comparison, OPTIONS).splitlines()
+    assert sum("cyclictest_latency_>=_100_us-samples" in line for line in lines) == 1 + 2 * 6
