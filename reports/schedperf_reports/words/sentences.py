@@ -7,6 +7,7 @@
     none of 5 results changed, all within +-3%; changes of 1.2% or more detectable (80% power)
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -15,7 +16,12 @@ from msgspec import Struct
 from schedperf.model.comparison import BASE, Comparison, Overall, Row, Verdict
 from schedperf.model.text import join_names
 from schedperf.model.units import percent
-from schedperf.model.verdict import decide_overall, reason_of, say_smallest
+from schedperf.model.verdict import (
+    FALSE_DISCOVERY_RATE,
+    decide_overall,
+    reason_of,
+    say_smallest,
+)
 from schedperf_reports.words.remarks import advise
 from schedperf_reports.words.rows import (
     count_of,
@@ -206,18 +212,34 @@ def _change(row: Row, name: str) -> str:
 def describe_informational(comparison: Comparison) -> str | None:
     """Describe a measured result if none is used for a verdict; None if one is.
 
-    Of several results the one with the narrowest CI is named. A result that repeats the measurement
-    of another one does not count.
+    Of several results the one that changed most is named, or the one with the narrowest CI if none
+    changed significantly. A result that repeats the measurement of another one does not count.
     """
     rows = [line for line in _named(comparison.rows) if line[0].same_as is None]
-    widths = [
-        (row.ci_high / row.ci_low, row, name)
-        for row, name in rows
-        if row.ci_low and row.ci_high is not None
-    ]
-    if not widths or any(row.family == "primary" for row, _ in rows):
+    known = [line for line in rows if line[0].ci_low and line[0].ci_high is not None]
+    if not known or any(row.family == "primary" for row, _ in rows):
         return None
-    _, row, name = min(widths, key=lambda width: width[0])
+    changed = [line for line in known if _is_beyond_chance(line[0])]
+    row, name = (
+        max(changed, key=lambda line: size_of_change(line[0]))
+        if changed
+        else min(known, key=lambda line: _width(line[0]))
+    )
     side = f" on {row.side}" if len(comparison.sides) > 2 else ""  # noqa: PLR2004
-    which = "" if len(rows) == 1 else f" (the narrowest CI of {len(rows)} results)"
-    return f"not used for the verdict: {_change(row, name)}{side}{which}"
+    change = f"{_change(row, name)}{side}"
+    if len(rows) == 1:
+        return f"not used for the verdict: {change}"
+    which = (
+        f"{len(changed)} changed significantly, most: "
+        if changed
+        else "none changed significantly; narrowest CI: "
+    )
+    return f"{len(rows)} results, not used for the verdict: {which}{change}"
+
+
+def _width(row: Row) -> float:
+    return row.ci_high / row.ci_low if row.ci_low and row.ci_high is not None else math.inf
+
+
+def _is_beyond_chance(row: Row) -> bool:
+    return row.q is not None and row.q < FALSE_DISCOVERY_RATE

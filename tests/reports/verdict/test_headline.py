@@ -94,18 +94,25 @@ def test_what_decides_nothing_is_told_as_such(
     why = "measured under emulation (TCG)"
     reason = undecided(why)
     without = replace(overall("inconclusive", reason.sentence), reason_short=why)
-    wide = make_row(family="informational", ci_low=0.5, ci_high=3.0, point="wide")
-    row = make_row(family="informational", ratio=1.1, ci_low=1.0, ci_high=1.2)
+    wide = make_row(family="informational", q=0.5, ci_low=0.5, ci_high=3.0, point="wide")
+    row = make_row(family="informational", q=0.1, ratio=1.1, ci_low=1.0, ci_high=1.2)
     # The narrowest, but it repeats a measurement.
     repeated = replace(row, metric="rate", same_as=row.metric, ci_low=1.09, ci_high=1.11)
     rows = (wide, row, repeated)
     comparison = make_comparison(rows=rows, overall=without, caveats=())
     assert headline(comparison).text == ("measured under emulation (TCG), so no verdict is given")
     told = (
-        "not used for the verdict: hackbench time at groups=4 +10.0% [+0.0%, +20.0%] "
-        f"{N} (the narrowest CI of 2 results)"
+        "2 results, not used for the verdict: none changed significantly; narrowest CI: hackbench "
+        f"time at groups=4 +10.0% [+0.0%, +20.0%] {N}"
     )
     assert told in [block.text for block in described(comparison) if isinstance(block, Text)]
+    slower = replace(wide, ratio=2.0, ci_low=1.5, q=0.01)
+    changed = describe_informational(replace(comparison, rows=(slower, row)))
+    assert changed is not None
+    assert changed.startswith(
+        "2 results, not used for the verdict: 1 changed significantly, most: hackbench time at "
+        "wide +100.0%"
+    )
     assert describe_informational(make_comparison()) is None
 
 
