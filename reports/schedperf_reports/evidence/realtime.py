@@ -185,7 +185,7 @@ def _per_million(low: float | None, high: float | None) -> str:
 
 
 def _change_cells(row: _Row) -> tuple[Cell, ...]:
-    mark = CHANGED if row.changed else ""
+    mark = f"{CHANGED} " if row.changed else ""
     change = FROM_ZERO if row.changed else MISSING
     if row.ratio is not None:
         change = format_change(row.ratio)
