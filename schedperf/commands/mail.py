@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from schedperf.mail.outbox import Contents, Mail, Outbox
     from schedperf.mail.site import MailSite
 
+_RESULTS = {"waits": "waits for a person", "failed": "not sent, the next send tries again"}
 _DRAFT = "schedperf.commands._mail_draft"
 _HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 
@@ -195,7 +196,7 @@ def send(folder: Path) -> int:
 
     Replies are read first, if mail.toml says where they are. An interrupted attempt is repeated
     only if the archive shows that the mail did not arrive; otherwise it waits for a person. The
-    exit status is 1 if a mail was refused or waits for a person.
+    exit status is 1 if a mail was refused or waits for a person, or if no server took it.
     """
     from schedperf.mail.archive import open_archive  # noqa: PLC0415 # --help stays fast
     from schedperf.mail.send import Sender  # noqa: PLC0415 # as above
@@ -207,10 +208,9 @@ def send(folder: Path) -> int:
     sender = Sender(outbox, site, open_transport(site), open_archive(site.archive), _now())
     is_done = True
     for sent in sender.send():
-        is_done = is_done and sent.result not in {"refused", "waits"}
+        is_done = is_done and sent.result not in {"refused", "failed", "waits"}
         reason = f": {clean_line(sent.reason)}" if sent.reason else ""
-        result = "waits for a person" if sent.result == "waits" else sent.result
-        click.echo(f"{sent.id}: {result}{reason}")
+        click.echo(f"{sent.id}: {_RESULTS.get(sent.result, sent.result)}{reason}")
     return int(not is_done)
 
 

@@ -6,16 +6,17 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from schedperf.mail.archive import Asked
 from schedperf.mail.envelope import envelope_of
 from schedperf.mail.limits import obstacles, over_quota, silenced_threads
 from schedperf.mail.outbox import Mail, Outbox
 from schedperf.mail.site import MailSite
-from schedperf.mail.transports import Accepted, Deliver, Outcome, Postponed, Refused
+from schedperf.mail.transports import Accepted, Deliver, Failed, Outcome, Postponed, Refused
 from schedperf.model.errors import InputError
 
-Result = Literal["sent", "refused", "withdrawn", "approved", "waits"]
+Result = Literal["sent", "refused", "withdrawn", "approved", "failed", "waits"]
 
 _WHO = "schedperf mail send"
 _NO_TRANSPORT = (
@@ -27,7 +28,11 @@ _LOOK = "look for it yourself, then schedperf mail resolve --arrived or --not-ar
 
 
 class Sent(Struct, frozen=True, kw_only=True):
-    """What became of a mail."""
+    """What became of a mail.
+
+    :param result: its state; or why it stays approved: the transport failed, or it waits for a
+        person
+    """
 
     id: str
     result: Result
@@ -124,6 +129,9 @@ class Sender:
             return self._move(attempt, "refused", outcome.reason)
         if isinstance(outcome, Postponed):
             return self._move(attempt, "approved", outcome.reason)
+        if isinstance(outcome, Failed):
+            moved = self._move(attempt, "approved", outcome.reason)
+            return replace(moved, result="failed")
         self._outbox.move(
             attempt,
             "sending",

@@ -30,6 +30,8 @@ _LARGEST_LOGIN = 1 << 12
 # From here on a program may have handed the mail on (sysexits.h: EX_OSERR, EX_IOERR, EX_TEMPFAIL).
 _UNCERTAIN = {71, 74, 75}
 _PERMANENT = 500
+# Class of the answers that ask to try again later.
+_TEMPORARY = 4
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
 
@@ -49,7 +51,13 @@ class Refused(Struct, frozen=True):
 
 
 class Postponed(Struct, frozen=True):
-    """Nothing was delivered; a later attempt may succeed."""
+    """Nothing was delivered; the server asks to try again later."""
+
+    reason: str
+
+
+class Failed(Struct, frozen=True):
+    """Nothing was delivered, because there is no server, or it does not let us in."""
 
     reason: str
 
@@ -60,7 +68,7 @@ class Unknown(Struct, frozen=True):
     reason: str
 
 
-Outcome = Accepted | Refused | Postponed | Unknown
+Outcome = Accepted | Refused | Postponed | Failed | Unknown
 
 
 class Deliver(Protocol):
@@ -102,7 +110,7 @@ class _Command:
         except subprocess.TimeoutExpired:
             return Unknown(f"{argv[0]}: not finished after {self._settings.limit_s:g} s")
         except OSError as error:
-            return Postponed(f"{argv[0]}: {(error.strerror or str(error)).lower()}")
+            return Failed(f"{argv[0]}: {(error.strerror or str(error)).lower()}")
         if done.returncode == 0:
             return Accepted()
         ended = f"signal {-done.returncode}" if done.returncode < 0 else f"exit {done.returncode}"
@@ -121,7 +129,7 @@ class _Maildir:
             mailbox.Maildir(self._path, create=True).add(content)
         except OSError as error:
             # It is written under tmp/ first, so nothing was delivered.
-            return Postponed(f"{self._path}: {(error.strerror or str(error)).lower()}")
+            return Failed(f"{self._path}: {(error.strerror or str(error)).lower()}")
         return Accepted()
 
 
@@ -223,7 +231,9 @@ def _before_data(error: Exception) -> Outcome:
     if isinstance(error, smtplib.SMTPDataError | smtplib.SMTPSenderRefused):
         answer = error.smtp_error
         return _declined(error.smtp_code, answer if isinstance(answer, bytes) else answer.encode())
-    return Postponed(_reason("server: ", str(error) or type(error).__name__))
+    reason = _reason("server: ", str(error) or type(error).__name__)
+    code = error.smtp_code if isinstance(error, smtplib.SMTPResponseException) else 0
+    return Postponed(reason) if code // 100 == _TEMPORARY else Failed(reason)
 
 
 def _quit(server: smtplib.SMTP) -> None:

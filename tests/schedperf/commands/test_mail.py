@@ -99,6 +99,17 @@ def test_without_a_transport_a_person_sends_the_file(mail: Mail) -> None:
     assert mail("resolve", "report.1", "--arrived") == (0, f"{MESSAGE.metadata.id}: sent\n")
 
 
+def test_without_a_server_the_next_send_tries_again(mail: Mail, folder: Path) -> None:
+    mail("approve", "report.1")
+    with smtp_server() as server:
+        transport = f'kind="smtp"\nhost="127.0.0.1"\nport={server.port}\nsecurity="none"\n'
+    make_site(folder, f"[transport]\n{transport}")
+    status, printed = mail("send")
+    assert status == 1
+    assert f"{MESSAGE.metadata.id}: not sent, the next send tries again: server: " in printed
+    assert mail("list")[1].startswith(f"approved   {MESSAGE.metadata.id}")
+
+
 def test_withdraw(mail: Mail) -> None:
     assert mail("withdraw", "report.1", "--reason", "fixed\nalready")[0] == 0
     assert "withdrawn by" in mail("why", "report.1")[1]

@@ -14,7 +14,15 @@ from schedperf.mail.envelope import Envelope
 from schedperf.mail.outbox import Decision, Outbox
 from schedperf.mail.send import Sender, Sent
 from schedperf.mail.site import Archive, MailSite
-from schedperf.mail.transports import Accepted, Deliver, Outcome, Postponed, Refused, Unknown
+from schedperf.mail.transports import (
+    Accepted,
+    Deliver,
+    Failed,
+    Outcome,
+    Postponed,
+    Refused,
+    Unknown,
+)
 from schedperf.model.errors import InputError
 from tests.mails import COMMIT, NOW, make_message, make_outbox, make_site
 
@@ -71,6 +79,7 @@ def archive(site: MailSite, content: bytes, when: datetime, name: str = "1") -> 
         (Accepted("x: 550 no"), "sent"),
         (Refused("554 spam"), "refused"),
         (Postponed("450 later"), "approved"),
+        (Failed("connection refused"), "approved"),
         (Unknown("connection lost"), "sending"),
     ],
 )

@@ -13,6 +13,7 @@ from schedperf.mail.envelope import envelope_of
 from schedperf.mail.site import CommandTransport, MaildirTransport, MailSite, Transport
 from schedperf.mail.transports import (
     Accepted,
+    Failed,
     Outcome,
     Postponed,
     Refused,
@@ -56,7 +57,7 @@ def test_smtp(site: MailSite) -> None:
     [
         ({"MAIL": "550 spam"}, Refused, "550 spam", 0),
         ({"MAIL": "451 later"}, Postponed, "451 later", 0),
-        ({"MAIL": "drop"}, Postponed, "server", 0),
+        ({"MAIL": "drop"}, Failed, "server", 0),
         ({"RCPT": "550 unknown user"}, Refused, "author@example.org: 550 unknown user", 0),
         ({"RCPT": "450 greylisted"}, Postponed, "450 greylisted", 0),
         ({LIST: "450 greylisted"}, Postponed, "450 greylisted", 0),
@@ -82,7 +83,7 @@ def test_no_server(site: MailSite) -> None:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
         with smtp_server() as server:
-            assert isinstance(deliver(site, server.settings(port=port)), Postponed)
+            assert isinstance(deliver(site, server.settings(port=port)), Failed)
 
 
 def test_a_certificate_is_verified(site: MailSite, tmp_path: Path) -> None:
@@ -93,15 +94,15 @@ def test_a_certificate_is_verified(site: MailSite, tmp_path: Path) -> None:
     with smtp_server(certificate=both) as server:
         secure = {"security": "starttls", "login_file": str(login)}
         untrusted = deliver(site, server.settings(**secure))
-        assert isinstance(untrusted, Postponed)
+        assert isinstance(untrusted, Failed)
         assert "certificate verify failed" in untrusted.reason
         other_name = server.settings(host="localhost", ca_file=str(certificate), **secure)
-        assert isinstance(deliver(site, other_name), Postponed)
+        assert isinstance(deliver(site, other_name), Failed)
         assert not server.delivered
         assert deliver(site, server.settings(ca_file=str(certificate), **secure)) == Accepted()
         login.write_text("bot\nwrong\n")
         refused = deliver(site, server.settings(ca_file=str(certificate), **secure))
-        assert isinstance(refused, Postponed)
+        assert isinstance(refused, Failed)
         assert "secret" not in str(refused)
     assert len(server.delivered) == 1
 
@@ -154,7 +155,7 @@ def test_a_command_gets_the_mail(site: MailSite, tmp_path: Path) -> None:
 
 def test_a_missing_command(site: MailSite) -> None:
     result = deliver(site, CommandTransport(argv=("/no/such/program",)))
-    assert result == Postponed("/no/such/program: no such file or directory")
+    assert result == Failed("/no/such/program: no such file or directory")
 
 
 def test_maildir(site: MailSite, tmp_path: Path) -> None:
@@ -164,4 +165,4 @@ def test_maildir(site: MailSite, tmp_path: Path) -> None:
     assert mail["Message-ID"] == MESSAGE.metadata.message_id
     (file,) = (folder / "new").iterdir()
     assert file.read_bytes() == MESSAGE.content
-    assert isinstance(deliver(site, MaildirTransport(path="/dev/null/maildir")), Postponed)
+    assert isinstance(deliver(site, MaildirTransport(path="/dev/null/maildir")), Failed)
