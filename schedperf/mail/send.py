@@ -30,8 +30,8 @@ _LOOK = "look for it yourself, then schedperf mail resolve --arrived or --not-ar
 class Sent(Struct, frozen=True, kw_only=True):
     """What became of a mail.
 
-    :param result: its state; or why it stays approved: the transport failed, or it waits for a
-        person
+    :param result: its state; or why it stays approved: the transport or the archive failed, or it
+        waits for a person
     """
 
     id: str
@@ -115,7 +115,7 @@ class Sender:
         try:
             newest = self._archive.newest(self._now) if self._archive else None
         except InputError as error:
-            return Sent(id=mail.id, result="approved", reason=str(error))
+            return Sent(id=mail.id, result="failed", reason=str(error))
         archived_until = newest.isoformat() if newest else None
         attempt = self._outbox.move(
             mail, "sending", _WHO, now=self._now, archived_until=archived_until

@@ -179,7 +179,7 @@ def test_nothing_is_sent_while_the_archive_does_not_answer(outbox: Outbox, site:
     transport = Transport(Accepted())
     broken = replace(site, archive=Archive(maildir="/no/such/maildir"))
     (sent,) = send(outbox, broken, transport)
-    assert sent.result == "approved"
+    assert sent.result == "failed"
     assert "cannot be read" in sent.reason
     interrupted(outbox)
     assert send(outbox, broken, transport)[0].result == "waits"
