@@ -154,7 +154,9 @@ def over_quota(
 
 
 def _over_day(site: MailSite, attempts: Iterable[datetime], now: datetime) -> Iterable[str]:
-    if sum(now - attempt < _DAY for attempt in attempts) >= site.quota.per_day:
+    if site.quota.per_day == 0:
+        yield "per_day is 0 in mail.toml, so nothing is sent; increase it"
+    elif sum(now - attempt < _DAY for attempt in attempts) >= site.quota.per_day:
         yield f"quota of {site.quota.per_day} mails per day is used up; send it tomorrow"
 
 

@@ -231,6 +231,13 @@ def test_quotas(tmp_path: Path, site: MailSite) -> None:
     assert len(_sent(send(outbox, site, transport, NOW + timedelta(days=2)))) == 1
 
 
+def test_a_quota_of_zero_stops_all(outbox: Outbox, site: MailSite) -> None:
+    stopped = replace(site, quota=replace(site.quota, per_day=0))
+    (sent,) = send(outbox, stopped, Transport(Accepted()))
+    assert sent.result == "approved"
+    assert sent.reason == "per_day is 0 in mail.toml, so nothing is sent; increase it"
+
+
 def test_quota_of_a_recipient(tmp_path: Path, site: MailSite) -> None:
     commits = [f"{number:012x}" for number in range(3)]
     outbox = make_outbox(
