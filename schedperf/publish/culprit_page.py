@@ -157,8 +157,9 @@ def _facts(evidence: Evidence) -> Iterator[tuple[str, str]]:
         date = f", {day_of(culprit.tree.date)}" if culprit.tree.date else ""
         commit = f" ({culprit.tree.commit[:COMMIT_DIGITS]}{date})" if culprit.tree.commit else ""
         yield "tree", f"{culprit.tree.name}{commit}"
-    yield "last good", _describe_commit(culprit.good)
-    yield "first bad", _describe_commit(culprit.bad)
+    last, first = ("", "") if culprit.is_range else ("last ", "first ")
+    yield f"{last}good", _describe_commit(culprit.good)
+    yield f"{first}bad", _describe_commit(culprit.bad)
     if culprit.fixed_by is not None:
         yield "fixed by", _describe_commit(culprit.fixed_by)
 

@@ -34,7 +34,10 @@ _MOST_TEXTS = 100
 
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?\Z")
 _BUILD_ID = re.compile(r"(?:[0-9a-f]{2}){4,32}\Z")
-_DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z| ?[+-]\d\d:?\d\d)?)?\Z")
+_DATE = re.compile(
+    r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])"
+    r"(?:[T ](?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?(?:Z| ?[+-]\d\d:?\d\d)?)?\Z"
+)
 
 _TEXTS = ("tree", "ref", "subject", "author", "committer", "describe", "vmlinux")
 _PATTERNS = {

@@ -86,6 +86,7 @@ def test_a_vmlinux_is_stored_as_its_build_id(tmp_path: Path) -> None:
         (text_of(links=["x"] * 101), "invalid links"),
         (text_of(patches=["ok", "a\nb"]), "invalid patches[1]"),
         (text_of(committed="yesterday"), "invalid committed 'yesterday' (expected a date"),
+        (text_of(committed="2026-13-21"), "invalid committed '2026-13-21' (expected a date"),
         (text_of(build_id="xyz"), "invalid build_id"),
         (text_of(vmlinux="/nonexistent"), "vmlinux /nonexistent: no such file"),
         (text_of(vmlinux="/dev/null"), "vmlinux /dev/null: not a regular file"),
