@@ -24,8 +24,10 @@ SHORTEST_VALUE = 8
 _URL = r"[a-zA-Z][a-zA-Z0-9+.-]*://[^\s'\"<>]+"
 _ADDRESS = re.compile(
     _URL
+    # Domain of a private host
+    + rf"|{re.escape(REPLACEMENT)}(?:\.[A-Za-z][\w-]*)+"
     # Target of --on
-    + r"|\bssh:[^\s'\"<>]+"
+    r"|\bssh:[^\s'\"<>]+"
     # E-mail or login; not a versioned symbol: memcpy@@GLIBC_2.14, read@plt
     r"|[\w.+-]+@(?!plt\b|@|[A-Z]+_\d)[\w.-]*\w"
     # UUID

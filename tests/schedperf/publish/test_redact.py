@@ -102,6 +102,13 @@ def test_names_are_whole_words_in_any_case() -> None:
     assert private.find("perf") is None
 
 
+def test_the_domain_of_a_private_host_is_removed() -> None:
+    private = PrivateStrings(["lab17"])
+    assert private.remove("lab17.corp.example, lab17. Of lab17") == (
+        "[private], [private]. Of [private]"
+    )
+
+
 def test_folders_below_a_private_name_are_removed() -> None:
     private = PrivateStrings(["bob"])
     for path in ("/home/bob/project/run", "~bob/project/run", "/srv/fd00::1/project/run"):
