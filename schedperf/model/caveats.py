@@ -25,6 +25,8 @@ TEXTS: Mapping[str, str] = {
     "base, and a maximum grows with the number of samples; record runs of equal duration",
     "discarded-runs": "{discarded} of {total:run} of {side} discarded: {reason}",
     "mixed-runs": "the runs of {side} were not all made under the same conditions: {what}",
+    "partial-scheduler": "{scheduler} of {side} schedules only tasks with the policy SCHED_EXT, so "
+    "the workload may have run in the fair class",
     "unpaired": "{count:run} of {side} excluded, because the other run of the pair is missing",
     "incomplete": "the recording of {side} is incomplete: {reason}",
     "emulated": "timings come from an emulator ({how}) and do not predict real hardware",

@@ -80,8 +80,9 @@ MOST_PRIORITY = 2
 DIGEST_DIGITS = 16
 # base and one new side
 PAIR = 2
-# Caveats that no number of the text shows: what could not be checked, and runs without a result.
-STATED = ("imported", "discarded-runs", "failed-runs")
+# Caveats that no number of the text shows: what could not be checked, runs without a result, and
+# results of another scheduler.
+STATED = ("imported", "discarded-runs", "failed-runs", "mixed-runs", "partial-scheduler")
 
 _CUT = re.compile(r"\S{0,2}…")
 

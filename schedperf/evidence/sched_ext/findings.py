@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Warn of a side whose runs measured different schedulers."""
+"""Warn of a side whose runs measured different schedulers, or perhaps none of them."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -22,3 +22,15 @@ def sched_ext(record: SchedExt) -> Iterator[Caveat]:
             total = runs.total()
             counts = join_names(f"{count} with {name}" for name, count in runs.items())
             yield caveat("mixed-runs", side=side, what=f"of {total} runs {counts}")
+
+
+@caveat_rule("partial_scheduler", SchedExt)
+def partial_scheduler(record: SchedExt) -> Iterator[Caveat]:
+    """Yield a caveat for each scheduler to which the tasks of the fair class were not switched."""
+    partial = {
+        (row.side, row.scheduler): None
+        for row in record.rows
+        if row.scheduler is not None and row.switch_all is False and row.runs > row.discarded
+    }
+    for side, scheduler in partial:
+        yield caveat("partial-scheduler", side=side, scheduler=scheduler)

@@ -12,6 +12,7 @@ from schedperf.bundle.open import open_bundle
 from schedperf.compare.bundles import compare_bundles
 from schedperf.evidence import Absent
 from schedperf.evidence.sched_ext.capture import parse_sched_ext
+from schedperf.evidence.sched_ext.findings import partial_scheduler
 from schedperf.evidence.sched_ext.findings import sched_ext as mixed_runs
 from schedperf.evidence.sched_ext.record import SchedExt
 from schedperf.evidence.sched_ext.section import has_scheduler, sched_ext
@@ -68,6 +69,17 @@ def test_runs_with_different_schedulers_weaken_the_result(write: Any) -> None:
         "the runs of base were not all made under the same conditions: of 3 runs 2 with fair "
         "class and 1 with lavd_1.0.20"
     )
+
+
+def test_a_scheduler_that_leaves_out_the_fair_class_weakens_the_result(write: Any) -> None:
+    partial = run(LOADED | {"switch_all": "0"})
+    comparison = compare_bundles(write([FAIR] * 2, [partial] * 2))
+    (said,) = (each.text for each in comparison.caveats if each.code == "partial-scheduler")
+    assert said == (
+        "lavd_1.0.20 of new schedules only tasks with the policy SCHED_EXT, so the workload may "
+        "have run in the fair class"
+    )
+    assert not [*partial_scheduler(sched_ext(name_sides(write([FAIR] * 2, [LAVD] * 2))))]
 
 
 def test_discarded_runs_are_no_mixture(write: Any) -> None:
