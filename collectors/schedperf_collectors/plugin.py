@@ -120,7 +120,7 @@ class Watch(Protocol):
     """Watches one run: a file of /sys or two are read, which neither blocks nor raises.
 
     It looks at the machine when it is made, before the service of the side starts. Making it raises
-    :class:`RecordError` if an option is invalid.
+    :class:`RecordError` if an option is invalid, or if the service cannot work here.
 
     :ivar awaits: what the service has to reach, for messages: "sched_ext to be enabled"; None
         without a service, or if this watch does not wait for it

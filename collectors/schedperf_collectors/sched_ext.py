@@ -93,7 +93,7 @@ class SchedulerWatch:
 
     :param command: of the service; a program called scx_… is a scheduler
     :param options: ``service``: "yes" or "no", if its name does not say so
-    :raises RecordError: an option is invalid
+    :raises RecordError: an option is invalid, or the kernel cannot load the scheduler
     """
 
     def __init__(
@@ -111,6 +111,8 @@ class SchedulerWatch:
         is_scheduler = bool(command) and (declared or by_name) == "yes"
         self.awaits = "sched_ext to be enabled" if is_scheduler else None
         self._start = self._ready = self._before = self._after = read_state(self._system)
+        if is_scheduler and self._start == State():
+            raise RecordError(f"--service {command[0]}: this kernel cannot load {_NO_SCHED_EXT}")
 
     def is_ready(self) -> bool:
         """Return whether the scheduler is loaded."""

@@ -220,8 +220,14 @@ def test_a_scheduler_is_known_by_its_name_or_the_option(
     is_scheduler: bool,  # noqa: FBT001 # a parameter of the case
 ) -> None:
     options = {} if service is None else {"service": service}
-    made = SchedulerWatch(command, options, make_system({}))
+    made = SchedulerWatch(command, options, make_system(files(IDLE)))
     assert (made.awaits is not None) == is_scheduler
+
+
+def test_a_kernel_without_sched_ext_is_told_at_once(make_system: MakeSystem) -> None:
+    message = r"--service scx_lavd: this kernel cannot load schedulers in BPF \(no /sys/kernel/"
+    with pytest.raises(RecordError, match=message):
+        SchedulerWatch(("scx_lavd",), {}, make_system({}))
 
 
 def test_an_unclear_declaration_is_refused(make_system: MakeSystem) -> None:

@@ -128,11 +128,14 @@ class Watched:
 
     def __enter__(self) -> Watched:  # noqa: PYI034 # Self came with Python 3.11
         words = self._service.words if self._service else ()
-        self._watches = [
-            collector.watch(words, self._options.get(collector.name, {}))
-            for collector in all_collectors().values()
-            if collector.watch is not None
-        ]
+        try:
+            self._watches = [
+                collector.watch(words, self._options.get(collector.name, {}))
+                for collector in all_collectors().values()
+                if collector.watch is not None
+            ]
+        except RecordError as error:
+            raise ServiceFailed(str(error)) from error
         if self._service is not None:
             self._moment = Moment.now()
             self._process = self._start(words)
