@@ -5,23 +5,34 @@ from collections import Counter
 from collections.abc import Iterator
 
 from schedperf.evidence import caveat_rule
-from schedperf.evidence.sched_ext.record import FAIR, SchedExt
+from schedperf.evidence.sched_ext.record import FAIR, SchedExt, SchedulerRow
 from schedperf.model.caveats import Caveat, caveat
 from schedperf.model.text import join_names
+
+# Of a SHA-256, as git shortens the names of commits.
+HASH_CHARACTERS = 12
 
 
 @caveat_rule("sched_ext", SchedExt)
 def sched_ext(record: SchedExt) -> Iterator[Caveat]:
-    """Yield a caveat for each side with valid runs of more than one scheduler."""
+    """Yield a caveat for each side with valid runs of several schedulers, or builds of one."""
     for side in dict.fromkeys(row.side for row in record.rows):
-        runs = Counter[str]()
-        for row in record.rows:
-            if row.side == side and row.runs > row.discarded:
-                runs[row.scheduler or FAIR] += row.runs - row.discarded
-        if len(runs) > 1:
-            total = runs.total()
-            counts = join_names(f"{count} with {name}" for name, count in runs.items())
+        rows = [row for row in record.rows if row.side == side and row.runs > row.discarded]
+        if len(rows) > 1:
+            names = Counter(row.scheduler or FAIR for row in rows)
+            counts = join_names(
+                f"{row.runs - row.discarded} with {_name(row, names)}" for row in rows
+            )
+            total = sum(row.runs - row.discarded for row in rows)
             yield caveat("mixed-runs", side=side, what=f"of {total} runs {counts}")
+
+
+def _name(row: SchedulerRow, names: Counter[str]) -> str:
+    name = row.scheduler or FAIR
+    if names[name] == 1:
+        return name
+    build = "unknown program" if row.sha256 is None else f"sha256 {row.sha256[:HASH_CHARACTERS]}"
+    return f"{name} ({row.command or 'no service'}, {build})"
 
 
 @caveat_rule("partial_scheduler", SchedExt)

@@ -25,6 +25,7 @@ from tests.schedperf.evidence.sched_ext.records import (
     LAVD,
     LOADED,
     REASON,
+    SERVICE,
     Run,
     run,
 )
@@ -80,6 +81,16 @@ def test_a_scheduler_that_leaves_out_the_fair_class_weakens_the_result(write: An
         "have run in the fair class"
     )
     assert not [*partial_scheduler(sched_ext(name_sides(write([FAIR] * 2, [LAVD] * 2))))]
+
+
+def test_runs_with_several_builds_of_a_scheduler_weaken_the_result(write: Any) -> None:
+    other = run(LOADED, service=SERVICE | {"sha256": "cd" * 32})
+    comparison = compare_bundles(write([FAIR] * 2, [LAVD, other, other]))
+    (mixed,) = (each for each in comparison.caveats if each.code == "mixed-runs")
+    assert mixed.numbers["what"] == (
+        "of 3 runs 1 with lavd_1.0.20 (scx_lavd --performance, sha256 abababababab) and 2 with "
+        "lavd_1.0.20 (scx_lavd --performance, sha256 cdcdcdcdcdcd)"
+    )
 
 
 def test_discarded_runs_are_no_mixture(write: Any) -> None:
