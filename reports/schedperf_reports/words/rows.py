@@ -240,7 +240,8 @@ def count_changes(rows: Sequence[Rate]) -> str:
     """State how many rates changed, and how many may have drifted: ``2 of 40 rows changed``."""
     drifted = sum(row.changed is None and row.p is not None for row in rows)
     if all(row.changed is None for row in rows) and not drifted:
-        return "one run per side: significance unknown"
+        is_single = all(max(row.n_base, row.n_new) <= 1 for row in rows)
+        return f"{'one run' if is_single else 'too few runs'} per side: significance unknown"
     changed = sum(bool(row.changed) for row in rows)
     text = f"{changed} of {count_of(len(rows), 'row')} changed significantly"
     if not drifted:

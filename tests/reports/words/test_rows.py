@@ -13,7 +13,8 @@ from tests.counted_rows import NamedRow, named_row
 CHANGED = named_row(changed=True, p=1e-6)
 SAME = named_row(changed=False, p=0.7)
 DRIFTED = named_row(changed=None, p=1e-6)
-SINGLE = named_row(changed=None, p=None)
+SINGLE = named_row(changed=None, p=None, n_base=1, n_new=1)
+FEW = named_row(changed=None, p=None, n_base=4, n_new=4)
 
 
 @pytest.mark.parametrize(
@@ -23,6 +24,7 @@ SINGLE = named_row(changed=None, p=None)
         ([CHANGED, SAME, CHANGED, SINGLE], "2 of 4 rows changed significantly"),
         ([SAME, SAME], "0 of 2 rows changed significantly"),
         ([SINGLE, SINGLE], "one run per side: significance unknown"),
+        ([FEW, SINGLE], "too few runs per side: significance unknown"),
     ],
 )
 def test_changes_are_counted_where_runs_can_tell_them(rows: list[NamedRow], words: str) -> None:

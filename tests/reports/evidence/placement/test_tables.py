@@ -161,7 +161,7 @@ def test_one_side_alone_is_a_table_of_its_values(
 
 def test_too_few_runs_and_drift_are_said(describe: Describe, forks: PlacementRow) -> None:
     single = describe(replace(forks, changed=None, p=None)).texts()[0]
-    assert single.startswith("one run per side: significance unknown")
+    assert single.startswith("too few runs per side: significance unknown")
     drifted = describe(replace(forks, changed=None)).texts()[0]
     assert "1 more differ, but drift may be the cause" in drifted
 
