@@ -85,6 +85,7 @@ def _state(comparison: Comparison) -> State | None:
     chapter="latency",
     order=20,
     is_analysis=True,
+    is_brief=True,
     state=_state,
 )
 def wakeup_latency(comparison: Comparison) -> Iterator[Block]:
@@ -102,7 +103,9 @@ def wakeup_latency(comparison: Comparison) -> Iterator[Block]:
     for point, subject, rows in by_subject(data.rows):
         main = _main(rows)
         # Without a subject these are the rows that the section has just counted.
-        yield _table(subject, main, MOST_ROWS, is_counted=not subject)
+        table = _table(subject, main, MOST_ROWS, is_counted=not subject)
+        # Imported waits have no results beside them, so that a short report is about the waits.
+        yield replace(table, brief=not comparison.rows)
         yield from explain_gaps(main)
         yield from _name_rare(main)
         by_node = [row for row in rows if row.node is not None]
@@ -193,7 +196,8 @@ def _table(
 ) -> Table:
     shown = [Shown(row) for row in rows]
     is_compared = any(row.n_new for row in rows)
-    caption = subject or "percentiles and maxima"
+    has_percentiles = any(row.quantile != "max" for row in rows)
+    caption = subject or ("percentiles and maxima" if has_percentiles else "maxima")
     if is_compared and not is_counted:
         caption = state_changes(subject, shown, _name)
     table = Table(

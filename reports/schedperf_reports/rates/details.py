@@ -12,6 +12,7 @@ from schedperf.model.verdict import FALSE_DISCOVERY_RATE, SMALLEST_EFFECT
 from schedperf_reports.blocks import Block, Cell, Column, Table, Text
 from schedperf_reports.rates.cells import (
     COMPARED,
+    FEW_MAXIMA,
     OPERATIONS,
     PER_COLUMN,
     RUNS_COLUMN,
@@ -44,9 +45,7 @@ _TESTED: Mapping[Basis, str] = {
 }
 
 
-SINGLE = "base or new has a single run, boot or pair (record at least 2)"
-# The rank test (schedperf.stats._ranks) has no smaller sample with a 95% CI.
-FEW_MAXIMA = "maxima are compared by ranks (record at least 5 runs or boots per side, or 6 pairs)"
+SINGLE = "no CI, because base or new has a single run, boot or pair (record at least 2)"
 
 
 def opened(
@@ -100,8 +99,8 @@ def _gaps_of(row: RateRow) -> Iterator[Text]:
     if row.ratio is None:
         yield Text(text=f"change and CI unknown: {ZERO}", tone="muted")
     elif row.ci_low is None:
-        why = FEW_MAXIMA if row.statistic == "max" else SINGLE
-        yield Text(text=f"no CI, because {why}", tone="muted")
+        few = f"no CI of maxima: {FEW_MAXIMA}"
+        yield Text(text=few if row.statistic == "max" else SINGLE, tone="muted")
     elif is_wide_row(row):
         yield Text(text=f"CI not shown: {WIDE}", tone="muted")
 

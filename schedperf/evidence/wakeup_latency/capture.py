@@ -68,6 +68,7 @@ class WakeupCapture(Struct, frozen=True, kw_only=True):
     :param types: type of core by CPU, of host.json; empty: all CPUs have one type
     :param resolution_ns: of a wait; that of the bins is added
     :param lost: events that were lost, by kind
+    :param zeros: printed delays that are not counted, because they are 0
     """
 
     source: Source
@@ -77,6 +78,7 @@ class WakeupCapture(Struct, frozen=True, kw_only=True):
     resolution_ns: int = 0
     lost: Mapping[str, int] = {}
     notes: tuple[str, ...] = ()
+    zeros: int = 0
 
 
 class _Row(Struct, frozen=True, kw_only=True):

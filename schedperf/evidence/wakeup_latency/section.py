@@ -114,5 +114,11 @@ def _notes(side: SideOf[WakeupCapture]) -> Iterator[str]:
     for run in side.runs:
         lost.update(run.content.lost)
     notes += [f"events lost: {count} ({name})" for name, count in lost.items() if count]
+    zeros = sum(run.content.zeros for run in side.runs)
+    if zeros:
+        notes.append(
+            f"delays of 0.000 ms that are not counted: {zeros} (of preempted tasks, or shorter "
+            "than 1 us)"
+        )
     for note, runs in Counter(notes).items():
         yield f"{side.name}: {note}{f' ({runs} runs)' if runs > 1 else ''}"

@@ -134,14 +134,7 @@ def parse_timehist(content: bytes, label: str) -> WakeupCapture:
         ),
         resolution_ns=US_NS,
         lost={"perf events": lost} if lost else {},
-        notes=(_say_zeros(zeros),) if zeros else (),
-    )
-
-
-def _say_zeros(zeros: int) -> str:
-    return (
-        f"{zeros} delays of 0.000 ms are not counted: they are of preempted tasks, or shorter "
-        "than 1 us"
+        zeros=zeros,
     )
 
 

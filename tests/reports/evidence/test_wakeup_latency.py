@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from schedperf.evidence.wakeup_latency.section import analyse_sides
 from schedperf.model.comparison import Comparison, Section
@@ -111,3 +112,22 @@ def test_the_changes_of_one_point_are_counted_once(describe: Describe) -> None:
     captions = [block.caption for block in blocks if isinstance(block, Table)]
     assert captions[0] == "percentiles and maxima; n = 5+5 runs"
     assert sum("of 13 rows changed" in text for text in [*texts(blocks), *captions]) == 1
+
+
+def test_a_short_report_has_waits_where_nothing_else_was_compared(
+    make_comparison: Callable[..., Comparison],
+) -> None:
+    data = analyse_sides([side_of("base", runs_of(200)), side_of("new", runs_of(900))])
+    found = make_comparison(sections={data.section: Section.of(data)})
+    brief = [
+        [table.brief for table in tables_of(list(wakeup_latency(comparison)))]
+        for comparison in (found, replace(found, rows=()))
+    ]
+    assert brief == [[False, False], [True, False]]
+
+
+def test_maxima_of_few_runs_have_no_interval(describe: Describe) -> None:
+    blocks = describe(runs_of(200)[:4], runs_of(900)[:4])
+    rows = [row for row in tables_of(blocks)[0].rows if row[1].text == "max"]
+    assert {row[7].text for row in rows} == {"-"}
+    assert any(text.startswith("no CI of maxima: they are compared by") for text in texts(blocks))

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from schedperf.evidence.wakeup_latency.capture import WakeupCapture
 from schedperf.evidence.wakeup_latency.measure import pool, statistics
+from schedperf.evidence.wakeup_latency.section import analyse_sides
 from schedperf.evidence.wakeup_latency.texts import (
     parse_latency,
     parse_rtla,
@@ -16,6 +17,7 @@ from schedperf.evidence.wakeup_latency.texts import (
     recognise,
 )
 from schedperf.model.errors import InputError
+from tests.schedperf.evidence.wakeup_latency.conftest import WAKEUPS, side_of
 
 # As perf 6.1 prints them; the second with the options -V, --state and -n.
 TIMEHIST = b"""Samples do not have callchains.
@@ -79,8 +81,13 @@ def test_timehist_has_the_delay_of_each_time_that_a_task_ran() -> None:
         ("Web Content", 1, 2, 12_345_000),
     ]
     assert found.resolution_ns == 1000
-    [note] = found.notes
-    assert note.startswith("1 delays of 0.000 ms are not counted")
+    assert found.zeros == 1
+
+
+def test_delays_that_are_not_counted_are_summed_over_the_runs() -> None:
+    side = side_of("base", [WAKEUPS, WAKEUPS])
+    data = analyse_sides([side.having(lambda _: parse_timehist(TIMEHIST, "timehist.txt"))])
+    assert data.notes[0].startswith("base: delays of 0.000 ms that are not counted: 2 (")
 
 
 def test_more_columns_of_timehist_do_no_harm() -> None:
