@@ -97,7 +97,7 @@ def write_header(
         *([_addresses("Cc", cc)] if cc else []),
         *textwrap.wrap(f"Subject: {subject}", COLUMNS, subsequent_indent=" "),
         f"Date: {format_datetime(date)}",
-        f"Message-ID: {id}",
+        _ids("Message-ID", [id]),
         *_thread(parents),
         "Auto-Submitted: auto-generated",
         f"X-Schedperf-Report: {key}",
@@ -129,7 +129,13 @@ def parse(content: bytes) -> EmailMessage:
 def _thread(parents: Sequence[str]) -> list[str]:
     if not parents:
         return []
-    return [f"In-Reply-To: {parents[-1]}", f"References: {f'{chr(10)} '.join(parents)}"]
+    return [_ids("In-Reply-To", parents[-1:]), _ids("References", parents)]
+
+
+def _ids(name: str, ids: Sequence[str]) -> str:
+    """Return a header with a Message-ID per line, each of which cannot be folded."""
+    space = " " if len(f"{name}: {ids[0]}") <= COLUMNS else "\n "
+    return f"{name}:{space}{f'{chr(10)} '.join(ids)}"
 
 
 def _addresses(name: str, addresses: Sequence[Address]) -> str:

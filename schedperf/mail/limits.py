@@ -123,7 +123,7 @@ def _answers_unsent(content: bytes, mails: Iterable[Mail]) -> tuple[str, ...]:
 
     :param content: of the mail
     """
-    answered = parse(content).get("In-Reply-To", "")
+    answered = str(parse(content).get("In-Reply-To", "")).strip()
     return tuple(
         f"answers {mail.id}, which is {mail.state}; send that one first"
         for mail in mails

@@ -62,6 +62,7 @@ def lint(content: bytes, quoted: Iterable[str] = ()) -> list[str]:
     own = _mask(body, texts)
     return [
         *_encoding(mail.get_content_type(), header, body),
+        *_columns(header, body),
         *_size(text, body, subject),
         *_numbers(own),
         *_percentages(own),
@@ -110,11 +111,16 @@ def _encoding(kind: str, header: str, body: str) -> Iterator[str]:
         yield "body has a carriage return or a NUL byte"
 
 
-def _size(text: str, body: str, subject: str) -> Iterator[str]:
-    for number, line in enumerate(text.splitlines(), 1):
+def _columns(header: str, body: str) -> Iterator[str]:
+    # A header that is folded already may have a Message-ID that is longer.
+    head = [line for line in header.splitlines() if " " in line.strip()]
+    for line in (*head, *body.splitlines()):
         if len(line) > COLUMNS:
             shown = line[:_SHOWN]
-            yield f"line {number}: {len(line)} columns (expected at most {COLUMNS}): {shown}"
+            yield f"line of {len(line)} columns (expected at most {COLUMNS}): {shown}"
+
+
+def _size(text: str, body: str, subject: str) -> Iterator[str]:
     if len(subject.removeprefix(REPLY)) > SUBJECT_COLUMNS:
         yield f"subject of {len(subject)} characters (expected at most {SUBJECT_COLUMNS})"
     lines = len(body.splitlines())

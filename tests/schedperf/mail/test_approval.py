@@ -87,7 +87,7 @@ def test_a_refused_report_is_not_sent_after_another_in_its_place(
 
 def test_a_reply_is_approved_after_its_report_was_sent(tmp_path: Path, site: MailSite) -> None:
     report = make_message()
-    parent = f"In-Reply-To: {report.metadata.message_id}\n"
+    parent = f"In-Reply-To:\n {report.metadata.message_id}\n"
     outbox = make_outbox(tmp_path / "outbox", report, make_message(kind="again", references=parent))
     with pytest.raises(InputError, match=r"answers .*report\.1, which is held; send that one"):
         approve(outbox, site, outbox.find("again.1"), "person", NOW)

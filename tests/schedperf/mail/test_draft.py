@@ -339,6 +339,15 @@ def test_a_posted_series_is_answered() -> None:
     assert "In-Reply-To" not in parse(drafted(make_evidence(culprit=merged)).content)
 
 
+def test_a_long_message_id_is_on_a_line_of_its_own() -> None:
+    posted = f"<20261101-{'sched-fair-' * 7}v1-1-0123456789ab@kernel.example>"
+    culprit = make_culprit(merged=False, links=Links(posted=posted))
+    message = drafted(make_evidence(culprit=culprit))
+    assert f"\nIn-Reply-To:\n {posted}\nReferences:\n {posted}\n" in message.content.decode()
+    mail = parse(message.content)
+    assert mail["In-Reply-To"].strip() == mail["References"].strip() == posted
+
+
 def test_a_reply_follows_the_own_report() -> None:
     culprit = make_culprit(merged=False, links=Links(posted="20261101.1@kernel.example"))
     report = make_context(make_evidence(culprit=culprit))
