@@ -293,10 +293,8 @@ def culprit(context: Context) -> Result:
 def publish(context: Context) -> Result:
     """Write the pages."""
     pages = context.job.site.pages or str(context.job.out / "pages")
-    names = ("culprit.json", "compare.json", "confirm.json")
-    files = [str(context.file(name)) for name in names]
     public = [f"--public={name}" for name in context.job.site.public]
-    _run(context, "publish", ["publish", *public, *files, pages])
+    _run(context, "publish", ["publish", *public, str(context.file("culprit.json")), pages])
     return Result(text=pages)
 
 
@@ -307,17 +305,8 @@ def draft(context: Context) -> Result:
         text = f"no mail, because {outbox}/{CONFIGURATION} is missing; see docs/mail.md"
         after = f"when it is there: schedperf mail draft --outbox {outbox} {culprit}"
         return Result(text=text, outcome=f"regression, retested; {text}; {after}")
-    names = ("compare.json", "confirm.json")
-    _run(
-        context,
-        "draft",
-        [
-            *("mail", "draft", culprit),
-            *(str(context.file(name)) for name in names),
-            *("--outbox", outbox, "--night", str(context.job.out)),
-            *_repo(context),
-        ],
-    )
+    options = ["--outbox", outbox, "--night", str(context.job.out), *_repo(context)]
+    _run(context, "draft", ["mail", "draft", culprit, *options])
     lines = context.commands.log("draft").read_text(errors="replace").splitlines()
     # The command prints each failed check on an indented line: "  boots: 2 boots ...".
     failed = {match[1]: None for line in lines if (match := _FAILED_CHECK.match(line))}
