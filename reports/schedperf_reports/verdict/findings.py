@@ -101,14 +101,20 @@ def _item(finding: Finding, *, prefixes: Mapping[str, str]) -> Item:
             evidence=evidence,
             short=Item(text=clause, tone="warning"),
         )
-    detail = "; ".join(filter(None, (finding.support, finding.replication)))
-    return shorten_detail(Item(text=text, detail=detail, evidence=evidence), finding.replication)
+    n = _sample_size(finding)
+    detail = "; ".join(filter(None, (finding.support, n)))
+    return shorten_detail(Item(text=text, detail=detail, evidence=evidence), n)
 
 
 def _whole(finding: Finding, *, prefixes: Mapping[str, str]) -> Item:
-    detail = "; ".join(part for part in (finding.replication, finding.attribution) if part)
+    detail = "; ".join(part for part in (_sample_size(finding), finding.attribution) if part)
     text = prefixes[finding.side] + finding.claim
     return Item(text=text, detail=detail, evidence=finding.evidence)
+
+
+def _sample_size(finding: Finding) -> str:
+    # Some changes state it beside their CI.
+    return "" if finding.replication in finding.change else finding.replication
 
 
 def list_absent(comparison: Comparison) -> Iterator[Item]:

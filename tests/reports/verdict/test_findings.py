@@ -68,6 +68,16 @@ def test_the_support_stands_before_the_replication(
     assert items[0].detail == detail
 
 
+def test_a_sample_size_beside_the_interval_is_not_repeated(
+    make_comparison: Make, reasons: tuple[Finding, ...]
+) -> None:
+    stated = replace(reasons[1], change=f" (+5.0% [+4.0%, +6.0%], {reasons[1].replication})")
+    items, *_ = findings(make_comparison(findings=(stated,)))
+    assert isinstance(items, Items)
+    assert items.items[0].detail == ""
+    assert reasons[1].replication not in items.whole[0].detail
+
+
 def test_the_first_screen_has_some_and_the_fold_has_all_of_them_in_full(
     make_comparison: Make, reasons: tuple[Finding, ...]
 ) -> None:
