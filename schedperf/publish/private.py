@@ -24,12 +24,12 @@ SHORTEST_VALUE = 8
 _URL = r"[a-zA-Z][a-zA-Z0-9+.-]*://[^\s'\"<>]+"
 _ADDRESS = re.compile(
     _URL
+    # E-mail or login, of a private account, too; not a versioned symbol: memcpy@@GLIBC_2.14
+    + rf"|(?:{re.escape(REPLACEMENT)}|[\w.+-])+@(?!plt\b|@|[A-Z]+_\d)[\w.-]*\w"
     # Domain of a private host
-    + rf"|{re.escape(REPLACEMENT)}(?:\.[A-Za-z][\w-]*)+"
+    rf"|{re.escape(REPLACEMENT)}(?:\.[A-Za-z][\w-]*)+"
     # Target of --on
     r"|\bssh:[^\s'\"<>]+"
-    # E-mail or login; not a versioned symbol: memcpy@@GLIBC_2.14, read@plt
-    r"|[\w.+-]+@(?!plt\b|@|[A-Z]+_\d)[\w.-]*\w"
     # UUID
     r"|\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b"
     # Names of disks, which contain serial numbers
@@ -93,8 +93,7 @@ class PrivateStrings:
 
     def remove(self, text: str) -> str:
         """Return a text without private names, addresses and folders."""
-        # Addresses first: without the name of its account, one is not recognised.
-        named = self.remove_names(_ADDRESS.sub(_replace_address, text))
+        named = _ADDRESS.sub(_replace_address, self.remove_names(text))
         return _PATH.sub(_replace_path, named)
 
     def remove_names(self, text: str) -> str:
@@ -117,11 +116,12 @@ class PrivateStrings:
 
 def find_places(text: str) -> list[str]:
     """Return the addresses and paths of a text that are not published as they are."""
+    rules = ((_ADDRESS, _replace_address), (_PATH, _replace_path))
     return [
         match[0]
-        for pattern, replace in ((_ADDRESS, _replace_address), (_PATH, _replace_path))
+        for pattern, replaced in rules
         for match in pattern.finditer(text)
-        if replace(match) != match[0]
+        if replaced(match) != match[0]
     ]
 
 

@@ -151,4 +151,4 @@ def test_a_comparison_that_is_not_there(draft: Run, folder: Path) -> None:
     (folder / "0.json").unlink()
     status, _, err = draft("culprit.json")
     assert status == 2
-    assert "not given" in err
+    assert "not found" in err

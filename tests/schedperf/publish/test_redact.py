@@ -164,6 +164,19 @@ def test_nothing_of_a_private_tree_is_published() -> None:
         redact_culprit(replace_fields(culprit, tree=tree), PrivateStrings([HOST_NAME]))
 
 
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("./bench/run", "run"),
+        ("-Ibench/include/run.h", "run.h"),
+        ("cat bench/6.1-lab/x", "cat x"),
+        ("cat /lib/modules/6.1-lab/build", "cat /lib/modules/6.1-lab/build"),
+    ],
+)
+def test_of_paths_in_commands_only_the_last_part_is_published(word: str, expected: str) -> None:
+    assert PrivateStrings(()).remove_folders(word) == expected
+
+
 def test_an_account_of_a_person_of_a_public_commit_is_not_private() -> None:
     culprit = Seeder(3).culprit()
     bad = replace_fields(culprit.bad, subject="x", author="Bob Doe <bob@example.com>")
@@ -181,16 +194,3 @@ def test_an_account_of_a_person_of_a_public_commit_is_not_private() -> None:
     hidden = replace_fields(public, merged=False)
     assert people_of_public_commits([hidden]) == []
     assert redact_culprit(hidden, redacted.private).record.bad.author == "[private] Doe <[private]>"
-
-
-@pytest.mark.parametrize(
-    ("word", "expected"),
-    [
-        ("./bench/run", "run"),
-        ("-Ibench/include/run.h", "run.h"),
-        ("cat bench/6.1-lab/x", "cat x"),
-        ("cat /lib/modules/6.1-lab/build", "cat /lib/modules/6.1-lab/build"),
-    ],
-)
-def test_of_paths_in_commands_only_the_last_part_is_published(word: str, expected: str) -> None:
-    assert PrivateStrings(()).remove_folders(word) == expected
