@@ -233,7 +233,7 @@ def _evidence_of_maxima(case: _Case, index: int, question: _Question) -> Evidenc
         n_new=_whole(analysis.numbers[index, 1]),
         replication=REPLICATIONS[rows.replication[index]],
         is_log=bool(rows.is_log[index]),
-        effect=_known(analysis.whole.effect[index]) if ci is None else ranks["shift"],
+        effect=_change_of_medians(rows, index) if ci is None else ranks["shift"],
         ci=ci,
         equivalence_ci=ci if is_enough else (-math.inf, math.inf),
         equality_level=(1.0 - CONFIDENCE) / 2.0,
@@ -243,6 +243,11 @@ def _evidence_of_maxima(case: _Case, index: int, question: _Question) -> Evidenc
         obstacle=_obstacle(case, index, question),
         more_runs=_whole(case.more_runs[index]),
     )
+
+
+def _change_of_medians(rows: Rows, index: int) -> float | None:
+    """Return the logarithm of the ratio of the sides as they are shown; None if it is unknown."""
+    return _known(np.log(rows.new[index] / rows.base[index])) if rows.is_log[index] else None
 
 
 def _interval(estimates: Estimates, half: Floats, index: int) -> tuple[float, float]:

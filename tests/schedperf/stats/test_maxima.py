@@ -60,6 +60,8 @@ def test_few_runs_have_no_interval(n: int, *, is_interleaved: bool, fewest: int)
     row = judge(BASE[:n], NEW[:n], is_interleaved=is_interleaved)
     assert (row.verdict, row.ci_low, row.p, row.method) == ("inconclusive", None, None, "none")
     assert f"a CI requires at least {fewest}" in row.reason.sentence
+    # No mean of logarithms, which would be larger.
+    assert row.ratio == pytest.approx(median(NEW[:n]) / median(BASE[:n]))
     assert row.more_runs is None or row.more_runs >= fewest - n
 
 
