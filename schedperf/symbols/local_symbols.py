@@ -128,12 +128,13 @@ class _LocalFiles:
         self._hint = "" if has_build_ids else f" ({WITHOUT_BUILD_IDS})"
         # The number of a process says nothing on another machine.
         running, _ = attempt(build_id, system)
-        self._is_here = running is not None and running == recording.kernel_build_id
+        self._recorded = recording.kernel_build_id
+        self._is_here = running is not None and running == self._recorded
         self._noted: set[str] = set()
 
     def find(self, mapped: MappedFile) -> FileSymbols | None:
         if is_jit(dso_name(mapped.path)):
-            return self._generated(mapped.path) if self._is_here else None
+            return self._generated(mapped.path)
         if not mapped.path.startswith(("/", VDSO)) or mapped.path.startswith("//"):
             return None
         if mapped.build_id is None:
@@ -154,6 +155,15 @@ class _LocalFiles:
         return file_symbols(symbols.functions)
 
     def _generated(self, path: str) -> FileSymbols | None:
+        if not self._is_here:
+            if self._recorded is None and Path(path).exists():
+                self._note_once(
+                    "generated",
+                    "addresses of JIT-compiled functions stay unresolved, because perf.data does "
+                    "not record the kernel's build id (perf records it with a sample in the "
+                    "kernel), so another machine may have recorded it",
+                )
+            return None
         try:
             symbols = read_generated_symbols(Path(path))
         except FileNotFoundError:

@@ -300,25 +300,41 @@ int main(void) {
         for (int k = 0; k < 100000; k++)
             sum += rand();
     }
+    /* perf records the build id of a kernel that it samples. */
+    for (int i = 0; i < 300; i++)
+        munmap(memset(mmap(0, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+                      1, 1 << 20), 1 << 20);
     return sum == 1;
 }
 """
 
 
 @pytest.fixture
-def generating(tmp_path: Path) -> Iterator[Path]:
+def generating(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
     """Record a program that generates code and lists it in /tmp/perf-PID.map."""
+    event = getattr(request, "param", "cpu-clock")
     if platform.machine() != "x86_64" or not shutil.which("gcc"):
         pytest.skip("needs gcc on x86-64")
     source, program, path = (tmp_path / name for name in ("a.c", "a.out", "perf.data"))
     source.write_text(GENERATES_CODE)
     subprocess.run(["gcc", "-O1", "-o", program, source], check=True)
-    command = ["perf", "record", "-q", "-e", "cpu-clock", "-F", "1999", "-o", str(path)]
+    command = ["perf", "record", "-q", "-e", event, "-F", "1999", "-o", str(path)]
     done = subprocess.run([*command, str(program)], capture_output=True, text=True)
     if done.returncode:
         pytest.skip("perf cannot record here")
     yield path
     Path(done.stdout.strip()).unlink()
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("generating", ["cpu-clock:u"], indirect=True)
+def test_without_samples_in_the_kernel_generated_code_has_no_names(generating: Path) -> None:
+    recording = read_perf_data(generating, "perf.data")
+    assert recording.kernel_build_id is None
+    notes: list[str] = []
+    placed = place_samples(recording, symbols_for_file(recording, None, notes.append))
+    assert not any(place.symbol.startswith("Lazy") for place in placed.places)
+    assert any("addresses of JIT-compiled functions stay unresolved" in note for note in notes)
 
 
 @pytest.mark.system
