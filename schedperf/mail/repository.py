@@ -5,7 +5,6 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from schedperf.culprit.record import COMMIT_DIGITS
 from schedperf.mail.recipients import Maintainers, parse_maintainers
 from schedperf.model.errors import InputError
 from schedperf.model.text import clean_line
@@ -13,6 +12,8 @@ from schedperf.series.git import reason_of, run_git
 
 _LIMIT_S = 60.0
 _LONGEST_REASON = 120
+# That git writes of the name of a commit by default, at least.
+_FEWEST_DIGITS = 7
 _SCRIPT = "scripts/get_maintainer.pl"
 _NEEDED = (_SCRIPT, "MAINTAINERS")
 
@@ -50,13 +51,20 @@ def find_undoing(repository: Path, commit: str, tree: str | None = None) -> list
         if ref is None or not _has(repository, ref, commit):
             continue
         printed = _git(
-            repository, where, "log", "--format=%H", "--fixed-strings",
-            f"--grep=This reverts commit {commit}",
-            f"--grep=Fixes: {commit[:COMMIT_DIGITS]}",
-            "--end-of-options", f"{commit}..{ref}", "--",
+            repository, where, "log", "--format=%H", "--extended-regexp",
+            f"--grep={_undoes(commit)}", "--end-of-options", f"{commit}..{ref}", "--",
         )  # fmt: skip
         return printed.split()
     return None
+
+
+def _undoes(commit: str) -> str:
+    """Return a regular expression for lines that name a commit as reverted or fixed.
+
+    Authors shorten the name of the commit as they like.
+    """
+    names = "|".join(commit[:digits] for digits in range(_FEWEST_DIGITS, len(commit) + 1))
+    return f"(This reverts commit|Fixes:) +({names})([^0-9a-f]|$)"
 
 
 def _has(repository: Path, ref: str, commit: str) -> bool:

@@ -201,6 +201,17 @@ def test_commits_that_undo_a_commit(repository: Path) -> None:
     assert find_undoing(repository, commit) == [head, git(repository, "rev-parse", "HEAD~2")]
 
 
+@pytest.mark.parametrize("digits", [7, 8, 10, 11, 20, 40])
+def test_authors_shorten_the_names_of_commits_as_they_like(repository: Path, digits: int) -> None:
+    commit = git(repository, "rev-parse", "HEAD")
+    other = f"{commit[: digits - 1]}{'0' if commit[digits - 1] != '0' else '1'}"
+    git(repository, "commit", "-qm", f"sched: Fix\n\nFixes: {other} (sched)", "--allow-empty")
+    assert find_undoing(repository, commit) == []
+    for line in (f"Fixes: {commit[:digits]} (sched)", f"This reverts commit {commit[:digits]}."):
+        git(repository, "commit", "-qm", f"sched: Fix\n\n{line}", "--allow-empty")
+    assert len(find_undoing(repository, commit) or ()) == 2
+
+
 def test_a_checkout_without_the_commit_proves_nothing(repository: Path) -> None:
     old = git(repository, "rev-parse", "HEAD")
     git(repository, "checkout", "-qb", "sched/core")
