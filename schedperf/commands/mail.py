@@ -81,7 +81,7 @@ def list_(folder: Path) -> int:
     contents: Contents = outbox.read()
     for mail in contents.mails:
         click.echo(f"{mail.state:<9}  {mail.id}  {clean_line(mail.metadata.subject)}")
-        if reason := _held_by(mail):
+        if reason := _waits_for(outbox, folder, mail):
             click.echo(f"{'':<9}  {reason}")
     if not contents.mails:
         click.echo(f"{folder}: no mails", err=True)
@@ -228,13 +228,30 @@ def _content(outbox: "Outbox", mail: "Mail") -> bytes:
 def _reasons(outbox: "Outbox", site: "MailSite", mail: "Mail") -> list[str]:
     """Return why a mail is not sent, and what would satisfy each."""
     from schedperf.mail.approval import failed_checks  # noqa: PLC0415 # --help stays fast
-    from schedperf.mail.limits import obstacles, over_quota  # noqa: PLC0415 # as above
+
+    return [*failed_checks(mail.metadata), *_obstacles(outbox, site, mail)]
+
+
+def _obstacles(outbox: "Outbox", site: "MailSite", mail: "Mail") -> list[str]:
+    """Return why the next send does not send a mail that is approved."""
+    from schedperf.mail.limits import obstacles, over_quota  # noqa: PLC0415 # --help stays fast
 
     return [
-        *failed_checks(mail.metadata),
         *obstacles(outbox, site, mail.metadata, _content(outbox, mail), _now()),
         *over_quota(mail.metadata, site, outbox.mails(), _now()),
     ]
+
+
+def _waits_for(outbox: "Outbox", folder: Path, mail: "Mail") -> str:
+    """Return in one clause what keeps a mail from being sent; "" if nothing is known to."""
+    if mail.state == "approved":
+        try:
+            obstacles = _obstacles(outbox, _site(folder), mail)
+        except InputError as error:
+            obstacles = [str(error)]
+        if obstacles:
+            return f"waits: {clean_line(obstacles[0].partition(';')[0])}"
+    return _held_by(mail)
 
 
 def _held_by(mail: "Mail") -> str:

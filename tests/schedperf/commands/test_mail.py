@@ -70,6 +70,20 @@ def test_list(mail: Mail, folder: Path) -> None:
     assert "held/notes: not a mail of the outbox" in printed
 
 
+def test_list_says_why_an_approved_mail_waits(mail: Mail, folder: Path) -> None:
+    mail("approve", "report.1")
+    assert mail("list")[1].splitlines()[1].startswith("held ")
+    settings = (folder / "mail.toml").read_text()
+    (folder / "mail.toml").write_text(f"{settings}\n[quota]\nper_day = 0\n")
+    assert mail("list")[1].splitlines()[1] == (
+        "           waits: per_day is 0 in mail.toml, so nothing is sent"
+    )
+    (folder / "mail.toml").write_text("[")
+    status, printed = mail("list")
+    assert status == 0
+    assert printed.splitlines()[1].startswith("           waits: ")
+
+
 def test_show(mail: Mail) -> None:
     assert mail("show", "report.1") == (0, MESSAGE.content.decode())
 
