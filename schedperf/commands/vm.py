@@ -421,6 +421,7 @@ def _check_work(arguments: Sequence[str], command_line: Sequence[str]) -> None:
     from schedperf_collectors.recorder.captures import (  # noqa: PLC0415
         check_options,
         check_reachable,
+        check_set,
         choose,
     )
     from schedperf_collectors.recorder.plan import check_placeholders, cross_points, fill  # noqa: PLC0415
@@ -435,6 +436,7 @@ def _check_work(arguments: Sequence[str], command_line: Sequence[str]) -> None:
         check_reachable(chosen, given.instrumented)
         for name, key, value in given.set:
             check_options({name: {key: value}})
+            check_set([name], chosen)
         points = cross_points(given.point)
         check_placeholders([*command_line, *load], [name for name, _ in given.point])
     except RecordError as error:

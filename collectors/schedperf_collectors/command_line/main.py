@@ -24,7 +24,13 @@ from schedperf_collectors.machine.orphans import adopt_orphans
 from schedperf_collectors.machine.task_attributes import set_latency_nice, set_nice, set_slice
 from schedperf_collectors.recorder.ab import ab
 from schedperf_collectors.recorder.boot_options import OF_BOOTS
-from schedperf_collectors.recorder.captures import Chosen, check_options, check_reachable, choose
+from schedperf_collectors.recorder.captures import (
+    Chosen,
+    check_options,
+    check_reachable,
+    check_set,
+    choose,
+)
 from schedperf_collectors.recorder.doctor import Paper, examine_all, format_text, to_json
 from schedperf_collectors.recorder.journal import journals, say_left_over
 from schedperf_collectors.recorder.journal_folder import journal_folder
@@ -333,6 +339,7 @@ def _choose(options: argparse.Namespace) -> Chosen:
     beside = (LOAD,) if options.load else ()
     chosen = choose(options.collectors, options.attempted, beside=beside)
     check_reachable(chosen, options.instrumented)
+    check_set(_group(options.set), chosen)
     return chosen
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -151,6 +151,26 @@ def check_reachable(chosen: Chosen, instrumented: int | None) -> None:
             "none are planned; do not set --instrumented to 0, and use e.g. --with perf_profile,"
             f"{','.join(sorted(after))}"
         )
+
+
+def check_set(names: Iterable[str], chosen: Chosen) -> None:
+    """Refuse ``--set`` of collectors that are not used.
+
+    :param names: of known collectors
+    """
+    # The workload always runs, and services are always watched.
+    used = {
+        collector.name
+        for collector in all_collectors().values()
+        if collector.scope == "workload" or collector.watch is not None
+    }
+    used |= {collector.name for collector in (*chosen.boot, *chosen.run, *chosen.after)}
+    for name in names:
+        if name not in used:
+            raise RecordError(
+                f"--set: options of {name}, which is not used; add --with default,{name}, or omit "
+                "them"
+            )
 
 
 def check_named(chosen: Chosen, captured: Captured) -> None:

@@ -478,6 +478,10 @@ def test_a_listener_that_leaves_does_not_end_the_recording(recorder: Any, read_b
             "--set: unknown option 'level' of sched_debug (it has no options)",
         ),
         (
+            ("-o", "b.tar", "--set", "wakeup_latency.perf=perf6", "--", "true"),
+            "--set: options of wakeup_latency, which is not used; add --with default,wakeup_la",
+        ),
+        (
             ("-o", "b.tar", "--set", "x", "--", "true"),
             "expected COLLECTOR.NAME=VALUE, e.g. schedstat.enable=1",
         ),

@@ -141,6 +141,10 @@ WORK = ("--", "true")
         ((*TWO, "--with", "no_such_collector", *WORK), "no_such_collector"),
         ((*TWO, "--set", "schedstat.on=1", *WORK), "unknown option 'on' of schedstat"),
         (
+            (*TWO, "--with", "none", "--set", "schedstat.enable=1", *WORK),
+            "--set: options of schedstat, which is not used",
+        ),
+        (
             (*TWO, "--with", "wakeup_latency", "--instrumented", "0", *WORK),
             "--instrumented is 0; set --instrumented to 1 or more",
         ),
