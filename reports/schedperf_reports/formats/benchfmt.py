@@ -12,6 +12,7 @@ tables if another key differs, so what a kernel or machine is, is the same on al
 """
 
 import re
+import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import TypeVar
 
@@ -26,6 +27,8 @@ from schedperf_reports.words.rows import DIRECTIONS
 
 # Of a name or a value; benchstat reads no line of more than 65536 bytes.
 LONGEST_NAME = 300
+# All that a decimal number keeps as a float; one more would show errors of rounding.
+DIGITS = sys.float_info.dig
 
 # benchstat converts numbers of these units, and separates units at -, * and /.
 _CONVERTED = re.compile(r"(?:ns|MB|B|bytes)")
@@ -56,7 +59,7 @@ def _lines(comparison: Comparison) -> Iterator[str]:
             workload, point, metric, unit, better = question
             name, unit_name = names[workload, point], units[f"{metric}\n{unit}", better]
             for value in sides[side.name].numbers if side.name in sides else ():
-                yield f"{name} 1 {value!r} {unit_name}"
+                yield f"{name} 1 {value:.{DIGITS}g} {unit_name}"
 
 
 def _describe(

@@ -40,7 +40,7 @@ def test_every_run_of_every_result_is_a_line(make_comparison: Make) -> None:
     comparison = make_comparison()
     directions, results = read(comparison)
     expected = {
-        (side, value.value)
+        (side, float(f"{value.value:.15g}"))
         for row in comparison.rows
         for side, values in (("base", row.values_base), (row.side, row.values_new))
         for value in values
@@ -68,6 +68,15 @@ def test_a_published_mean_is_one_line_and_a_note_says_so(
     comparison = make_comparison(rows=(row,))
     assert [result[2] for result in read(comparison)[1]] == [2.0]
     assert "instead of the value of a run: 1\n" in benchfmt(comparison, OPTIONS)
+
+
+def test_values_have_no_errors_of_rounding(
+    make_comparison: Make, make_row: Callable[..., Row]
+) -> None:
+    values = tuple(replace(run, value=80 * 1e-6) for run in make_row().values_base)
+    assert repr(values[0].value) != "8e-05"
+    comparison = make_comparison(rows=(replace(make_row(), values_base=values),))
+    assert " 1 8e-05 " in benchfmt(comparison, OPTIONS)
 
 
 def test_names_that_become_alike_stay_two_results(
