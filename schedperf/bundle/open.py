@@ -110,6 +110,18 @@ class Bundle:
         return tuple(run for boot in self.boots for run in boot.runs)
 
     @property
+    def runs_by_point(self) -> list[Run]:
+        """The runs without warm-up, by workload and point in the order of the recording."""
+        workloads = {workload: index for index, workload in enumerate(self.workload)}
+        points = {point: index for index, point in enumerate(self.points)}
+
+        def place(run: Run) -> tuple[int, int, int, int]:
+            workload = workloads.get(run.workload, len(workloads))
+            return workload, points.get(run.point_key, len(points)), run.boot, run.run
+
+        return sorted((run for run in self.runs if not run.warmup), key=place)
+
+    @property
     def host_fields(self) -> Mapping[str, object]:
         """All of host.json of the first boot; {} if there is none."""
         return self.boots[0].host_fields if self.boots else {}

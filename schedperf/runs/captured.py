@@ -137,8 +137,8 @@ def key_of(side: Side, run: Run, moment: Moment | None = None) -> RunKey:
 def _captured_runs(bundle: Bundle, collector: str) -> list[Run]:
     return [
         run
-        for run in bundle.runs
-        if not run.warmup and run.succeeded and bundle.names(f"{run.folder}/{collector}/")
+        for run in bundle.runs_by_point
+        if run.succeeded and bundle.names(f"{run.folder}/{collector}/")
     ]
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from schedperf.benchmarks import Metric
-from schedperf.bundle.open import Bundle, Run
+from schedperf.bundle.open import Run
 from schedperf.model.caveats import Caveat, caveat
 from schedperf.model.comparison import Better
 from schedperf.model.frame import Frame
@@ -73,7 +73,7 @@ def read_run_values(sides: Sequence[Side], better: Mapping[str, Better] | None =
     for side in sides:
         bad: list[str] = []
         unread: list[str] = []
-        for run in _runs_in_order(side.bundle):
+        for run in side.bundle.runs_by_point:
             if run.discarded is not None:
                 continue
             common = _describe(side, run, moments[side.name, run.folder])
@@ -99,17 +99,6 @@ def read_run_values(sides: Sequence[Side], better: Mapping[str, Better] | None =
         caveats += _caveats(side, bad, unread)
     _share_directions(rows)
     return RunValues(table=Frame.of_rows(rows, COLUMNS), caveats=tuple(caveats))
-
-
-def _runs_in_order(bundle: Bundle) -> list[Run]:
-    workloads = {workload: index for index, workload in enumerate(bundle.workload)}
-    points = {point: index for index, point in enumerate(bundle.points)}
-
-    def place(run: Run) -> tuple[int, int, int, int]:
-        workload = workloads.get(run.workload, len(workloads))
-        return workload, points.get(run.point_key, len(points)), run.boot, run.run
-
-    return sorted((run for run in bundle.runs if not run.warmup), key=place)
 
 
 def _describe(side: Side, run: Run, moment: Moment) -> dict[str, object]:

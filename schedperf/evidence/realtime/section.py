@@ -89,8 +89,8 @@ def realtime(sides: Sequence[Side]) -> Realtime:
 def _read(side: Side) -> Mapping[_Question, _Runs]:
     # The verdict is about clean runs, and so are these.
     runs: dict[_Question, _Runs] = {}
-    for run in side.bundle.runs:
-        if run.kind != "clean" or run.warmup or not run.succeeded:
+    for run in side.bundle.runs_by_point:
+        if run.kind != "clean" or not run.succeeded:
             continue
         for name, latencies in _by_name(side, run).items():
             question = (run.workload, run.point_key, name)

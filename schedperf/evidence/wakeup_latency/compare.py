@@ -106,7 +106,8 @@ def compare_rows(base: PooledSide, new: PooledSide | None) -> tuple[list[WakeupR
     reason = None if new is None else why_not(base.captured, new.captured)
     name = sides[-1].captured.name
     rows: list[WakeupRow] = []
-    for question in sorted(rates, key=lambda question: _position(question, subjects)):
+    points = list(subjects)
+    for question in sorted(rates, key=lambda question: _position(question, points, subjects)):
         subject, statistic = question.key
         rate = rates[question] if reason is None else _uncompared(rates[question])
         interval_of = interval_of_median if statistic == "max" else interval_of_mean
@@ -137,10 +138,12 @@ def compare_rows(base: PooledSide, new: PooledSide | None) -> tuple[list[WakeupR
     return rows, [_say_dropped(dropped)] if dropped else []
 
 
-def _position(question: Question[_Key], subjects: Subjects) -> tuple[str, str, int, int]:
+def _position(
+    question: Question[_Key], points: Sequence[tuple[str, str]], subjects: Subjects
+) -> tuple[int, int, int]:
     subject, statistic = question.key
     at = question.workload, question.point
-    return *at, subjects[at].index(subject), STATISTICS.index(statistic)
+    return points.index(at), subjects[at].index(subject), STATISTICS.index(statistic)
 
 
 def _say_dropped(dropped: int) -> str:

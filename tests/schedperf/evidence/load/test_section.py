@@ -49,6 +49,21 @@ def test_each_result_of_the_load_is_compared_per_run(analyse: Analyse) -> None:
     assert finding.evidence == (f"load#{row.row}",)
 
 
+def test_points_are_in_the_order_of_the_recording(analyse: Analyse) -> None:
+    points = ("slice=1ms", "slice=10ms")
+    sides = [
+        # The first run of the second point was made first.
+        [
+            {**run, "point": {"slice": point.partition("=")[2]}}
+            for point in reversed(points)
+            for run in beside_load(rates)
+        ]
+        for rates in (BASE, NEW)
+    ]
+    data = analyse(*sides, manifest={"load": COMMAND, "points": points}, workload="true {slice}")
+    assert tuple(dict.fromkeys(row.point for row in data.rows)) == points
+
+
 def test_the_verdict_is_about_the_workload(
     tmp_path: Path, make_bundle: Callable[..., Path]
 ) -> None:

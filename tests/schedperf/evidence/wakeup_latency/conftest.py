@@ -62,19 +62,22 @@ def with_tail(tail_us: int, step: int = 0) -> Json:
     }
 
 
-def side_of(name: str, documents: Sequence[Json], boots: Sequence[int] = ()) -> SideOf[Any]:
-    """Return the runs of a side."""
+def side_of(
+    name: str, documents: Sequence[Json], boots: Sequence[int] = (), points: Sequence[str] = ("",)
+) -> SideOf[Any]:
+    """Return the runs of a side, at each of the points."""
     runs = [
         Captured(
             key=RunKey(
                 side=name,
                 workload="hackbench",
-                point="",
+                point=point,
                 boot=boots[run] if boots else 0,
                 run=run,
             ),
             content=parse_wakeups(json.dumps(document).encode(), f"{name}/{run}"),
         )
+        for point in points
         for run, document in enumerate(documents)
     ]
     return SideOf(name=name, kind="instrumented", runs=tuple(runs))

@@ -43,6 +43,13 @@ def test_a_change_of_the_tail_is_not_one_of_the_median(compare: Compare) -> None
     assert rows["max"].base == pytest.approx(200e-6, rel=0.02)
 
 
+def test_points_are_in_the_order_of_the_runs() -> None:
+    points = ("slice=1ms", "slice=10ms")
+    data = analyse_sides([side_of(name, runs_of(200), points=points) for name in ("base", "new")])
+    for rows in (data.rows, data.distributions):
+        assert tuple(dict.fromkeys(row.point for row in rows)) == points
+
+
 def test_the_interval_of_a_side_is_over_runs_and_not_over_waits(compare: Compare) -> None:
     p99 = rows_of(compare(runs_of(200), runs_of(900)), "hackbench")["p99"]
     assert (p99.n_base, p99.n_new, p99.replication) == (5, 5, "runs")
