@@ -65,6 +65,8 @@ DRIFTED = "?"
 # When a row of any section gets the first mark.
 RULE = f"q < {FALSE_DISCOVERY_RATE:g} and a change of {percent(SMALLEST_EFFECT)} or more"
 
+# The caption has a common n; different ones are missed.
+RUNS_PRIORITY = REFERENCE_PRIORITY - 2
 # The denominator is the first column, the CI the last.
 PER_COLUMN = Column(
     title="per", priority=2, explains="denominator of the values in the columns `base` and `new`"
@@ -99,7 +101,7 @@ COMPARED = compared_columns(NO_DIRECTION)
 RUNS_COLUMN = Column(
     title="n",
     align="right",
-    priority=REFERENCE_PRIORITY,
+    priority=RUNS_PRIORITY,
     explains="sample size, base+new: runs, boots or interleaved pairs",
 )
 ZERO = "the ratio is undefined, because the value is 0 in at least one run or boot"
