@@ -113,7 +113,7 @@ def wakeup_latency(comparison: Comparison) -> Iterator[Block]:
             yield _table(titled(subject, "by NUMA node"), by_node, 0)
         for distribution in data.distributions:
             if (distribution.side, distribution.workload, distribution.point) == point:
-                yield _draw(distribution, subject)
+                yield _draw(distribution, subject, main)
     for _, subject, types in by_subject(data.core_types):
         shown_types = [Shown(row) for row in types]
         caption = titled(subject, "types of CPU cores")
@@ -260,8 +260,11 @@ def _count(waits: float) -> str:
     return format_number(float(f"{waits:.3g}"))
 
 
-def _draw(row: WaitsBelow, subject: str) -> Chart:
-    """Draw two distribution functions, and below them the difference with its 95% CI."""
+def _draw(row: WaitsBelow, subject: str, percentiles: Sequence[WakeupRow]) -> Chart:
+    """Draw two distribution functions, and below them the difference with its 95% CI.
+
+    :param percentiles: of the same waits, and of others
+    """
     # A logarithmic axis has no 0; nothing is shorter than that.
     indices = [index for index, edge in enumerate(row.edges) if edge > 0.0]
     scale = scale_for("s", *(row.edges[index] for index in indices))
@@ -292,7 +295,13 @@ def _draw(row: WaitsBelow, subject: str) -> Chart:
         )
     else:
         panels[0] = replace(panels[0], x=replace(axis, title=f"wait, {scale.unit}"))
-    caption = f"{row.command or 'all commands'}, {WAITS[row.event][0]}: {_largest(row)}"
+    compared = [
+        each
+        for each in percentiles
+        if (each.command, each.event) == (row.command, row.event) and each.quantile != "max"
+    ]
+    summary = _largest(row, compared) if row.n_new else "share of the waits that are shorter"
+    caption = f"{row.command or 'all commands'}, {WAITS[row.event][0]}: {summary}"
     return Chart(caption=titled(subject, caption), sides=sides, panels=tuple(panels))
 
 
@@ -318,18 +327,16 @@ def _difference(row: WaitsBelow, indices: Sequence[int], times: Sequence[float])
     return Series(side=row.side, parts=(tuple(points),), has_points=False)
 
 
-def _largest(row: WaitsBelow) -> str:
-    """State where the distribution functions differ most, among significant differences."""
+def _largest(row: WaitsBelow, percentiles: Sequence[WakeupRow]) -> str:
+    """State where the distribution functions differ most, if a percentile changed significantly."""
+    if not any(each.changed for each in percentiles):
+        is_known = any(each.changed is not None for each in percentiles)
+        return "no percentile changed significantly" if is_known else "significance unknown"
     differences = [
         (abs(new - base), index)
         for index, (base, new) in enumerate(zip(row.base, row.new, strict=True))
-        if base is not None and new is not None and row.changed[index]
+        if base is not None and new is not None
     ]
-    if not row.n_new:
-        return "share of the waits that are shorter"
-    if not differences:
-        is_known = any(changed is not None for changed in row.changed)
-        return "no significant difference" if is_known else "significance unknown"
     _, index = max(differences)
     base, new = (PERCENT * (values[index] or 0.0) for values in (row.base, row.new))
     edge = write_time(row.edges[index])

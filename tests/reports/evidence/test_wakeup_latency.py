@@ -12,6 +12,7 @@ from schedperf.model.comparison import Comparison, Section
 from schedperf_reports.blocks import Block, Table, Text
 from schedperf_reports.evidence.wakeup_latency import wakeup_latency
 from schedperf_reports.graphics.chart import Chart
+from schedperf_reports.text.terminal import draw_section, write_text
 from tests.schedperf.evidence.wakeup_latency.conftest import Json, side_of, waits_row, with_tail
 
 Describe = Callable[..., list[Block]]
@@ -104,7 +105,43 @@ def test_why_sides_are_not_compared_is_said_once(describe: Describe) -> None:
 
 def test_a_chart_can_be_drawn_when_nothing_changed(describe: Describe) -> None:
     charts = charts_of(describe(runs_of(200), runs_of(200)))
-    assert "no significant difference" in charts[0].caption or "unknown" in charts[0].caption
+    assert charts[0].caption.endswith(": no percentile changed significantly")
+
+
+@pytest.mark.parametrize("is_changed", [True, False])
+def test_captions_of_charts_state_what_their_table_states(
+    make_comparison: Callable[..., Comparison], *, is_changed: bool
+) -> None:
+    data = analyse_sides([side_of("base", runs_of(200)), side_of("new", runs_of(900))])
+    rows = tuple(
+        replace(row, changed=is_changed and row.command == "hackbench" and row.quantile == "p90")
+        for row in data.rows
+    )
+    distributions = tuple(
+        replace(each, changed=tuple(not is_changed for _ in each.changed))
+        for each in data.distributions
+    )
+    data = replace(data, rows=rows, distributions=distributions)
+    comparison = make_comparison(sections={data.section: Section.of(data)})
+    captions = [chart.caption for chart in charts_of(list(wakeup_latency(comparison)))]
+    said = "the largest difference" if is_changed else "no percentile changed significantly"
+    assert said in captions[0]
+    assert "no percentile changed significantly" in captions[1]
+
+
+def test_a_terminal_states_that_different_numbers_of_runs_are_not_shown(
+    describe: Describe,
+) -> None:
+    few = {**runs_of(900)[0], "rows": [waits_row("hackbench", 0, {20_000: 200})]}
+    table = tables_of(describe(runs_of(200), [few, *runs_of(900)[1:]]))[0]
+    missed = next(
+        line
+        for line in write_text(draw_section([table], None, 80, see=""), 80, colour=False).split(
+            "\n"
+        )
+        if "columns not shown at this width" in line
+    )
+    assert missed.split(": ")[1].split(", ")[-2:] == ["n", "waits per run"]
 
 
 def test_the_changes_of_one_point_are_counted_once(describe: Describe) -> None:
