@@ -13,6 +13,7 @@ from schedperf.model.comparison import Comparison, data_of
 from schedperf.model.units import format_number
 from schedperf.model.verdict import FALSE_DISCOVERY_RATE, count_units
 from schedperf_reports.blocks import REFERENCE_PRIORITY, Block, Cell, Column, Table, Text, Tone
+from schedperf_reports.rates.cells import FEW_MAXIMA, RULE
 from schedperf_reports.rates.tables import name_point, notes_below
 from schedperf_reports.sections import record_of, report_section
 from schedperf_reports.words.rows import count_of
@@ -31,7 +32,7 @@ N_COLUMN = Column(
     title="n",
     align="right",
     priority=REFERENCE_PRIORITY,
-    explains="sample size, base+new: runs or boots",
+    explains="sample size, base+new: runs, boots or interleaved pairs",
 )
 CHANGE_COLUMNS = (
     Column(
@@ -114,6 +115,8 @@ def realtime(comparison: Comparison) -> Iterator[Block]:
     )
     for invalid in dict.fromkeys(row.why_invalid for row in data.maxima if row.why_invalid):
         yield Text(text=f"maxima are not compared: {invalid}", tone="warning")
+    if any(row.ratio and row.ci_low is None for row in data.maxima):
+        yield Text(text=f"no CI of maxima: {FEW_MAXIMA}", tone="muted")
     yield from notes_below(data.notes)
 
 
@@ -217,7 +220,7 @@ def _maximum_table(side: str, rows: Sequence[MaximumRow]) -> Table:
                 title="typical change",
                 align="right",
                 explains="typical ratio of the maximum of a run of new to one of base (Hodges and "
-                f"Lehmann); {CHANGED}: significant, q < {FALSE_DISCOVERY_RATE:g}",
+                f"Lehmann); {CHANGED}: significant, {RULE}",
             ),
             CHANGE_COLUMNS[1],
             N_COLUMN,

@@ -19,27 +19,30 @@ from schedperf.evidence.realtime.record import (
     Realtime,
     write_seconds,
 )
-from schedperf.model.run import RunKey
+from schedperf.model.counted import Basis, Rate
+from schedperf.model.run import Captured, SideOf
 from schedperf.model.units import format_number
 from schedperf.model.verdict import FALSE_DISCOVERY_RATE
 from schedperf.runs.captured import key_of
 from schedperf.runs.printed import printed_by
 from schedperf.runs.side import Side
+from schedperf.runs.timeline import Moment, place_in_time
 from schedperf.stats.counted.extremes import (
-    ComparedMaxima,
     Counted,
     compare_exceedances,
-    compare_maxima,
     correct,
     have_equal_samples,
 )
+from schedperf.stats.counted.rates import Measure, Measures, Question, compare_rates
 
 # Thresholds that more samples exceed are left out: such samples are not late.
 LARGEST_SHARE = 0.1
+# A maximum is a value per run, divided by nothing.
+PER_RUN: Basis = "share"
 
 # Workload, point and what was measured.
 _Question = tuple[str, str, str]
-_Runs = list[tuple[RunKey, Latencies]]
+_Runs = list[tuple[Run, Latencies]]
 
 
 def is_realtime(side: Side) -> bool:
@@ -51,6 +54,7 @@ def is_realtime(side: Side) -> bool:
 def realtime(sides: Sequence[Side]) -> Realtime:
     """Compare exceedances and maxima of each workload, point and measured latency."""
     base, *others = [side.once(_read) for side in sides]
+    moments = place_in_time(sides)
     for side, read in zip(sides, (base, *others), strict=True):
         if not read:
             raise Absent(f"no run of {side.name} printed latencies of cyclictest or rtla")
@@ -65,9 +69,11 @@ def realtime(sides: Sequence[Side]) -> Realtime:
             for row in _exceedances(side.name, question, base[question], new[question])
         ]
         exceedances += _correct_exceedances(counted)
-        maxima += _correct_maxima(
-            [_maximum(side.name, question, base[question], new[question]) for question in common]
-        )
+        rates = _compare_maxima((sides[0], base), (side, new), common, moments)
+        maxima += [
+            _maximum(side.name, question, base[question], new[question], rates[question])
+            for question in common
+        ]
         notes += [
             note
             for question in common
@@ -94,7 +100,7 @@ def _read(side: Side) -> Mapping[_Question, _Runs]:
             continue
         for name, latencies in _by_name(side, run).items():
             question = (run.workload, run.point_key, name)
-            runs.setdefault(question, []).append((key_of(side, run), latencies))
+            runs.setdefault(question, []).append((run, latencies))
     return runs
 
 
@@ -165,11 +171,11 @@ def _known(base: _Runs, new: _Runs) -> tuple[list[int], tuple[list[Counted], lis
             break
     counted = [
         Counted(
-            boot=key.boot,
+            boot=run.boot,
             samples=latencies.samples,
             above=tuple(column[index] for column in columns),
         )
-        for index, (key, latencies) in enumerate(runs)
+        for index, (run, latencies) in enumerate(runs)
     ]
     return chosen, (counted[: len(base)], counted[len(base) :])
 
@@ -179,47 +185,89 @@ def _correct_exceedances(rows: Sequence[ExceedanceRow]) -> list[ExceedanceRow]:
     return [replace(row, q=q, changed=_is_changed(q)) for row, q in corrected]
 
 
-def _correct_maxima(rows: Sequence[MaximumRow]) -> list[MaximumRow]:
-    corrected = zip(rows, correct([row.p for row in rows]), strict=True)
-    return [replace(row, q=q, changed=_is_changed(q)) for row, q in corrected]
-
-
 def _is_changed(q: float | None) -> bool | None:
     return None if q is None else q < FALSE_DISCOVERY_RATE
 
 
-def _maximum(side: str, question: _Question, base: _Runs, new: _Runs) -> MaximumRow:
-    samples = [sum(found.samples for _, found in runs) / len(runs) for runs in (base, new)]
-    are_equal = have_equal_samples(*samples)
-    values = [[found.maximum_s for _, found in runs] for runs in (base, new)]
-    keyed = [[(key.boot, found.maximum_s) for key, found in runs] for runs in (base, new)]
-    compared = compare_maxima(*keyed)
-    if not are_equal:
-        compared = ComparedMaxima(
-            n_base=compared.n_base, n_new=compared.n_new, replication=compared.replication
-        )
+_Read = tuple[Side, Mapping[_Question, _Runs]]
+
+
+def _compare_maxima(
+    base: _Read,
+    new: _Read,
+    questions: Sequence[_Question],
+    moments: Mapping[tuple[str, str], Moment],
+) -> dict[_Question, Rate]:
+    """Compare maxima as results of benchmarks are; those of unequal runs are only counted."""
+    rates: dict[_Question, Rate] = {}
+    for are_equal in (True, False):
+        chosen = [
+            question
+            for question in questions
+            if have_equal_samples(*_mean_samples(base[1][question], new[1][question])) == are_equal
+        ]
+        compared = compare_rates(*(_measures(*read, chosen, moments) for read in (base, new)))
+        for question in chosen:
+            rate = compared[Question(*question, PER_RUN)]
+            rates[question] = rate if are_equal else _uncompared(rate)
+    return rates
+
+
+def _measures(
+    side: Side,
+    runs: Mapping[_Question, _Runs],
+    questions: Sequence[_Question],
+    moments: Mapping[tuple[str, str], Moment],
+) -> SideOf[Measures[str]]:
+    return SideOf(
+        name=side.name,
+        kind="clean",
+        runs=tuple(
+            Captured(
+                key=key_of(side, run, moments[side.name, run.folder]),
+                content={
+                    (question[2], PER_RUN): Measure(latencies.maximum_s, "s", is_maximum=True)
+                },
+            )
+            for question in questions
+            for run, latencies in runs[question]
+        ),
+    )
+
+
+def _uncompared(rate: Rate) -> Rate:
+    return replace(rate, ratio=None, ci_low=None, ci_high=None, p=None, q=None, changed=None)
+
+
+def _mean_samples(base: _Runs, new: _Runs) -> tuple[float, float]:
+    means = [sum(found.samples for _, found in runs) / len(runs) for runs in (base, new)]
+    return means[0], means[1]
+
+
+def _maximum(side: str, question: _Question, base: _Runs, new: _Runs, rate: Rate) -> MaximumRow:
+    samples = _mean_samples(base, new)
     return MaximumRow(
         row="",
         side=side,
         workload=question[0],
         point=question[1],
         metric=question[2],
-        base=max(values[0]),
-        new=max(values[1]),
+        base=max(rate.values_base),
+        new=max(rate.values_new),
         samples_base=samples[0],
         samples_new=samples[1],
-        values_base=tuple(values[0]),
-        values_new=tuple(values[1]),
-        why_invalid=None if are_equal else _say_unequal(*samples),
-        n_base=compared.n_base,
-        n_new=compared.n_new,
-        replication=compared.replication,
-        ratio=compared.ratio,
-        ci_low=compared.ci_low,
-        ci_high=compared.ci_high,
-        p=compared.p,
-        q=None,
-        changed=None,
+        values_base=rate.values_base,
+        values_new=rate.values_new,
+        why_invalid=None if have_equal_samples(*samples) else _say_unequal(*samples),
+        n_base=rate.n_base,
+        n_new=rate.n_new,
+        replication=rate.replication,
+        ratio=rate.ratio,
+        ci_low=rate.ci_low,
+        ci_high=rate.ci_high,
+        p=rate.p,
+        q=rate.q,
+        changed=rate.changed,
     )
 
 

@@ -6,14 +6,11 @@ Counts above thresholds are rare events in many samples, so they are compared as
 of one boot are not independent, so where both sides have several boots, the counts of a boot are
 added.
 
-The maximum of a run is not a mean and has no standard error. Maxima are compared by their ranks:
-the exact Mann-Whitney test (a permutation of the ranks if some maxima are equal), and the shift of
-Hodges and Lehmann with its exact interval, of logarithms, so that it is a ratio. A maximum grows
-with the number of samples, so this compares runs of equally many samples.
+A maximum grows with the number of samples, so only maxima of runs of equally many samples may be
+compared.
 """
 
 from collections.abc import Sequence
-from math import exp
 
 import numpy as np
 from msgspec import Struct
@@ -21,8 +18,7 @@ from msgspec import Struct
 from schedperf.model.comparison import Replication
 from schedperf.stats._correction import false_discovery
 from schedperf.stats._counts import ComparedCounts, compare_counts
-from schedperf.stats._ranks import rank
-from schedperf.stats._rows import FEWEST_BOOTS, Block
+from schedperf.stats._rows import FEWEST_BOOTS
 
 # A maximum of n samples of exponential tails grows with log n: 10% more samples add 0.1 of the
 # scale of the tail.
@@ -39,22 +35,6 @@ class Counted(Struct, frozen=True, kw_only=True):
     boot: int
     samples: int
     above: tuple[int, ...]
-
-
-class ComparedMaxima(Struct, frozen=True, kw_only=True):
-    """What ranks say of the maxima of two sides.
-
-    :param ratio: typical ratio of a run of new to one of base, with its exact 95% CI
-    :param p: two-sided and exact
-    """
-
-    n_base: int
-    n_new: int
-    replication: Replication
-    ratio: float | None = None
-    ci_low: float | None = None
-    ci_high: float | None = None
-    p: float | None = None
 
 
 def compare_exceedances(
@@ -79,46 +59,6 @@ def compare_exceedances(
         base_counts, new_counts, base_exposure=base_samples, new_exposure=new_samples
     )
     return compared, replication, (len(sides[0]), len(sides[1]))
-
-
-def compare_maxima(
-    base: Sequence[tuple[int, float]], new: Sequence[tuple[int, float]]
-) -> ComparedMaxima:
-    """Compare the maxima of the runs, or of the boots where both sides have several.
-
-    :param base: boot and maximum of each run; of runs with about equally many samples
-    """
-    replication = _replication([[boot for boot, _ in side] for side in (base, new)])
-    values = [_maxima(side, replication) for side in (base, new)]
-    n_base, n_new = map(len, values)
-    result = ComparedMaxima(n_base=n_base, n_new=n_new, replication=replication)
-    if min(*values[0], *values[1]) <= 0.0:
-        return result
-    logs = [np.log(side)[None, :] for side in values]
-    unknown = [np.full_like(side, np.nan) for side in logs]
-    ranks = rank(
-        Block(
-            rows=np.zeros(1, dtype=np.intp),
-            base=logs[0],
-            new=logs[1],
-            order_base=unknown[0],
-            order_new=unknown[1],
-            floors=np.zeros(1),
-            is_paired=False,
-        ),
-        is_maximum=True,
-    )
-    if ranks is None:
-        return result
-    return ComparedMaxima(
-        n_base=n_base,
-        n_new=n_new,
-        replication=replication,
-        ratio=exp(ranks.shift[0]),
-        ci_low=exp(ranks.low[0]),
-        ci_high=exp(ranks.high[0]),
-        p=float(ranks.p[0]),
-    )
 
 
 def correct(p_values: Sequence[float | None]) -> list[float | None]:
@@ -155,12 +95,3 @@ def _units(runs: Sequence[Counted], replication: Replication) -> list[Counted]:
         )
         for boot, of_boot in boots.items()
     ]
-
-
-def _maxima(runs: Sequence[tuple[int, float]], replication: Replication) -> list[float]:
-    if replication == "runs":
-        return [value for _, value in runs]
-    boots: dict[int, float] = {}
-    for boot, value in runs:
-        boots[boot] = max(value, boots.get(boot, 0.0))
-    return list(boots.values())

@@ -68,6 +68,11 @@ def test_a_change_from_zero_has_a_lower_bound(describe: Describe) -> None:
     assert row[7].text.startswith("above +")
 
 
+def test_why_maxima_of_few_runs_have_no_ci_is_said(describe: Describe) -> None:
+    assert "no CI of maxima: " in " ".join(texts(describe(tail_runs(FEW[:4]), tail_runs(FEW[:4]))))
+    assert "no CI of maxima: " not in " ".join(texts(describe(tail_runs(FEW), tail_runs(FEW))))
+
+
 def test_maxima_of_unequal_runs_have_a_warning(describe: Describe) -> None:
     blocks = describe(tail_runs(FEW), tail_runs(FEW, samples=20_000))
     [warning] = [text for text in texts(blocks) if text.startswith("maxima are not compared: ")]

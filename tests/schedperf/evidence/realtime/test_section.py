@@ -2,18 +2,22 @@
 """Late samples are counted above fixed thresholds; maxima are compared by ranks; no means."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from schedperf.benchmarks import Latencies
+from schedperf.bundle.open import open_bundle
+from schedperf.compare.bundles import compare_bundles
 from schedperf.evidence import Absent
 from schedperf.evidence.realtime.findings import realtime as find
 from schedperf.evidence.realtime.findings import unequal_samples
 from schedperf.evidence.realtime.measure import LADDER_US, count_above, merge
 from schedperf.evidence.realtime.record import Realtime
 from schedperf.evidence.realtime.section import realtime
+from schedperf.model.comparison import data_of
 from tests.schedperf.evidence.realtime.conftest import histogram_text, summary_text, tail_runs
 
 Analyse = Callable[..., Any]
@@ -70,6 +74,30 @@ def test_maxima_are_those_of_all_runs_and_tested_by_ranks(analyse: Analyse) -> N
     assert row.ci_low < row.ratio < row.ci_high
     clauses = [finding.clause for finding in find(data)]
     assert "the longest cyclictest latency is 305 us instead of 155 us" in clauses
+
+
+@pytest.mark.parametrize("is_interleaved", [True, False])
+def test_the_section_and_the_results_compare_maxima_in_one_way(
+    tmp_path: Path, make_bundle: Callable[..., Path], *, is_interleaved: bool
+) -> None:
+    sides = [tail_runs((*FEW, 3), longest_us=longest) for longest in (150, 152)]
+    for side, runs in enumerate(sides):
+        for number, run in enumerate(runs):
+            turn = {"session": "one", "round": number, "start_monotonic_s": 2.0 * number + side}
+            run.update(turn if is_interleaved else {"session": str(side)})
+    paths = [
+        make_bundle(tmp_path / f"{number}.tar", runs=runs) for number, runs in enumerate(sides)
+    ]
+    comparison = compare_bundles([open_bundle(path) for path in paths], drawings=False)
+    [result] = [row for row in comparison.rows if row.metric == "cyclictest latency max"]
+    record = data_of(comparison.sections, Realtime)
+    assert record is not None
+    [row] = record.maxima
+    assert row.replication == ("rounds" if is_interleaved else "runs")
+    assert row.ci_low is not None
+    assert (row.n_new, row.replication, row.ratio, row.ci_low, row.ci_high) == (
+        result.n_new, result.replication, result.ratio, result.ci_low, result.ci_high
+    )  # fmt: skip
 
 
 def test_runs_of_one_boot_are_not_independent(analyse: Analyse) -> None:

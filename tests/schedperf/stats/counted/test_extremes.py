@@ -7,7 +7,6 @@ import pytest
 from schedperf.stats.counted.extremes import (
     Counted,
     compare_exceedances,
-    compare_maxima,
     correct,
 )
 
@@ -52,27 +51,6 @@ def test_a_third_more_is_found() -> None:
     )
     assert compared.p[0] < 0.001
     assert (replication, n) == ("runs", (10, 10))
-
-
-def test_five_runs_per_side_are_the_fewest_that_ranks_compare() -> None:
-    base = [(0, 100.0 + step) for step in range(5)]
-    new = [(0, 200.0 + step) for step in range(5)]
-    compared = compare_maxima(base, new)
-    assert compared.p == 2 / 252
-    assert compared.ratio is not None
-    assert 1.9 < compared.ratio < 2.0
-    assert compare_maxima(base[:4], new[:4]).p is None
-
-
-def test_of_boots_the_largest_maximum_counts() -> None:
-    runs = [(boot, 100.0 + boot + run) for boot in range(6) for run in range(2)]
-    compared = compare_maxima(runs, runs)
-    assert (compared.n_base, compared.replication, compared.ratio) == (6, "boots", 1.0)
-
-
-def test_a_maximum_of_zero_has_no_ratio() -> None:
-    zeros = [(0, 0.0)] * 6
-    assert compare_maxima(zeros, zeros).ratio is None
 
 
 def test_unknown_p_values_are_not_corrected_for() -> None:
