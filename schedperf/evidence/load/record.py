@@ -4,6 +4,7 @@
 from collections.abc import Hashable
 from typing import Annotated, ClassVar
 
+from schedperf.benchmarks import MAXIMUM
 from schedperf.model.comparison import Better, SectionData
 from schedperf.model.counted import RateRow
 
@@ -19,6 +20,11 @@ class LoadRow(RateRow, frozen=True, kw_only=True):
     def identity(self) -> tuple[Hashable, ...]:
         """Side, workload and point, and the metric."""
         return self.side, self.workload, self.point, self.metric
+
+    @property
+    def statistic(self) -> str:
+        """Whether it is the maximum of a run: "max"; "" if not."""
+        return "max" if self.metric.endswith(MAXIMUM) else ""
 
 
 class Load(SectionData, frozen=True, kw_only=True):

@@ -9,7 +9,8 @@ from schedperf.compare.bundles import compare_bundles
 from schedperf.model.comparison import Comparison
 from schedperf_reports.blocks import Table, Text
 from schedperf_reports.evidence.load import load
-from tests.schedperf.evidence.load.conftest import COMMAND, beside_load
+from tests.schedperf.evidence.load.conftest import COMMAND, beside_load, load_files
+from tests.schedperf.evidence.realtime.conftest import tail_runs
 
 RATES = (400.0, 402.0, 398.0, 401.0)
 
@@ -36,6 +37,31 @@ def test_results_stand_below_the_load(tmp_path: Path, make_bundle: Callable[...,
     row = table.rows[names.index("stress-ng cpu bogo ops per real time")]
     assert any("-50.0%" in cell.text for cell in row)
     assert row[-1].text == "higher"
+
+
+def test_why_few_maxima_of_the_load_have_no_ci_is_said(
+    tmp_path: Path, make_bundle: Callable[..., Path]
+) -> None:
+    command = "cyclictest -q -h 400"
+    paths = []
+    for side in ("base", "new"):
+        runs = [
+            {"files": {**load_files("", command=command.split()), "load/stdout": run["stdout"]}}
+            for run in tail_runs((3, 5, 4, 2))
+        ]
+        manifest = {"load": command}
+        paths.append(make_bundle(tmp_path / f"{side}.tar", runs=runs, manifest=manifest))
+    comparison = compare_bundles([open_bundle(path) for path in paths], drawings=False)
+    blocks = list(load(comparison))
+    [table] = [block for block in blocks if isinstance(block, Table)]
+    [details] = [
+        details
+        for row, details in zip(table.rows, table.details, strict=True)
+        if row[0].text == "cyclictest latency max"
+    ]
+    for each in (blocks, details):
+        said = [block.text for block in each if isinstance(block, Text)]
+        assert any(text.startswith("no CI of maxima: ") for text in said)
 
 
 def test_without_a_load_the_section_says_so(make_comparison: Callable[..., Comparison]) -> None:
