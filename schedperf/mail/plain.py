@@ -63,10 +63,9 @@ def _words_of(names: Collection[str]) -> set[str]:
 
 
 def _without_accents(text: str) -> str:
-    letters = (letter for letter in unicodedata.normalize("NFKD", text))
     return "".join(
         letter if letter.isascii() else "?"
-        for letter in letters
+        for letter in unicodedata.normalize("NFKD", text)
         if not unicodedata.combining(letter)
     )
 

@@ -10,6 +10,7 @@ from collections.abc import Hashable
 from typing import Annotated, Any, Literal
 
 from msgspec import Struct, StructMeta
+from msgspec.structs import replace
 
 from schedperf.model.comparison import Replication
 
@@ -54,6 +55,10 @@ class Rate(Struct, frozen=True, kw_only=True):
     def as_fields(self) -> dict[str, Any]:
         """Return the fields of a rate, of which a row is made."""
         return {name: getattr(self, name) for name in Rate.__struct_fields__}
+
+    def without_comparison(self) -> "Rate":
+        """Return the values of both sides alone."""
+        return replace(self, ratio=None, ci_low=None, ci_high=None, p=None, q=None, changed=None)
 
 
 class _AbstractStruct(StructMeta, ABCMeta):

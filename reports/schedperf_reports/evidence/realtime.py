@@ -116,7 +116,7 @@ def realtime(comparison: Comparison) -> Iterator[Block]:
     for invalid in dict.fromkeys(row.why_invalid for row in data.maxima if row.why_invalid):
         yield Text(text=f"maxima are not compared: {invalid}", tone="warning")
     if any(row.ratio and row.ci_low is None for row in data.maxima):
-        yield Text(text=f"no CI of maxima: {FEW_MAXIMA}", tone="muted")
+        yield Text(text=FEW_MAXIMA, tone="muted")
     yield from notes_below(data.notes)
 
 

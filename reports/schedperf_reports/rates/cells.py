@@ -106,7 +106,10 @@ RUNS_COLUMN = Column(
 )
 ZERO = "the ratio is undefined, because the value is 0 in at least one run or boot"
 # The rank test (schedperf.stats._ranks) has no smaller sample with a 95% CI.
-FEW_MAXIMA = "they are compared by ranks (record at least 5 runs or boots per side, or 6 pairs)"
+FEW_MAXIMA = (
+    "no CI of maxima: they are compared by ranks (record at least 5 runs or boots per side, or 6 "
+    "pairs)"
+)
 WIDE = f"the ends differ by more than a factor of {WIDEST_INTERVAL:g} (record more runs or boots)"
 
 
@@ -229,7 +232,7 @@ def explain_gaps(rows: Iterable[RateRow]) -> Iterator[Text]:
     if any(row.ratio is None for row in compared):
         yield Text(text=f"change not available: {ZERO}", tone="muted")
     if any(row.statistic == "max" and row.ratio and row.ci_low is None for row in compared):
-        yield Text(text=f"no CI of maxima: {FEW_MAXIMA}", tone="muted")
+        yield Text(text=FEW_MAXIMA, tone="muted")
     if any(map(is_wide_row, compared)):
         yield Text(text=f"CI too wide: {WIDE}", tone="muted")
 

@@ -99,8 +99,7 @@ def _gaps_of(row: RateRow) -> Iterator[Text]:
     if row.ratio is None:
         yield Text(text=f"change and CI unknown: {ZERO}", tone="muted")
     elif row.ci_low is None:
-        few = f"no CI of maxima: {FEW_MAXIMA}"
-        yield Text(text=few if row.statistic == "max" else SINGLE, tone="muted")
+        yield Text(text=FEW_MAXIMA if row.statistic == "max" else SINGLE, tone="muted")
     elif is_wide_row(row):
         yield Text(text=f"CI not shown: {WIDE}", tone="muted")
 

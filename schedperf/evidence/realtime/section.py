@@ -209,7 +209,7 @@ def _compare_maxima(
         compared = compare_rates(*(_measures(*read, chosen, moments) for read in (base, new)))
         for question in chosen:
             rate = compared[Question(*question, PER_RUN)]
-            rates[question] = rate if are_equal else _uncompared(rate)
+            rates[question] = rate if are_equal else rate.without_comparison()
     return rates
 
 
@@ -233,10 +233,6 @@ def _measures(
             for run, latencies in runs[question]
         ),
     )
-
-
-def _uncompared(rate: Rate) -> Rate:
-    return replace(rate, ratio=None, ci_low=None, ci_high=None, p=None, q=None, changed=None)
 
 
 def _mean_samples(base: _Runs, new: _Runs) -> tuple[float, float]:

@@ -11,7 +11,6 @@ from statistics import fmean
 
 import numpy as np
 import scipy
-from msgspec.structs import replace
 
 from schedperf.evidence.wakeup_latency.capture import WakeupCapture
 from schedperf.evidence.wakeup_latency.histogram import BINS, Histogram, edges
@@ -36,7 +35,7 @@ from schedperf.evidence.wakeup_latency.subjects import (
     choose_subjects,
     count_waits,
 )
-from schedperf.model.counted import CpuRow, Rate
+from schedperf.model.counted import CpuRow
 from schedperf.model.run import Captured, SideOf
 from schedperf.model.units import NANOSECOND_S
 from schedperf.model.verdict import CONFIDENCE, FEWEST_RUNS
@@ -109,7 +108,7 @@ def compare_rows(base: PooledSide, new: PooledSide | None) -> tuple[list[WakeupR
     points = list(subjects)
     for question in sorted(rates, key=lambda question: _position(question, points, subjects)):
         subject, statistic = question.key
-        rate = rates[question] if reason is None else _uncompared(rates[question])
+        rate = rates[question] if reason is None else rates[question].without_comparison()
         interval_of = interval_of_median if statistic == "max" else interval_of_mean
         bounds = [interval_of(of_side.get(question, ())) for of_side in values]
         counts = [
@@ -160,10 +159,6 @@ def _by_question(side: SideOf[Measures[_Key]]) -> _Values:
             question = Question(*run.key.at, key, basis)
             values.setdefault(question, []).append((run.key.boot, measure.value))
     return values
-
-
-def _uncompared(rate: Rate) -> Rate:
-    return replace(rate, ratio=None, ci_low=None, ci_high=None, p=None, q=None, changed=None)
 
 
 def interval_of_mean(
