@@ -41,6 +41,9 @@ from schedperf.model.errors import InputError
 from schedperf.model.host import has_other_kernel, has_same_kernel, read_host
 from schedperf.model.text import clean_line
 
+# Next steps of a comparison after which it may show a regression.
+_DECIDING_STEPS = ("real-hardware", "record-benchmark", "more-runs", "more-boots")
+
 
 class Part(Struct, frozen=True, kw_only=True):
     """A comparison in a role.
@@ -211,7 +214,9 @@ def _headline(part: Part) -> Row:
     if not worse:
         overall = part.comparison.overall
         is_counted = all(row.n_base and row.n_new for row in part.comparison.rows)
-        advice = "record more boots" if is_counted else "give the values of all runs"
+        steps = [each.what for each in part.comparison.next_steps if each.id in _DECIDING_STEPS]
+        decides = steps[0] if steps else "record more boots"
+        advice = decides if is_counted else "give the values of all runs"
         if len(part.comparison.sides) > 2:  # noqa: PLR2004 # there is another one
             advice += ", or choose another side by FILE:SIDE"
         raise InputError(

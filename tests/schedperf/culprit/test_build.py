@@ -25,7 +25,7 @@ from schedperf.culprit.figures import (
 )
 from schedperf.culprit.json import read_culprit, write_culprit
 from schedperf.culprit.record import Bisection, BisectionStep, Culprit, Links, Measured, Tree
-from schedperf.model.comparison import Comparison, SideSummary
+from schedperf.model.comparison import Comparison, NextStep, SideSummary
 from schedperf.model.errors import InputError
 from tests.culprits import (
     BAD,
@@ -297,6 +297,16 @@ def uncertain() -> Comparison:
 @pytest.mark.parametrize("comparison", [no_change("n"), improvement("i")])
 def test_without_a_regression_there_is_nothing_to_record(comparison: Comparison) -> None:
     with pytest.raises(InputError, match=r"a\.json: no significant regression of new against base"):
+        new_culprit(ENDS, part(comparison), Roles())
+
+
+def test_without_a_regression_the_next_step_of_the_comparison_is_advised() -> None:
+    step = NextStep(
+        id="real-hardware", what="record on hardware", why="it is emulated", commands=()
+    )
+    explain = replace(step, id="explain", what="record PELT updates")
+    comparison = replace(no_change("n"), next_steps=(explain, step))
+    with pytest.raises(InputError, match=r"\); record on hardware\Z"):
         new_culprit(ENDS, part(comparison), Roles())
 
 
