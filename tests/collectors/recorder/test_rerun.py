@@ -49,7 +49,7 @@ def test_the_bundle_keeps_the_options_that_its_runs_do_not_show(
     recorder: Any, read_bundle: Any
 ) -> None:
     options = (
-        *("--instrumented", "3", "--warmup", "2", "--set", "schedstat.enable=1"),
+        *("--instrumented", "3", "--warmup", "2", "--set", "host.boot=cold"),
         *("--pelt-loader", "bcc", "--timeout", "2.5", "--teardown", "true"),
     )
     done = recorder("record", "-o", "a.tar", *QUICK, *options, "--seed", "1", "--", "true")
