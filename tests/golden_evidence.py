@@ -44,7 +44,7 @@ from tests.schedperf.evidence.sched_ext.records import EJECTED, FAIR, LAVD, LOAD
 from tests.schedperf.evidence.sched_ext.records import run as run_of_scheduler
 from tests.schedperf.evidence.schedstat.conftest import make_stat_runs, write_schedstat
 from tests.schedperf.evidence.system.conftest import _run_of as run_of_counters
-from tests.schedperf.evidence.wakeup_latency.conftest import with_tail
+from tests.schedperf.evidence.wakeup_latency.conftest import US, WAKEUPS, waits_row, with_tail
 
 
 def instrumented(runs: Runs) -> Runs:
@@ -142,6 +142,7 @@ def hybrid(folder: Path) -> None:
                 for pmu, cpus in (("cpu_core", core), ("cpu_atom", atom))
             ),
             "bpf_placement/placement.json": json.dumps(placed(on_atom, step)),
+            "wakeup_latency/wakeups.json": json.dumps(waited(on_atom, step)),
         }
 
     def placed(on_atom: int, step: int) -> Json:
@@ -170,6 +171,11 @@ def hybrid(folder: Path) -> None:
         of_cpus = {str(cpu): name for cpu, name in types.items()}
         return {**PLACEMENT, "nodes": nodes, "types": of_cpus, "moves": moves, "latency": latency,
                 "timers": [], "balance": None}  # fmt: skip
+
+    def waited(on_atom: int, step: int) -> Json:
+        waits = [waits_row("hackbench", 0, {(20 + step) * US: 1000}),
+                 waits_row("hackbench", 8, {(100 * on_atom + step) * US: 1000})]  # fmt: skip
+        return {**WAKEUPS, "nodes": {str(cpu): 0 for cpu in types}, "rows": waits}
 
     def runs(on_atom: int) -> Runs:
         return [{"files": captured(on_atom, step)} for step in (0, 4, -3, 2)]
@@ -316,8 +322,9 @@ def energy(folder: Path) -> None:
 
 
 def sched_ext(folder: Path) -> None:
-    """Write the fair class, with a run of another scheduler, against one that was ejected twice."""
-    base = [FAIR if number != 4 else run_of_scheduler(LOADED) for number in range(12)]
+    """Write the fair class, with a run of a partial scheduler, against one that was ejected."""
+    partial = run_of_scheduler({**LOADED, "switch_all": "0"})
+    base = [FAIR if number != 4 else partial for number in range(12)]
     new = [EJECTED if number in {2, 7} else LAVD for number in range(12)]
     sides: Sequence[tuple[Side, float, Runs]] = (("base", 0.6, base), ("new", 0.7, new))
     for side, mean_s, captures in sides:
