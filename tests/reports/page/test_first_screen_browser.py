@@ -121,7 +121,10 @@ def test_the_list_of_steps_has_as_many_as_the_first_screen_says(
     opened.page.locator("#next_steps > details > summary").click()
     line = opened.page.locator("#next_steps summary .line").inner_text()
     assert line == f"{number} item{'s' if number > 1 else ''}"
-    assert opened.page.locator("#next_steps ol > li").count() == number
+    steps = opened.page.locator("#next_steps ol > li")
+    # A section is filled after it was opened.
+    steps.first.wait_for()
+    assert steps.count() == number
 
 
 def box_of(part: Any) -> dict[str, float]:
