@@ -144,9 +144,12 @@ def judge(checks: Mapping[str, Any], planted: Mapping[str, Any]) -> Iterator[tup
         yield f"BPF: {bpf['reason']}", False
     else:
         waits = bpf["waits"]
-        # On some hosts perf misses wakeups without reporting it.
-        yield f"{waits[0]} waits counted by BPF, {waits[1]} by perf", waits[0] >= waits[1] > 0
-        for name, (ours, theirs) in bpf["us"].items():
+        # On some hosts perf misses wakeups without reporting it, which moves the tail.
+        has_all = waits[0] == waits[1]
+        text = f"{waits[0]} waits counted by BPF, {waits[1]} by perf"
+        yield text if has_all else f"{text}, so only p50 is compared", waits[0] >= waits[1] > 0
+        compared = bpf["us"] if has_all else {"p50": bpf["us"]["p50"]}
+        for name, (ours, theirs) in compared.items():
             limit = LARGEST_DIFFERENCE * theirs + LARGEST_DIFFERENCE_US
             yield f"{name} {ours} us with BPF, {theirs} us with perf", abs(ours - theirs) <= limit
     p50, p99 = planted["p50"], planted["p99"]
