@@ -41,7 +41,7 @@ def wakeup_latency(record: WakeupLatency) -> Iterator[Finding]:
         # All commands changed because one of them did.
         ordered = sorted(named or changed, key=lambda item: -distance_of(item[0].ratio))
         for row, rows in ordered[:MOST_FINDINGS]:
-            yield _describe(row, rows)
+            yield _describe("wakeup_latency", row, name_of(row), _median(row, rows))
 
 
 @finding("wakeup_core_types", WakeupLatency)
@@ -57,24 +57,10 @@ def core_types(record: WakeupLatency) -> Iterator[Finding]:
         others = types.keys() - {row.core_type for row in changed}
         if changed and others:
             row = max(changed, key=lambda row: (row.quantile == PREFERRED, distance_of(row.ratio)))
-            yield _describe_type(row, [name for name in types if name in others])
-
-
-def _describe_type(row: WakeupTypeRow, others: Sequence[str]) -> Finding:
-    scale = scale_for("s", row.base, row.new)
-    base, new = scale.format(row.base), scale.format(row.new)
-    at = f" at {row.point}" if row.point else ""
-    name = f"{WAITS[row.event][0]} {row.quantile} on CPUs of type {row.core_type}"
-    return rate_finding(
-        row,
-        rule="wakeup_core_types",
-        section="wakeup_latency",
-        clause=f"{name}: {base} -> {new} {scale.unit}{at}",
-        change=f" ({_interval(row)})",
-        details=f": no significant change on {join_names(others)}",
-        metric=name,
-        better="lower",
-    )
+            name = f"{WAITS[row.event][0]} {row.quantile} on CPUs of type {row.core_type}"
+            unchanged = join_names([each for each in types if each in others])
+            details = f": no significant change on {unchanged}"
+            yield _describe("wakeup_core_types", row, name, details)
 
 
 def _counts(row: WakeupRow) -> bool:
@@ -86,18 +72,18 @@ def _chosen(rows: Sequence[WakeupRow]) -> WakeupRow:
     return max(changed, key=lambda row: (row.quantile == PREFERRED, distance_of(row.ratio)))
 
 
-def _describe(row: WakeupRow, rows: Sequence[WakeupRow]) -> Finding:
+def _describe(rule: str, row: WakeupRow | WakeupTypeRow, name: str, details: str) -> Finding:
     scale = scale_for("s", row.base, row.new)
     base, new = scale.format(row.base), scale.format(row.new)
     at = f" at {row.point}" if row.point else ""
     return rate_finding(
         row,
-        rule="wakeup_latency",
+        rule=rule,
         section="wakeup_latency",
-        clause=f"{name_of(row)}: {base} -> {new} {scale.unit}{at}",
+        clause=f"{name}: {base} -> {new} {scale.unit}{at}",
         change=f" ({_interval(row)})",
-        details=_median(row, rows),
-        metric=name_of(row),
+        details=details,
+        metric=name,
         better="lower",
     )
 
