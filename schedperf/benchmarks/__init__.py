@@ -53,11 +53,16 @@ __all__ = [
 ]
 
 # End of the names of maxima: "cyclictest latency max".
-MAXIMUM = " max"
+MAXIMUM_END = " max"
 
 # Factors from printed times to seconds.
 MILLISECOND_S = 1e-3
 MICROSECOND_S = 1e-6
+
+
+def is_maximum(name: str) -> bool:
+    """Return whether a metric is the maximum of a run: ``cyclictest latency max``."""
+    return name.endswith(MAXIMUM_END)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,7 +90,7 @@ class Metric:
         Of several values in one run the largest counts, not their mean, and runs are compared by
         ranks.
         """
-        return self.name.endswith(MAXIMUM)
+        return is_maximum(self.name)
 
 
 class Measurement(Struct, frozen=True, kw_only=True):

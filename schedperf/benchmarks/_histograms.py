@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from msgspec.structs import replace
 
 from schedperf.benchmarks import (
-    MAXIMUM,
+    MAXIMUM_END,
     BadLine,
     Item,
     Latencies,
@@ -102,7 +102,7 @@ def measure_maximum(
     longest = max(numbers, key=lambda item: item.value)
     yield longest
     yield Latencies(
-        name=longest.metric.name.removesuffix(MAXIMUM),
+        name=longest.metric.name.removesuffix(MAXIMUM_END),
         samples=samples,
         maximum_s=longest.value,
         unit_s=unit_s,

@@ -4,7 +4,7 @@
 from collections.abc import Hashable
 from typing import Annotated, ClassVar
 
-from schedperf.benchmarks import MAXIMUM
+from schedperf.benchmarks import is_maximum
 from schedperf.model.comparison import Better, SectionData
 from schedperf.model.counted import RateRow
 
@@ -24,7 +24,7 @@ class LoadRow(RateRow, frozen=True, kw_only=True):
     @property
     def statistic(self) -> str:
         """Whether it is the maximum of a run: "max"; "" if not."""
-        return "max" if self.metric.endswith(MAXIMUM) else ""
+        return "max" if is_maximum(self.metric) else ""
 
 
 class Load(SectionData, frozen=True, kw_only=True):
