@@ -44,7 +44,7 @@ def spell(text: str, *, where: str, names: Collection[str] = ()) -> str:
 
 
 def quote(text: str, names: Collection[str] = ()) -> str:
-    """Return a text that nobody here can rename on one line in ASCII, as :func:`spell`.
+    """Return another person's text, such as a commit's subject, as one line of ASCII.
 
     Letters lose their accents, and other characters that are not ASCII become question marks.
 

@@ -57,7 +57,7 @@ class Postponed(Struct, frozen=True):
 
 
 class Failed(Struct, frozen=True):
-    """Nothing was delivered, because there is no server, or it does not let us in."""
+    """Nothing was delivered: the server cannot be reached, or refuses the login."""
 
     reason: str
 

@@ -321,7 +321,7 @@ def _evidence(section: ReportSection, comparison: Comparison) -> Table | None:
 
 
 def _of_one_denominator(table: Table) -> Sequence[Sequence[Cell]]:
-    """Return the rows with the denominator of the first: there is no room for a column of them."""
+    """Return the rows with the denominator of the first row; the table has no column for it."""
     per = next((i for i, column in enumerate(table.columns) if column is PER_COLUMN), None)
     return [row for row in table.rows if per is None or row[per].text == table.rows[0][per].text]
 
