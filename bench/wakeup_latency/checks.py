@@ -34,7 +34,8 @@ US_NS = 1000
 SAMPLE = re.compile(r"\s*\[(\d+)\]\s+(\d+)\.(\d{9}):\s+sched:(\w+):\s(.*)")
 WOKEN = re.compile(r".* pid=(\d+) prio=")
 SWITCHED = re.compile(
-    r".* prev_pid=(\d+) prev_prio=-?\d+ prev_state=(\S+) ==> next_comm=(.*) next_pid=(\d+)"
+    r".*prev_comm=(?P<from>.*) prev_pid=(?P<leaving>\d+) prev_prio=-?\d+ prev_state=(?P<state>\S+)"
+    r" ==> next_comm=(?P<to>.*) next_pid=(?P<coming>\d+)"
 )
 
 
@@ -61,7 +62,7 @@ def independent(script: str, start_ns: int, end_ns: int) -> dict[str, dict[str, 
             continue
         switched = SWITCHED.match(f" {sample[5]}")
         assert switched is not None
-        leaving, state, comm, coming = switched.groups()
+        leaving, state, comm, coming = switched.group("leaving", "state", "to", "coming")
         woken.pop(int(leaving), None)
         runnable.pop(int(leaving), None)
         # perf 6.1 takes the state of a task that the kernel preempted, R+, for that of a sleeper.
@@ -73,6 +74,41 @@ def independent(script: str, start_ns: int, end_ns: int) -> dict[str, dict[str, 
             if began_ns is not None and int(coming) and (is_inside or kind == "runnable"):
                 waits[kind].setdefault(command, []).append(now_ns - began_ns)
     return waits
+
+
+def count_missed(script: str, command: str) -> int:
+    """Return how many waits of a command may lack their beginning or their end in a recording.
+
+    Where perf did not record a wakeup, a task runs again after it slept; where it did not record a
+    switch, a task leaves a CPU on which another one ran.
+
+    :param script: what ``perf script --ns`` prints
+    """
+    awake: set[int] = set()
+    waiting: set[int] = set()
+    running: dict[str, int] = {}
+    missed = 0
+    for sample in filter(None, map(SAMPLE.match, script.splitlines())):
+        cpu, event = sample[1], f" {sample[5]}"
+        switched = SWITCHED.match(event)
+        if switched is None:
+            pid = int(WOKEN.match(event)[1])  # type: ignore[index] # perf prints it
+            awake.add(pid)
+            waiting.add(pid)
+            continue
+        leaving, coming = int(switched["leaving"]), int(switched["coming"])
+        came_unseen = running.get(cpu, leaving) != leaving
+        if came_unseen and (leaving in waiting or leaving not in awake):
+            missed += switched["from"].partition("/")[0] == command
+        waiting.discard(leaving)
+        if not switched["state"].startswith("R"):
+            awake.discard(leaving)
+        if coming not in awake:
+            missed += switched["to"].partition("/")[0] == command
+        awake.add(coming)
+        waiting.discard(coming)
+        running[cpu] = coming
+    return missed
 
 
 @contextlib.contextmanager
@@ -121,6 +157,29 @@ def values_of(histogram: Histogram) -> dict[str, float]:
     return {**known, "max": float(histogram.max_ns)}
 
 
+def bounds(histogram: Histogram, part: float, total: int) -> tuple[float, float | None]:
+    """Return between which values a percentile or the maximum lies, in ns; None: unknown.
+
+    :param part: 1 for the maximum
+    :param total: number of waits, of which the histogram may lack some
+    """
+    missing = max(0, total - histogram.total)
+    if part == 1.0:
+        return float(histogram.max_ns), None if missing else float(histogram.max_ns)
+    rank = part * total
+    ranks = (rank - missing, rank)
+    low, high = (
+        histogram.quantile(one / histogram.total) if 0 < one <= histogram.total else None
+        for one in ranks
+    )
+    return low or 0.0, high
+
+
+def to_us(ns: float | None) -> float | None:
+    """Return microseconds."""
+    return None if ns is None else round(ns / 1e3, 2)
+
+
 def largest_error(ours: Mapping[str, float], theirs: Mapping[str, float]) -> float:
     """Return the largest relative error, without the 4 ns of the narrowest bin."""
     assert ours.keys() == theirs.keys(), (ours, theirs)
@@ -135,8 +194,7 @@ def check_trace(folder: Path) -> dict[str, Any]:
     flow = Flow(traced.start_ns, traced.end_ns)
     lost = traced.follow(flow.see)
     ours = by_command([*flow.rows])
-    fields = ("--ns", "-F", "cpu,time,event,trace")
-    script = perf("script", *fields, "-i", str(traced.path)).decode(errors="replace")
+    script = print_samples(traced)
     theirs = independent(script, traced.start_ns, traced.end_ns)
     frequent = [name for name, waits in theirs["wakeup"].items() if len(waits) >= FEWEST_WAITS]
     latency = parse_latency(perf("sched", "latency", "-i", str(traced.path)), "latency")
@@ -185,18 +243,28 @@ def check_bpf(folder: Path) -> dict[str, Any]:
     [traced] = found
     flow = Flow(traced.start_ns, traced.end_ns)
     perf_lost = traced.follow(flow.see)
+    script = print_samples(traced)
     traced.remove()
     perf_waits = by_command([*flow.rows])[COMMAND]
+    values = values_of(bpf)
     return {
         "mechanisms": mechanisms,
         "lost": sum(lost.values()),
         "lost by perf": perf_lost,
         "waits": [bpf.total, perf_waits.total],
+        "missed by perf": count_missed(script, COMMAND),
         "us": {
-            name: [round(value / 1e3, 2), round(values_of(perf_waits)[name] / 1e3, 2)]
-            for name, value in values_of(bpf).items()
+            name: [to_us(value) for value in (values[name], *bounds(perf_waits, part, bpf.total))]
+            for name, part in (*QUANTILES.items(), ("max", 1.0))
+            if name in values
         },
     }
+
+
+def print_samples(traced: Traced) -> str:
+    """Return what perf script prints of a recording."""
+    fields = ("--ns", "-F", "cpu,time,event,trace")
+    return perf("script", *fields, "-i", str(traced.path)).decode(errors="replace")
 
 
 def perf(*arguments: str) -> bytes:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.wakeup_latency.checks import independent, perf
+from bench.wakeup_latency.checks import independent, print_samples
 from schedperf.evidence.wakeup_latency.capture import parse_wakeups
 from schedperf.evidence.wakeup_latency.histogram import bin_of as bin_of_analysis
 from schedperf.evidence.wakeup_latency.histogram import edges
@@ -174,13 +174,11 @@ def test_without_bpf_perf_counts_them(
     needs_perf: None,  # noqa: ARG001 # it skips
     needs_tracefs: None,  # noqa: ARG001 # it skips
 ) -> None:
-    printed: list[int] = []
+    printed: list[dict[str, int]] = []
 
     def print_waits(traced: Traced) -> None:
-        fields = ("--ns", "-F", "cpu,time,event,trace")
-        script = perf("script", *fields, "-i", str(traced.path)).decode(errors="replace")
-        waits = independent(script, traced.start_ns, traced.end_ns)["wakeup"]
-        printed.append(sum(map(len, waits.values())))
+        waits = independent(print_samples(traced), traced.start_ns, traced.end_ns)["wakeup"]
+        printed.append({command: len(each) for command, each in waits.items()})
         traced.path.unlink()
 
     monkeypatch.setattr(Traced, "remove", print_waits)
@@ -194,7 +192,7 @@ def test_without_bpf_perf_counts_them(
     assert [path.name for path in capture.folder.iterdir()] == ["wakeups.json"]
     document, waits = read_waits(capture)
     # Those that perf recorded, which may lack even all of one command.
-    assert printed == [waits.total()]
+    assert printed == [waits]
     assert document["mechanism"] == "perf"
     assert document["notes"] == [
         "recorded with perf, because BPF is not available: BPF is refused",
