@@ -65,9 +65,10 @@ _RAN = re.compile(
     rf"{_MS} +({_MS}) +{_MS}(?:\s.*)?",
     re.ASCII,
 )
+# Wide numbers fill their columns: "max:1232.087 ms".
 _DELAYED = re.compile(
-    r" *(\S.{0,60}?):(?:\(\d{1,8}\)|\d{1,8}) *\| +[\d.]{1,20} ms \| +(\d{1,12}) \| avg: +"
-    rf"[\d.]{{1,20}} ms \| max: +({_MS}) ms \|.*",
+    r" *(\S.{0,60}?):(?:\(\d{1,8}\)|\d{1,8}) *\| *[\d.]{1,20} ms \| *(\d{1,12}) \| avg: *"
+    rf"[\d.]{{1,20}} ms \| max: *({_MS}) ms \|.*",
     re.ASCII,
 )
 _LOST = re.compile(r" *INFO: [\d.]{1,9}% lost events \((\d{1,15}) out of .*", re.ASCII)

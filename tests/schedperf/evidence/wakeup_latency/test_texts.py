@@ -95,6 +95,13 @@ def test_more_columns_of_timehist_do_no_harm() -> None:
     assert (found.command, found.cpu, found.max_ns) == ("migration", 0, 4_000)
 
 
+@pytest.mark.parametrize(("printed", "ns"), [("1232.087", 1232087000), ("99999.789", 99999789000)])
+def test_numbers_of_a_second_and_more_fill_their_columns(printed: str, ns: int) -> None:
+    row = f"hackbench:(81) |123456789.000 ms |1234567890 | avg:1003.857 ms | max:{printed} ms | max"
+    [waits] = parse_latency(row.encode(), "latency.txt").waits
+    assert (waits.command, waits.count, waits.max_ns) == ("hackbench", 1234567890, ns)
+
+
 def test_latency_has_the_maximum_of_each_command() -> None:
     found = parse_latency(LATENCY, "latency.txt")
     assert [(each.event, each.command, each.max_ns, each.count) for each in found.waits] == [
